@@ -1,0 +1,90 @@
+"""Faults and errors of the core.
+
+A *fault* is one thing wrong with what somebody wrote: where, what, and what would be accepted. Checks
+return all the faults they find, so a reader mends everything in one go; only a caller that cannot go
+on raises. Rejected: raising at the first fault, which costs the user one round trip a fault.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+Path = tuple[str | int, ...]
+
+
+def format_path(path: Path) -> str:
+    """Write a path as a reader would: ``("tasks", 1, "name")`` is ``tasks[1].name``."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong. ``line`` and ``column`` count from 1 and are None where there is no document."""
+
+    path: Path
+    code: str
+    message: str
+    allowed: tuple[str, ...] | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something accepted that the user should know of. Never a reason to refuse."""
+
+    code: str
+    message: str
+    path: Path = field(default=())
+
+
+class TopologyError(Exception):
+    """Base of everything this product raises on purpose; ``code`` is stable and machine-readable."""
+
+    code = "USER"
+
+    def __init__(self, message: str, faults: Iterable[Fault] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.faults = tuple(faults)
+
+
+class InvalidSpec(TopologyError):
+    """What was written cannot be accepted; ``faults`` holds everything found."""
+
+    code = "USAGE"
+
+
+class UnsupportedCapability(TopologyError):
+    """A scheduler cannot hold what was asked of it."""
+
+    code = "USAGE"
+
+
+class UnknownTopologyKeys(TopologyError):
+    """Keys that the pool does not have."""
+
+    code = "USAGE"
+
+
+class NotFound(TopologyError):
+    """No such object, or none the caller may see."""
+
+    code = "USER"
+
+
+class Conflict(TopologyError):
+    """The object is not in the condition, or at the revision, that the request needs."""
+
+    code = "USER"
+
+
+class ClusterUnavailable(TopologyError):
+    """A cluster does not answer."""
+
+    code = "BACKEND"
