@@ -1,0 +1,60 @@
+"""Every setting that comes from the environment, typed, with all mistakes reported at once.
+
+Names are the field names in capitals behind ``OSMO_``. Nothing else in the product reads the
+environment. ``DATABASE_URL``, ``REDIS_URL`` and ``KUBECONFIG`` are ignored on purpose: a variable
+exported for another program must not point this one at somebody's server.
+"""
+
+from functools import cache
+from typing import Literal, Self
+
+from pydantic import Field, PostgresDsn, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Environment(BaseSettings):
+    """Settings of one process."""
+
+    model_config = SettingsConfigDict(env_prefix="OSMO_", extra="ignore", secrets_dir=None)
+
+    env: Literal["production", "development"] = Field(
+        default="production", description="development also accepts the x-osmo-user header as a login."
+    )
+    secret_key: str = Field(default="", description="Django's signing key; required in production.")
+    database_url: PostgresDsn = Field(
+        default=PostgresDsn("postgresql://osmo@127.0.0.1:5432/osmo"), description="PostgreSQL."
+    )
+    redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="Celery's broker.")
+    allowed_hosts: list[str] = Field(
+        default=["127.0.0.1", "localhost", "[::1]"], description="Host headers that are answered (JSON list)."
+    )
+    csrf_trusted_origins: list[str] = Field(
+        default=[], description="Origins of the admin behind a proxy (JSON list)."
+    )
+    service_url: str = Field(default="", description="Public base address, for links in replies.")
+    log_format: Literal["json", "console"] = Field(default="json", description="Shape of log lines.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    database_connections_age: int = Field(
+        default=60, ge=0, description="Seconds a web or worker thread keeps its connection."
+    )
+    token_days: int = Field(default=90, ge=1, description="Days until a personal token expires.")
+    max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
+    sweep_seconds: float = Field(default=2.0, gt=0, description="How often due task groups are looked for.")
+    sync_seconds: float = Field(
+        default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."
+    )
+    probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
+    lease_seconds: float = Field(default=90.0, gt=0, description="How long a worker owns a task group.")
+    log_dir: str = Field(default="", description="Where pod logs are kept; empty: they are not kept.")
+
+    @model_validator(mode="after")
+    def _production_needs_a_key(self) -> Self:
+        if self.env == "production" and len(self.secret_key) < 32:
+            raise ValueError("OSMO_SECRET_KEY must be set to at least 32 characters in production")
+        return self
+
+
+@cache
+def environment() -> Environment:
+    """Return this process's settings; raises pydantic's ValidationError naming every wrong variable."""
+    return Environment()

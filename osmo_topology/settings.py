@@ -1,0 +1,168 @@
+"""Django settings; everything that differs between places comes from ``env``."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from osmo_topology.env import environment
+from osmo_topology.web.logging import configure_logging
+
+ENV = environment()
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+SECRET_KEY = ENV.secret_key or "development-only-" + "x" * 40
+DEBUG = False
+DEVELOPMENT = ENV.env == "development"
+ALLOWED_HOSTS = ENV.allowed_hosts
+CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_structlog",
+    "osmo_topology.web",
+    "pools",
+    "workflows",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "osmo_topology.web.requests.RequestIdMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+]
+
+ROOT_URLCONF = "osmo_topology.urls"
+WSGI_APPLICATION = "osmo_topology.wsgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+
+def _database(url: str) -> dict[str, Any]:
+    """Django's settings for a PostgreSQL URL; ``?host=/dir`` names a socket directory, as in libpq."""
+    parts = urlsplit(url)
+    socket = parse_qs(parts.query).get("host", [""])[0]
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": socket or parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": ENV.database_connections_age,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"options": "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"},
+    }
+
+
+DATABASES = {"default": _database(str(ENV.database_url))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+MIGRATION_MODULES = {
+    "pools": "migrations.pools",
+    "web": "migrations.web",
+    "workflows": "migrations.workflows",
+}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+LOGIN_URL = "/admin/login/"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "osmo_topology.web.auth.PersonalTokenAuthentication",
+        "osmo_topology.web.auth.DevelopmentUserAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["osmo_topology.web.requests.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "osmo_topology.web.errors.handle",
+    "UNAUTHENTICATED_USER": None,
+    "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%f",  # naive UTC: OSMO's client refuses a zone
+}
+REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_MODEL": "web.PersonalToken"}
+KNOX_TOKEN_MODEL = "web.PersonalToken"  # noqa: S105 -- a model's name
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "osmo-topology",
+    "DESCRIPTION": "Topology-aware, NVLink-aware workflows for GPU clusters, compatible with NVIDIA OSMO.",
+    "VERSION": "0.1.0",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PUBLIC": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {},
+}
+
+CELERY_BROKER_URL = ENV.redis_url
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_ACKS_LATE = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 600,
+    "socket_timeout": 10,
+    "socket_connect_timeout": 5,
+}
+CELERY_TASK_DEFAULT_QUEUE = "osmo"
+
+DJANGO_STRUCTLOG_CELERY_ENABLED = True
+LOGGING_CONFIG = None
+configure_logging(log_format=ENV.log_format, level=ENV.log_level)
+
+UNFOLD = {
+    "SITE_TITLE": "osmo-topology",
+    "SITE_HEADER": "osmo-topology",
+    "SITE_SYMBOL": "hub",
+    "SHOW_VIEW_ON_SITE": False,
+}

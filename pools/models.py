@@ -1,0 +1,267 @@
+"""What an administrator configures, and what the cluster shows of it.
+
+Configuration (Backend, Pool, Platform, TopologyKey, ServiceConfig) is written by ``services`` alone,
+which records a ConfigRevision with each change; nothing else keeps history. Observation (Cluster,
+Node) is written by the observer alone. Rejected: one history table per model, because a reader asks
+what changed, not in which table.
+"""
+
+import uuid
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+
+CONFIG_NAME = r"^[a-zA-Z]([a-zA-Z0-9_.-]*[a-zA-Z0-9])?$"
+"""Names OSMO accepts for pools, platforms and backends; Kubernetes names are derived, never equal."""
+
+config_name = RegexValidator(
+    CONFIG_NAME,
+    "Start with a letter, then letters, digits, '_', '.' and '-', and end with a letter or digit.",
+)
+
+
+class Installation(models.Model):
+    """This installation's uuid: the mark by which its own objects in a cluster are known. One row."""
+
+    singleton = models.BooleanField(default=True, unique=True, editable=False)
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(singleton=True), name="installation_is_one_row")]
+
+    def __str__(self) -> str:
+        return self.uuid.hex
+
+
+class Cluster(models.Model):
+    """A Kubernetes cluster, known by the uid of its kube-system namespace.
+
+    Two backends of one cluster share its row, and so its nodes and the watch that fills them.
+    """
+
+    uid = models.CharField(max_length=64, primary_key=True)
+    nodes_synced_at = models.DateTimeField(null=True, help_text="When the node list was last complete.")
+    heartbeat_at = models.DateTimeField(null=True, help_text="When the observer last heard from it.")
+
+    def __str__(self) -> str:
+        return self.uid
+
+
+class Node(models.Model):
+    """A node as last seen."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    labels = models.JSONField(default=dict)
+    taints = models.JSONField(default=list)
+    allocatable = models.JSONField(
+        default=dict, help_text="Resource name to quantity, as Kubernetes writes it."
+    )
+    unschedulable = models.BooleanField(default=False)
+    ready = models.BooleanField(default=False)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["cluster_id", "name"]
+        constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="node_name_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Backend(models.Model):
+    """A cluster plus one scheduler and one namespace.
+
+    Credentials are never stored: ``kubeconfig`` is the path of a file that workers and the observer
+    can read; empty means in-cluster. A deleted backend keeps its row (``deleted_at``) until the last
+    task group frozen to it is released.
+    """
+
+    name = models.CharField(max_length=63, validators=[config_name])
+    description = models.TextField(blank=True, default="")
+    enabled = models.BooleanField(default=True, help_text="A disabled backend takes no new workflows.")
+    kubeconfig = models.CharField(max_length=1024, blank=True, default="")
+    context = models.CharField(max_length=253, blank=True, default="")
+    namespace = models.CharField(
+        max_length=63, default="osmo", help_text="Where pods and pod groups are made."
+    )
+    scheduler_type = models.CharField(max_length=63, default="kai", help_text="Name of a scheduler backend.")
+    scheduler_name = models.CharField(
+        max_length=253, default="kai-scheduler", help_text="schedulerName of pods."
+    )
+    scheduler_timeout = models.PositiveIntegerField(default=30, help_text="Seconds.")
+    dashboard_url = models.CharField(max_length=1024, blank=True, default="")
+    grafana_url = models.CharField(max_length=1024, blank=True, default="")
+    router_address = models.CharField(max_length=1024, blank=True, default="")
+    tests = models.JSONField(default=list, blank=True)
+    node_conditions = models.JSONField(default=dict, blank=True)
+    revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, editable=False)
+
+    # Observed, never configured.
+    cluster = models.ForeignKey(
+        Cluster, null=True, on_delete=models.SET_NULL, related_name="backends", editable=False
+    )
+    kubernetes_version = models.CharField(max_length=63, blank=True, default="", editable=False)
+    scheduler_version = models.CharField(
+        max_length=63,
+        blank=True,
+        default="",
+        editable=False,
+        help_text="Inferred from served schemas; empty until the cluster was probed.",
+    )
+    card = models.JSONField(default=dict, editable=False, help_text="What the probe found.")
+    probed_at = models.DateTimeField(null=True, editable=False)
+    synced_at = models.DateTimeField(null=True, editable=False)
+    conditions = models.JSONField(default=list, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(deleted_at=None), name="backend_name_once_among_living"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Pool(models.Model):
+    """A share of a backend that workflows target."""
+
+    class SplitGangs(models.TextChoices):
+        REFUSE = "refuse"
+        WARN = "warn"
+
+    name = models.CharField(max_length=63, unique=True, validators=[config_name])
+    description = models.TextField(blank=True, default="")
+    backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="pools")
+    nvlink = models.BooleanField(
+        default=False, help_text="Multi-node NVLink: each task group gets a ComputeDomain of its own."
+    )
+    enable_maintenance = models.BooleanField(default=False)
+    default_platform = models.CharField(max_length=63, blank=True, default="")
+    node_selector = models.JSONField(
+        default=dict, blank=True, help_text="Node labels that make a node one of this pool; empty: all nodes."
+    )
+    tolerations = models.JSONField(default=list, blank=True)
+    split_gangs = models.CharField(
+        max_length=8,
+        choices=SplitGangs,
+        default=SplitGangs.REFUSE,
+        help_text="What to do with a task group that its scheduler cannot hold as one gang.",
+    )
+    download_type = models.CharField(max_length=32, null=True, blank=True)
+    default_exec_timeout = models.CharField(max_length=32, blank=True, default="")
+    default_queue_timeout = models.CharField(max_length=32, blank=True, default="")
+    max_exec_timeout = models.CharField(max_length=32, blank=True, default="")
+    max_queue_timeout = models.CharField(max_length=32, blank=True, default="")
+    default_exit_actions = models.JSONField(default=dict, blank=True)
+    resources = models.JSONField(default=dict, blank=True, help_text="gpu: {guarantee, maximum, weight}.")
+    revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
+    conditions = models.JSONField(default=list, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(split_gangs__in=["refuse", "warn"]), name="pool_split_gangs_is_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Platform(models.Model):
+    """A kind of hardware inside a pool; adds to its pool's node selection."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="platforms")
+    name = models.CharField(max_length=63, validators=[config_name])
+    description = models.TextField(blank=True, default="")
+    node_selector = models.JSONField(default=dict, blank=True)
+    tolerations = models.JSONField(default=list, blank=True)
+    host_network_allowed = models.BooleanField(default=False)
+    privileged_allowed = models.BooleanField(default=False)
+    allowed_mounts = ArrayField(models.CharField(max_length=1024), default=list, blank=True)
+    default_mounts = ArrayField(models.CharField(max_length=1024), default=list, blank=True)
+
+    class Meta:
+        ordering = ["pool_id", "name"]
+        constraints = [models.UniqueConstraint(fields=["pool", "name"], name="platform_name_once_per_pool")]
+
+    def __str__(self) -> str:
+        return f"{self.pool_id}/{self.name}"
+
+
+class TopologyKey(models.Model):
+    """One level of a pool's hierarchy; ``position`` 0 is the broadest (zone before rack)."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="topology_keys")
+    position = models.PositiveIntegerField(db_index=True)
+    key = models.CharField(max_length=63, help_text="Name users write in a workflow, e.g. rack.")
+    label = models.CharField(max_length=316, help_text="Node label that carries the domain's name.")
+
+    class Meta:
+        ordering = ["pool_id", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "key"], name="topologykey_key_once_per_pool"),
+            models.UniqueConstraint(fields=["pool", "label"], name="topologykey_label_once_per_pool"),
+            models.UniqueConstraint(  # checked at commit, so a reorder may pass through duplicates
+                fields=["pool", "position"],
+                name="topologykey_position_once_per_pool",
+                deferrable=models.Deferrable.DEFERRED,
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} ({self.label})"
+
+
+class ConfigRevision(models.Model):
+    """One change of configuration: the whole object after it, who, when and why.
+
+    ``content`` is None where the change deleted the object. ``revision`` counts per type.
+    """
+
+    class Type(models.TextChoices):
+        BACKEND = "BACKEND"
+        POOL = "POOL"
+        WORKFLOW = "WORKFLOW"
+
+    config_type = models.CharField(max_length=16, choices=Type)
+    revision = models.PositiveIntegerField()
+    name = models.CharField(max_length=63)
+    username = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+    description = models.TextField(blank=True, default="")
+    tags = ArrayField(models.CharField(max_length=63), default=list, blank=True)
+    content = models.JSONField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    deleted_by = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        ordering = ["config_type", "-revision"]
+        constraints = [
+            models.UniqueConstraint(fields=["config_type", "revision"], name="configrevision_once_per_type"),
+        ]
+        indexes = [models.Index(fields=["config_type", "name", "-revision"])]
+
+    def __str__(self) -> str:
+        return f"{self.config_type}:{self.revision} {self.name}"
+
+
+class ServiceConfig(models.Model):
+    """Service-wide configuration of one type (``WORKFLOW``: limits and default timeouts)."""
+
+    config_type = models.CharField(max_length=16, primary_key=True, choices=ConfigRevision.Type)
+    content = models.JSONField(default=dict)
+    revision = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.config_type

@@ -1,0 +1,256 @@
+"""Workflows, their task groups and tasks, and what was observed of them.
+
+The row is the truth: what a group needs to be created, followed and taken down again is frozen in it
+at submission (``placement``, ``Task.spec``), so no later edit of a pool or backend reaches it. Rows of
+``Observed*`` are written by the observer alone and may be thrown away: a relist fills them again.
+"""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from pools.models import Backend, Cluster
+from workflows.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
+
+
+class Workflow(models.Model):
+    """One submission. ``name`` is unique: the user's name, a hyphen and a number that counts per name."""
+
+    class Priority(models.TextChoices):
+        HIGH = "HIGH"
+        NORMAL = "NORMAL"
+        LOW = "LOW"
+
+    uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=80, unique=True)
+    base_name = models.CharField(max_length=64)
+    number = models.PositiveIntegerField()
+    pool_name = models.CharField(max_length=63, help_text="The pool it was submitted to, by its name then.")
+    backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="workflows")
+    pool_revision = models.PositiveIntegerField(help_text="ConfigRevision of the pool it was accepted under.")
+    submitted_by = models.CharField(max_length=150)
+    cancelled_by = models.CharField(max_length=150, blank=True, default="")
+    priority = models.CharField(max_length=8, choices=Priority, default=Priority.NORMAL)
+    status = models.CharField(max_length=32, choices=WorkflowStatus, default=WorkflowStatus.PENDING)
+    labels = models.JSONField(default=dict)
+    tags = models.JSONField(default=list)
+    spec = models.TextField(help_text="As parsed: rendered, if it was templated.")
+    template_spec = models.TextField(blank=True, default="")
+    warnings = models.JSONField(default=list)
+    exec_timeout = models.FloatField(help_text="Seconds a group may run.")
+    queue_timeout = models.FloatField(help_text="Seconds a group may wait for its pods to be placed.")
+    submit_time = models.DateTimeField(auto_now_add=True, db_index=True)
+    start_time = models.DateTimeField(null=True)
+    end_time = models.DateTimeField(null=True)
+    request_id = models.CharField(max_length=64, blank=True, default="")
+    idempotency_key = models.CharField(max_length=255, null=True)
+    idempotency_digest = models.CharField(max_length=64, blank=True, default="")
+    reply = models.JSONField(default=dict, help_text="What the submission answered; repeated on a repeat.")
+
+    class Meta:
+        ordering = ["-submit_time"]
+        constraints = [
+            models.UniqueConstraint(fields=["base_name", "number"], name="workflow_number_once_per_name"),
+            models.UniqueConstraint(
+                fields=["submitted_by", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="workflow_idempotency_key_once_per_user",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["pool_name", "status"]),
+            models.Index(fields=["submitted_by", "-submit_time"]),
+            models.Index(fields=["status", "-submit_time"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TaskGroup(models.Model):
+    """A gang: its tasks are scheduled together, get one ComputeDomain and end together.
+
+    ``placement`` is frozen at submission; see ``workflows.placement``. ``status`` says how the work
+    stands; ``released_at`` says when nothing of it was left in the cluster. The lease columns exclude
+    workers from each other; only the database's clock is compared.
+    """
+
+    uuid = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="groups")
+    backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="task_groups")
+    position = models.PositiveIntegerField(
+        help_text="Place among the workflow's groups, in the user's order."
+    )
+    name = models.CharField(max_length=80)
+    status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)
+    failure_message = models.TextField(blank=True, default="")
+    barrier = models.BooleanField(default=True)
+    ignore_nonlead_status = models.BooleanField(default=True)
+    upstream = models.ManyToManyField("self", symmetrical=False, related_name="downstream")
+    placement = models.JSONField(help_text="All that later edits must not reach; see workflows.placement.")
+    constraints = models.JSONField(
+        default=list, help_text="Constraints applied: set, key, label, type, tasks."
+    )
+    conditions = models.JSONField(default=list)
+    attempt = models.PositiveIntegerField(default=0, help_text="Counts pod groups made for it, from 0.")
+    stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
+    stop_message = models.TextField(blank=True, default="")
+    force = models.BooleanField(default=False, help_text="Stop without grace.")
+    waiting_reason = models.TextField(blank=True, default="")
+    waiting_since = models.DateTimeField(null=True)
+
+    submit_time = models.DateTimeField(auto_now_add=True)
+    processing_start_time = models.DateTimeField(null=True)
+    scheduling_start_time = models.DateTimeField(null=True)
+    initializing_start_time = models.DateTimeField(null=True)
+    start_time = models.DateTimeField(null=True)
+    end_time = models.DateTimeField(null=True)
+    created_in_cluster_at = models.DateTimeField(null=True, help_text="When all its objects were there.")
+    touched_cluster = models.BooleanField(default=False, help_text="Whether a create may have been sent.")
+    released_at = models.DateTimeField(null=True)
+
+    next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: only when nudged.")
+    nudges = models.PositiveBigIntegerField(default=0, help_text="Raised by whoever saw news of the group.")
+    failures = models.PositiveIntegerField(default=0, help_text="Reconciles in a row that did not succeed.")
+    lease_token = models.UUIDField(null=True)
+    lease_until = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["workflow_id", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "name"], name="taskgroup_name_once_per_workflow"),
+            models.CheckConstraint(
+                condition=~Q(status=TaskStatus.RESCHEDULED), name="taskgroup_is_never_rescheduled"
+            ),
+            models.CheckConstraint(
+                condition=Q(released_at=None) | ~Q(status__in=[str(s) for s in LIVE_ORDER]),
+                name="taskgroup_released_only_after_its_end",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_reconcile_at"],
+                condition=Q(released_at=None, next_reconcile_at__isnull=False),
+                name="taskgroup_due",
+            ),
+            models.Index(fields=["backend"], condition=Q(released_at=None), name="taskgroup_unreleased"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow_id}/{self.name}"
+
+
+class Task(models.Model):
+    """One try of one task. A retry is a new row with the next ``retry_id`` and the same ``task_uuid``."""
+
+    group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="tasks")
+    task_uuid = models.UUIDField(default=uuid.uuid4)
+    position = models.PositiveIntegerField(help_text="Place in its group, in the user's order.")
+    name = models.CharField(max_length=64)
+    retry_id = models.PositiveIntegerField(default=0)
+    latest = models.BooleanField(default=True, help_text="Whether no later retry exists.")
+    lead = models.BooleanField(default=False)
+    status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)
+    spec = models.JSONField(help_text="Frozen: see workflows.placement.")
+    pod_name = models.CharField(max_length=63)
+    pod_ip = models.CharField(max_length=64, blank=True, default="")
+    node_name = models.CharField(max_length=253, blank=True, default="")
+    exit_code = models.IntegerField(null=True)
+    failure_message = models.TextField(blank=True, default="")
+    processing_start_time = models.DateTimeField(null=True)
+    scheduling_start_time = models.DateTimeField(null=True)
+    initializing_start_time = models.DateTimeField(null=True)
+    start_time = models.DateTimeField(null=True)
+    end_time = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["group_id", "position", "retry_id"]
+        constraints = [
+            models.UniqueConstraint(fields=["group", "name", "retry_id"], name="task_try_once_per_group"),
+            models.UniqueConstraint(
+                fields=["group", "name"], condition=Q(latest=True), name="task_has_one_latest_try"
+            ),
+        ]
+        indexes = [models.Index(fields=["pod_name"])]
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.retry_id}"
+
+
+class Event(models.Model):
+    """One line of a workflow's timeline: our own steps and what the cluster said.
+
+    ``dedupe`` makes a repeated sighting harmless: the cluster's event uid and count, or our step's name.
+    """
+
+    workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="events")
+    group = models.ForeignKey(TaskGroup, null=True, on_delete=models.CASCADE, related_name="events")
+    task_name = models.CharField(max_length=64, blank=True, default="")
+    retry_id = models.PositiveIntegerField(null=True)
+    time = models.DateTimeField()
+    source = models.CharField(max_length=63, help_text="osmo-topology, or the reporting component.")
+    warning = models.BooleanField(default=False)
+    reason = models.CharField(max_length=128)
+    message = models.TextField()
+    dedupe = models.CharField(max_length=160)
+
+    class Meta:
+        ordering = ["workflow_id", "time", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "dedupe"], name="event_once_per_workflow"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.time:%H:%M:%S} {self.reason}"
+
+
+class ObservedPod(models.Model):
+    """A pod of ours as last seen. ``digest`` holds what status reading needs, see workflows.observation."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pods")
+    namespace = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    group_uuid = models.UUIDField(db_index=True)
+    phase = models.CharField(max_length=16)
+    node_name = models.CharField(max_length=253, blank=True, default="")
+    pod_ip = models.CharField(max_length=64, blank=True, default="")
+    deleting = models.BooleanField(default=False)
+    gone = models.BooleanField(default=False, help_text="It was seen, and is no longer in the cluster.")
+    digest = models.JSONField(default=dict)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "namespace", "name"], name="observedpod_once_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ObservedObject(models.Model):
+    """A pod group, ComputeDomain or claim template of ours as last seen; ``digest`` keeps its status."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="objects_seen")
+    kind = models.CharField(max_length=63)
+    namespace = models.CharField(max_length=63, blank=True, default="")
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    group_uuid = models.UUIDField(db_index=True)
+    deleting = models.BooleanField(default=False)
+    digest = models.JSONField(default=dict)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "kind", "namespace", "name"], name="observedobject_once_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
