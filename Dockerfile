@@ -1,0 +1,23 @@
+# One image for web, worker, beat and observer; what differs is the command.
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY requirements-service.lock ./
+RUN python -m venv /opt/osmo && /opt/osmo/bin/pip install --require-hashes --only-binary=:all: -r requirements-service.lock
+
+FROM python:3.11-slim-bookworm
+RUN groupadd --gid 10001 osmo && useradd --uid 10001 --gid osmo --home-dir /nonexistent --no-create-home osmo
+COPY --from=build /opt/osmo /opt/osmo
+WORKDIR /srv/osmo
+COPY manage.py pyproject.toml ./
+COPY cluster cluster
+COPY migrations migrations
+COPY osmo_topology osmo_topology
+COPY pools pools
+COPY scheduling scheduling
+COPY workflows workflows
+ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
+RUN OSMO_ENV=development python manage.py collectstatic --noinput
+USER 10001:10001
+EXPOSE 8000
+CMD ["gunicorn", "osmo_topology.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--workers", "2", "--threads", "8"]
