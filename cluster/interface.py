@@ -1,0 +1,226 @@
+"""What the rest of the product may ask of a cluster.
+
+``Cluster`` is the seam: ``gateway.ClusterGateway`` talks to an API server, and the tests have one in
+memory that passes the same contract tests. Three rules hold for every method.
+
+- An answer and the lack of one are never the same value. ``get`` is None and ``delete`` is ABSENT only
+  when the server said that this object is not there; everything else raises a ``ClusterError``.
+- Every call is bounded in time. ``call_seconds`` is the most that one may wait for the server, so a
+  caller that holds a lease can tell whether enough of it is left.
+- Writes name their field manager and ask the server to refuse unknown fields. A field dropped in
+  silence (a sub-group's ``parent`` on an old CustomResourceDefinition) would place a gang against what
+  its user asked for.
+
+Deadlines are instants of ``time.monotonic()``. Rejected: one method per kind; and an asynchronous
+interface, because the callers are Celery workers and management commands.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
+
+from cluster.errors import ClusterError
+from cluster.kinds import Kind
+
+Obj = dict[str, Any]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+FIELD_MANAGER = "osmo-topology"
+
+PatchType = Literal["application/merge-patch+json", "application/json-patch+json"]
+MERGE_PATCH: PatchType = "application/merge-patch+json"
+JSON_PATCH: PatchType = "application/json-patch+json"
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """Everything that matched at ``resource_version``, from which a watch may go on."""
+
+    items: tuple[T, ...]
+    resource_version: str
+
+
+class Deletion(StrEnum):
+    """What a delete met. ACCEPTED may go on for as long as a finalizer or a kubelet likes: look again."""
+
+    ABSENT = "absent"  # no object of that name, or one with another uid: ours is gone
+    REMOVED = "removed"  # the server says that it is gone with this call
+    ACCEPTED = "accepted"  # the server began; only a get that answers None proves the end
+
+
+class Wrote(StrEnum):
+    """How one write of many ended."""
+
+    DONE = "done"
+    EXISTS = "exists"  # create: an object of that name is there; read its labels to see whose
+    ABSENT = "absent"  # delete: it was not there, or had another uid
+    REFUSED = "refused"  # the server said no; ``error`` says why
+    UNKNOWN = "unknown"  # sent, and no reply came: look before doing it again
+    UNSENT = "unsent"  # the deadline or a dead connection came first: nothing happened
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one object of ``create_many`` or ``delete_many``, in the order given.
+
+    ``uid`` is the server's where it told us one (created objects); ``error`` is there for REFUSED,
+    UNKNOWN, UNSENT and EXISTS.
+    """
+
+    namespace: str
+    name: str
+    wrote: Wrote
+    uid: str = ""
+    error: ClusterError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """One object to delete. Without ``uid`` whatever bears the name goes; give it."""
+
+    name: str
+    namespace: str = ""
+    uid: str | None = None
+
+
+class Stream(Protocol[T_co]):
+    """Something read piece by piece from the server until it ends or is closed.
+
+    ``close`` may be called from another thread or a signal handler; it ends a blocked read at once.
+    """
+
+    def __iter__(self) -> Iterator[T_co]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Cluster(Protocol):
+    """One API server, with the rights of one set of credentials.
+
+    ``namespace`` is needed for a namespaced kind except in ``list``, ``scan`` and ``watch``, where
+    leaving it empty means all namespaces. Every method raises a ``ClusterError``: ``Unreachable`` when
+    nobody answers, ``NotServed`` when the kind is not known there, and what it names otherwise.
+    """
+
+    @property
+    def call_seconds(self) -> float:
+        """The longest silence of the server that one call puts up with."""
+
+    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None: ...
+
+    def list(
+        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Listing[Obj]: ...
+
+    def scan(
+        self,
+        kind: Kind,
+        reduce: Callable[[Obj], T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing[T]:
+        """List, keeping of each object only what ``reduce`` makes of it, page by page."""
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int,
+    ) -> Stream[Obj]:
+        """Follow changes after ``resource_version``: dictionaries with ``type`` and ``object``.
+
+        The server ends the stream after ``timeout_seconds``. A version that is too old comes as
+        ``Expired`` from here or as an event of type ERROR. ``watch.Watch`` deals with all of that.
+        """
+
+    def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj: ...
+
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+        """Create all of them, several at a time; one Outcome per object, in order.
+
+        Raises nothing for what goes wrong with single objects or the connection: it is in the
+        outcomes. Must not be called from a thread with a running event loop.
+        """
+
+    def apply(
+        self,
+        kind: Kind,
+        obj: Obj,
+        *,
+        force: bool,
+        field_manager: str = FIELD_MANAGER,
+        dry_run: bool = False,
+    ) -> Obj:
+        """Server-side apply; creates or changes, and returns the object as it is now.
+
+        Fields applied before and left out now are removed. Raises Conflict, naming the fields, when
+        another manager holds one with another value and ``force`` is False.
+        """
+
+    def patch(
+        self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
+    ) -> Obj: ...
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        uid: str | None,
+        namespace: str = "",
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> Deletion:
+        """Delete the object with this uid.
+
+        Raises Conflict when ``resource_version`` is not the current one.
+        """
+
+    def delete_many(
+        self,
+        kind: Kind,
+        doomed: Sequence[Doomed],
+        *,
+        deadline: float,
+        grace_seconds: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> Sequence[Outcome]:
+        """Delete several at a time; DONE means the server accepted it, not that the object is gone."""
+
+    def logs(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        container: str = "",
+        tail_lines: int | None = None,
+        limit_bytes: int | None = None,
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+    ) -> Stream[bytes]:
+        """A pod's log in chunks as they come, not in lines. NotFound if there is no such pod."""
+
+    def read_crd_schema(self, kind: Kind) -> Obj | None:
+        """The openAPIV3Schema under which a custom kind is served; None if it is not served at all."""
+
+    def discover(self, group: str, version: str) -> frozenset[str] | None:
+        """The plurals served in a group's version; None if the group version is not served."""
+
+    def kube_system_uid(self) -> str:
+        """The uid of the kube-system namespace: the identity of the cluster behind any address."""
+
+    def server_version(self) -> str:
+        """The git version, such as ``v1.36.3``."""
