@@ -1,0 +1,36 @@
+"""``manage.py make_token USER``: print a new personal token, making the user if need be."""
+
+import os
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+from django.db import transaction
+
+from osmo_topology.web.services import make_token
+
+
+class Command(BaseCommand):
+    help = "Print a new personal token of a user, who is made if there is none of that name."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user")
+        parser.add_argument("--name", default="", help="What the token is for.")
+        parser.add_argument(
+            "--admin",
+            action="store_true",
+            help="Make the user a superuser; OSMO_ADMIN_PASSWORD, if set, becomes the password.",
+        )
+
+    @transaction.atomic
+    def handle(self, *_: Any, **options: Any) -> None:
+        user, made = User.objects.get_or_create(username=options["user"])
+        if made:
+            user.set_unusable_password()
+        if options["admin"]:
+            user.is_staff = user.is_superuser = True
+            if password := os.environ.get("OSMO_ADMIN_PASSWORD"):
+                user.set_password(password)
+        user.save()
+        self.stdout.write(make_token(user, name=options["name"]))
