@@ -1,0 +1,726 @@
+"""A cluster in memory that keeps the promises of ``cluster.interface.Cluster``.
+
+It passes the contract tests of ``tests/cluster/test_contract.py``, which the real gateway passes on a
+real API server too. What it knows: resource versions, uids, finalizers and deletionTimestamp, the four
+meanings of 404 and 409, preconditions, selectors, server-side apply with ownership by field, garbage
+collection by ownerReferences, pods that end in their own time, watches with bookmarks and 410.
+
+It has no scheduler, kubelet or controller. ``players`` are: callables that run after each write until
+none of them changes anything more (see ``tests.fakes.players``). What it does not know: admission,
+validation, defaults and quotas. A test that depends on those belongs to the real API server.
+"""
+
+import copy
+import itertools
+import json
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Any, Self
+
+from cluster import errors
+from cluster.errors import ClusterError, DeadlinePassed, Unreachable
+from cluster.interface import (
+    FIELD_MANAGER,
+    JSON_PATCH,
+    Deletion,
+    Doomed,
+    Listing,
+    Obj,
+    Outcome,
+    Wrote,
+)
+from cluster.kinds import ALL, CRD, NAMESPACE, POD, Kind
+from tests.fakes import semantics
+
+Key = tuple[Kind, str, str]  # kind, namespace, name
+Player = Callable[["FakeCluster"], None]
+SYSTEM = ("metadata", "kind", "apiVersion")
+ROUNDS = 100  # of players after one write; more means that two of them undo each other's work
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as it arrived, in order; ``verb`` is the method's name without ``_many``."""
+
+    verb: str
+    kind: Kind
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True)
+class Fault:
+    """Something that goes wrong once ``after`` matching calls have passed, ``times`` times."""
+
+    error: ClusterError
+    verb: str | None
+    kind: Kind | None
+    name: str | None
+    after: int
+    times: int
+    applied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    kind: Kind
+    at: int  # place in the order of calls and removals
+
+
+class FakeCluster:
+    def __init__(
+        self,
+        *,
+        players: Sequence[Player] = (),
+        namespaces: Sequence[str] = ("default", "osmo", "kube-system"),
+        unserved: Sequence[Kind] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.players = list(players)
+        self.unserved = set(unserved)
+        self.calls: list[Call] = []
+        self.version = "v1.36.3"
+        self._now = now
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
+        self._store: dict[Key, Obj] = {}
+        self._owners: dict[str, dict[semantics.Path, tuple[str, str]]] = {}  # uid: leaf: manager, operation
+        self._faults: list[Fault] = []
+        self._clock = itertools.count(1)
+        self._version = 1
+        self._oldest = 1
+        self._events: list[tuple[int, Kind, str, Obj]] = []
+        self._removals: list[Removal] = []
+        self._deletes: list[Removal] = []
+        self._streams: set[_FakeStream] = set()
+        self._playing = False
+        for name in namespaces:
+            self.put(NAMESPACE, {"metadata": {"name": name}})
+        self._seeded = set(self._store)
+
+    # What a test asks and does
+
+    @property
+    def objects(self) -> dict[tuple[str, str, str], Obj]:
+        """(kind, namespace, name) -> object, without the namespaces that were there from the start."""
+        with self._lock:
+            return {
+                (kind.name, namespace, name): copy.deepcopy(obj)
+                for (kind, namespace, name), obj in self._store.items()
+                if (kind, namespace, name) not in self._seeded
+            }
+
+    def kinds(self) -> set[str]:
+        return {kind for kind, _, _ in self.objects}
+
+    def names(self, kind: Kind) -> list[str]:
+        with self._lock:
+            return sorted(name for found, _, name in self._store if found == kind)
+
+    def deleted_before(self, first: str, then: str) -> bool:
+        """Whether the last ``first`` was gone before the first delete of a ``then`` was asked for."""
+        gone = [removal.at for removal in self._removals if removal.kind.name == first]
+        asked = [delete.at for delete in self._deletes if delete.kind.name == then]
+        left = any(kind.name == first for kind, _, _ in self._store)
+        return bool(gone) and bool(asked) and not left and max(gone) < min(asked)
+
+    def put(self, kind: Kind, obj: Obj) -> Obj:
+        """Write as somebody else would (a controller, another user): no call, no fault; merges status.
+
+        Creates the object or replaces it whole; a missing namespace or uid is filled in.
+        """
+        with self._lock:
+            name = obj["metadata"]["name"]
+            namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
+            before = self._store.get((kind, namespace, name))
+            fresh = copy.deepcopy(obj)
+            if before is None:
+                self._stamp_new(kind, fresh)
+                self._save(kind, fresh, "ADDED")
+            else:
+                kept = ("uid", "creationTimestamp", "resourceVersion", "generation", "deletionTimestamp")
+                for field in kept:
+                    if field in before["metadata"]:
+                        fresh["metadata"].setdefault(field, before["metadata"][field])
+                fresh = {"apiVersion": kind.api_version, "kind": kind.name} | fresh
+                self._change(kind, before, fresh, manager=("somebody", "Update"))
+            self._play()
+            return copy.deepcopy(self._store.get((kind, namespace, name), fresh))
+
+    def edit(self, kind: Kind, name: str, change: Callable[[Obj], None], *, namespace: str = "") -> None:
+        """Let ``change`` alter a copy of an object, and write it back as somebody else would."""
+        with self._lock:
+            obj = copy.deepcopy(self._store[kind, namespace, name])
+            change(obj)
+            self.put(kind, obj)
+
+    def remove(self, kind: Kind, name: str, *, namespace: str = "") -> None:
+        """Take an object away at once, finalizers or not."""
+        with self._lock:
+            self._drop((kind, namespace, name))
+            self._play()
+
+    def all(self, kind: Kind) -> list[Obj]:
+        with self._lock:
+            return [
+                copy.deepcopy(obj) for key, obj in sorted(self._store.items(), key=_by_name) if key[0] == kind
+            ]
+
+    def fail(
+        self,
+        error: ClusterError,
+        *,
+        verb: str | None = None,
+        kind: Kind | None = None,
+        name: str | None = None,
+        after: int = 0,
+        times: int = 1,
+        applied: bool = False,
+    ) -> None:
+        """Answer a coming call with ``error``; with ``applied`` only after doing what was asked.
+
+        ``verb`` is get, list, watch, create, apply, patch, delete, logs or None for any; ``after`` lets
+        that many matching calls pass first.
+        """
+        self._faults.append(Fault(error, verb, kind, name, after, times, applied))
+
+    @contextmanager
+    def unreachable(self) -> Iterator[None]:
+        """Answer nothing at all, and cut what is being watched."""
+        fault = Fault(Unreachable("no connection: refused"), None, None, None, 0, 10**9, applied=False)
+        self._faults.insert(0, fault)
+        self.cut_watches()
+        try:
+            yield
+        finally:
+            self._faults.remove(fault)
+
+    def cut_watches(self) -> None:
+        """Break every stream, as a restarted load balancer does."""
+        with self._news:
+            for stream in self._streams:
+                stream.cut = True
+            self._news.notify_all()
+
+    def compact(self) -> None:
+        """Forget history: a watch from any version up to now gets 410."""
+        with self._news:
+            self._version += 1
+            self._oldest = self._version
+            self._events.clear()
+
+    # The interface
+
+    @property
+    def call_seconds(self) -> float:
+        return 23.0
+
+    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
+        with self._call("get", kind, namespace, name) as key:
+            return copy.deepcopy(self._store.get(key))
+
+    def list(
+        self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
+    ) -> Listing[Obj]:
+        return self.scan(
+            kind,
+            lambda obj: obj,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+
+    def scan(self, kind, reduce, *, namespace="", label_selector="", field_selector=""):
+        with self._call("list", kind, namespace, ""):
+            chosen = [
+                reduce(copy.deepcopy(obj))
+                for key, obj in sorted(self._store.items(), key=_by_name)
+                if key[0] == kind
+                and namespace in ("", key[1])
+                and _selected(obj, label_selector, field_selector)
+            ]
+            return Listing(tuple(chosen), str(self._version))
+
+    def watch(
+        self,
+        kind: Kind,
+        *,
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int,
+    ) -> "_FakeStream":
+        with self._call("watch", kind, namespace, ""):
+            stream = _FakeStream(
+                self,
+                kind,
+                int(resource_version),
+                lambda obj: (
+                    namespace in ("", obj["metadata"].get("namespace", ""))
+                    and _selected(obj, label_selector, field_selector)
+                ),
+                time.monotonic() + timeout_seconds,
+            )
+            self._streams.add(stream)
+            return stream
+
+    def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
+        obj = json.loads(json.dumps(obj))
+        namespace = _namespace_of(kind, obj)
+        with self._call("create", kind, namespace, obj["metadata"]["name"]) as key:
+            self._need_namespace(kind, namespace)
+            if key in self._store:
+                raise errors.AlreadyExists(
+                    f'{kind.plural} "{key[2]}" already exists', status=409, reason="AlreadyExists"
+                )
+            self._stamp_new(kind, obj)
+            if not dry_run:
+                self._own(obj, (FIELD_MANAGER, "Update"), {}, obj)
+                self._save(kind, obj, "ADDED")
+            return copy.deepcopy(obj)
+
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+        named = [(_namespace_of(kind, obj), obj["metadata"]["name"], obj) for obj in objs]
+        return self._many(
+            [(ns, name, lambda obj=obj: self.create(kind, obj)) for ns, name, obj in named], deadline
+        )
+
+    def apply(
+        self, kind: Kind, obj: Obj, *, force: bool, field_manager: str = FIELD_MANAGER, dry_run: bool = False
+    ) -> Obj:
+        obj = {"apiVersion": kind.api_version, "kind": kind.name} | json.loads(json.dumps(obj))
+        namespace = _namespace_of(kind, obj)
+        with self._call("apply", kind, namespace, obj["metadata"]["name"]) as key:
+            self._need_namespace(kind, namespace)
+            before = self._store.get(key)
+            manager = (field_manager, "Apply")
+            if before is None:
+                if obj["metadata"].get("uid"):
+                    raise errors.Conflict(
+                        f"uid of {kind.plural} {key[2]!r} is gone", status=409, reason="Conflict"
+                    )
+                self._stamp_new(kind, obj)
+                if not dry_run:
+                    self._own(obj, manager, {}, obj)
+                    self._save(kind, obj, "ADDED")
+                return copy.deepcopy(obj)
+            after = self._applied(before, obj, manager, force=force)
+            if not dry_run:
+                self._change(kind, before, after, manager=manager, mine=obj)
+            return copy.deepcopy(self._store[key] if not dry_run else after)
+
+    def patch(self, kind: Kind, name: str, body: Any, *, patch_type: str, namespace: str = "") -> Obj:
+        with self._call("patch", kind, namespace, name) as key:
+            before = self._store.get(key)
+            if before is None:
+                raise _not_found(kind, name)
+            try:
+                after = (
+                    semantics.json_patch(before, json.loads(json.dumps(body)))
+                    if patch_type == JSON_PATCH
+                    else semantics.merge_patch(before, json.loads(json.dumps(body)))
+                )
+            except ValueError as error:
+                raise errors.Invalid(str(error), status=422, reason="Invalid") from error
+            wanted = after["metadata"].get("resourceVersion")
+            if wanted != before["metadata"]["resourceVersion"] or (
+                after["metadata"].get("uid") != before["metadata"]["uid"]
+            ):
+                raise errors.Conflict("the object has been modified", status=409, reason="Conflict")
+            self._change(kind, before, after, manager=(FIELD_MANAGER, "Update"))
+            return copy.deepcopy(self._store.get(key, after))
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        uid: str | None,
+        namespace: str = "",
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> Deletion:
+        with self._call("delete", kind, namespace, name) as key:
+            obj = self._store.get(key)
+            self._deletes.append(Removal(kind, next(self._clock)))
+            if obj is None or (uid is not None and obj["metadata"]["uid"] != uid):
+                return Deletion.ABSENT
+            if resource_version not in (None, obj["metadata"]["resourceVersion"]):
+                raise errors.Conflict(
+                    f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
+                    f"ResourceVersion in object meta: {obj['metadata']['resourceVersion']}",
+                    status=409,
+                    reason="Conflict",
+                )
+            if obj["metadata"].get("finalizers") or _needs_kubelet(kind, obj, grace_seconds):
+                if "deletionTimestamp" not in obj["metadata"]:
+                    after = copy.deepcopy(obj)
+                    after["metadata"]["deletionTimestamp"] = self._time()
+                    self._save(kind, after, "MODIFIED")
+                return Deletion.ACCEPTED
+            self._drop(key, orphan=propagation == "Orphan")
+            return Deletion.ACCEPTED if kind == POD else Deletion.REMOVED
+
+    def delete_many(
+        self,
+        kind: Kind,
+        doomed: Sequence[Doomed],
+        *,
+        deadline: float,
+        grace_seconds: int | None = None,
+        propagation: str = "Background",
+    ) -> Sequence[Outcome]:
+        def one(each: Doomed) -> Deletion:
+            return self.delete(
+                kind,
+                each.name,
+                uid=each.uid,
+                namespace=each.namespace,
+                grace_seconds=grace_seconds,
+                propagation=propagation,
+            )
+
+        return self._many(
+            [(each.namespace, each.name, lambda each=each: one(each)) for each in doomed], deadline
+        )
+
+    def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> "_FakeLog":
+        with self._call("logs", POD, namespace, pod) as key:
+            if key not in self._store:
+                raise _not_found(POD, pod)
+            text = self._store[key]["metadata"].get("annotations", {}).get("fake/log", "")
+            kept = text.splitlines(keepends=True)
+            return _FakeLog("".join(kept if tail_lines is None else kept[-tail_lines:]).encode())
+
+    def read_crd_schema(self, kind: Kind) -> Obj | None:
+        found = self.get(CRD, f"{kind.plural}.{kind.group}")
+        for version in (found or {}).get("spec", {}).get("versions", ()):
+            if version["name"] == kind.version and version["served"]:
+                return version.get("schema", {}).get("openAPIV3Schema") or {}
+        return None
+
+    def discover(self, group: str, version: str) -> frozenset[str] | None:
+        with self._call("discover", None, "", ""):
+            served = {k for k in ALL if k not in self.unserved and (k.group, k.version) == (group, version)}
+            return frozenset(kind.plural for kind in served) or None
+
+    def kube_system_uid(self) -> str:
+        found = self.get(NAMESPACE, "kube-system")
+        if found is None:
+            raise errors.NotFound("the cluster has no namespace kube-system (yet)", status=404)
+        return found["metadata"]["uid"]
+
+    def server_version(self) -> str:
+        with self._call("version", None, "", ""):
+            return self.version
+
+    # Inside
+
+    @contextmanager
+    def _call(self, verb: str, kind: Kind | None, namespace: str, name: str) -> Iterator[Key]:
+        if kind is not None and kind.namespaced and name and not namespace:
+            raise ValueError(f"{kind} {name!r} is namespaced: give its namespace")
+        with self._lock:
+            next(self._clock)
+            if kind is not None:
+                self.calls.append(Call(verb, kind, namespace, name))
+            fault = self._fault(verb, kind, name)
+            if fault is not None and not fault.applied:
+                raise fault.error
+            if kind in self.unserved:
+                raise errors.NotServed("the server could not find the requested resource", status=404)
+            assert kind is None or kind in ALL, f"{kind} is not in cluster.kinds"
+            yield (kind, namespace if kind and kind.namespaced else "", name)
+            self._play()
+            if fault is not None:
+                raise fault.error
+
+    def _fault(self, verb: str, kind: Kind | None, name: str) -> Fault | None:
+        for fault in self._faults:
+            if fault.verb in (None, verb) and fault.kind in (None, kind) and fault.name in (None, name):
+                if fault.after > 0:
+                    fault.after -= 1
+                elif fault.times > 0:
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def _many(self, jobs: Sequence[tuple[str, str, Callable[[], Any]]], deadline: float) -> Sequence[Outcome]:
+        outcomes: Any = []
+        dead: ClusterError | None = None
+        for namespace, name, run in jobs:
+            if dead is None and time.monotonic() >= deadline:
+                dead = DeadlinePassed("not sent: the deadline came first")
+            if dead is not None:
+                outcomes.append(Outcome(namespace, name, Wrote.UNSENT, error=dead))
+                continue
+            try:
+                done = run()
+            except ClusterError as error:
+                wrote = _wrote(error)
+                dead = error if wrote is Wrote.UNSENT else None
+                outcomes.append(Outcome(namespace, name, wrote, error=error))
+            else:
+                uid = done["metadata"]["uid"] if isinstance(done, dict) else ""
+                wrote = Wrote.ABSENT if done is Deletion.ABSENT else Wrote.DONE
+                outcomes.append(Outcome(namespace, name, wrote, uid))
+        return outcomes
+
+    def _need_namespace(self, kind: Kind, namespace: str) -> None:
+        if kind.namespaced and (NAMESPACE, "", namespace) not in self._store:
+            raise _not_found(NAMESPACE, namespace)
+
+    def _stamp_new(self, kind: Kind, obj: Obj) -> None:
+        obj |= {"apiVersion": kind.api_version, "kind": kind.name}
+        number = next(self._clock)
+        obj["metadata"].pop("resourceVersion", None)
+        obj["metadata"] |= {
+            "uid": f"00000000-0000-4000-8000-{number:012d}",
+            "creationTimestamp": self._time(),
+            "generation": 1,
+        }
+        if kind == POD:
+            obj.setdefault("status", {}).setdefault("phase", "Pending")
+
+    def _applied(self, before: Obj, obj: Obj, manager: tuple[str, str], *, force: bool) -> Obj:
+        uid = before["metadata"]["uid"]
+        if obj["metadata"].get("uid", uid) != uid:
+            raise errors.Conflict("Precondition failed: UID", status=409, reason="Conflict")
+        owners = self._owners.get(uid, {})
+        live, wanted = semantics.leaves(before), _appliable(obj)
+        against = [
+            path
+            for path, value in wanted.items()
+            if path in live and live[path] != value and owners.get(path, manager) != manager
+        ]
+        if against and not force:
+            raise errors.Conflict(
+                f"Apply failed with {len(against)} conflict(s)",
+                status=409,
+                reason="Conflict",
+                causes=tuple(
+                    errors.Cause("FieldManagerConflict", f"conflict with {owners[path][0]!r}", _dotted(path))
+                    for path in against
+                ),
+            )
+        after = copy.deepcopy(before)
+        for path in [path for path, owner in owners.items() if owner == manager and path not in wanted]:
+            semantics.without_leaf(after, path)
+        for path, value in wanted.items():
+            semantics.with_leaf(after, path, value)
+        return after
+
+    def _own(self, after: Obj, manager: tuple[str, str], live: dict[semantics.Path, Any], mine: Obj) -> None:
+        """Give ``manager`` the leaves of ``mine`` that are new or changed (all of them, for an apply)."""
+        owners = self._owners.setdefault(after["metadata"]["uid"], {})
+        wanted = _appliable(mine)
+        if manager[1] == "Apply":
+            for path in [path for path, owner in owners.items() if owner == manager and path not in wanted]:
+                del owners[path]
+        for path, value in wanted.items():
+            if manager[1] == "Apply" or live.get(path, ...) != value:
+                owners[path] = manager
+
+    def _change(
+        self, kind: Kind, before: Obj, after: Obj, *, manager: tuple[str, str], mine: Obj | None = None
+    ) -> None:
+        self._own(after, manager, semantics.leaves(before), after if mine is None else mine)
+        if after == before:
+            return
+        if after.get("spec") != before.get("spec"):
+            after["metadata"]["generation"] = before["metadata"]["generation"] + 1
+        metadata = after["metadata"]
+        if not metadata.get("finalizers"):
+            metadata.pop("finalizers", None)
+        freed = before["metadata"].get("finalizers") and not metadata.get("finalizers")
+        if freed and "deletionTimestamp" in metadata:
+            self._store[self._key(kind, after)] = after
+            self._drop(self._key(kind, after))
+            return
+        self._save(kind, after, "MODIFIED")
+
+    def _save(self, kind: Kind, obj: Obj, event: str) -> None:
+        self._version += 1
+        obj["metadata"]["resourceVersion"] = str(self._version)
+        self._store[self._key(kind, obj)] = obj
+        self._tell(kind, event, obj)
+
+    def _drop(self, key: Key, *, orphan: bool = False) -> None:
+        obj = self._store.pop(key)
+        self._owners.pop(obj["metadata"]["uid"], None)
+        self._removals.append(Removal(key[0], next(self._clock)))
+        self._version += 1
+        last = copy.deepcopy(obj)
+        last["metadata"]["resourceVersion"] = str(self._version)
+        self._tell(key[0], "DELETED", last)
+        if not orphan:
+            self._collect(obj["metadata"]["uid"])
+
+    def _collect(self, uid: str) -> None:
+        """Remove what the object with ``uid`` was the last owner of."""
+        alive = {obj["metadata"]["uid"] for obj in self._store.values()}
+        for key, obj in list(self._store.items()):
+            owners = {owner["uid"] for owner in obj["metadata"].get("ownerReferences", ())}
+            if uid not in owners or owners & alive or key not in self._store:
+                continue
+            if not obj["metadata"].get("finalizers"):
+                self._drop(key)
+            elif "deletionTimestamp" not in obj["metadata"]:
+                after = copy.deepcopy(obj)
+                after["metadata"]["deletionTimestamp"] = self._time()
+                self._save(key[0], after, "MODIFIED")
+
+    def _tell(self, kind: Kind, event: str, obj: Obj) -> None:
+        self._events.append((self._version, kind, event, copy.deepcopy(obj)))
+        self._news.notify_all()
+
+    def _play(self) -> None:
+        if self._playing:
+            return
+        self._playing = True
+        try:
+            for _ in range(ROUNDS):
+                before = self._version
+                for player in self.players:
+                    player(self)
+                if self._version == before:
+                    return
+            raise AssertionError(f"the players of this cluster did not settle in {ROUNDS} rounds")
+        finally:
+            self._playing = False
+
+    def _key(self, kind: Kind, obj: Obj) -> Key:
+        metadata = obj["metadata"]
+        return kind, metadata.get("namespace", "") if kind.namespaced else "", metadata["name"]
+
+    def _time(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _FakeStream:
+    """A watch of the cluster in memory; ends at its time, when closed, or when cut."""
+
+    def __init__(self, cluster, kind, version, wanted, until) -> None:
+        self._cluster, self._kind, self._version = cluster, kind, version
+        self._wanted, self._until = wanted, until
+        self.cut = False
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Obj]:
+        cluster = self._cluster
+        if self._version < cluster._oldest:
+            status = {
+                "kind": "Status",
+                "code": 410,
+                "reason": "Expired",
+                "message": "too old resource version",
+            }
+            yield {"type": "ERROR", "object": status}
+            return
+        while True:
+            with cluster._news:
+                known = bisect_right(cluster._events, self._version, key=itemgetter(0))
+                fresh = cluster._events[known:]
+                if not fresh and not self._closed and not self.cut:
+                    if (left := self._until - time.monotonic()) <= 0:
+                        return
+                    cluster._news.wait(min(left, 0.5))
+                    continue
+                if self._closed:
+                    return
+                if self.cut:
+                    raise Unreachable("the stream broke: cut")
+            for version, kind, event, obj in fresh:
+                self._version = version
+                if kind == self._kind and self._wanted(obj):
+                    yield {"type": event, "object": copy.deepcopy(obj)}
+            mark = {"metadata": {"resourceVersion": str(self._version)}}
+            yield {"type": "BOOKMARK", "object": mark}
+
+    def close(self) -> None:
+        with self._cluster._news:
+            self._closed = True
+            self._cluster._streams.discard(self)
+            self._cluster._news.notify_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _FakeLog:
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._text:
+            yield self._text
+
+    def close(self) -> None:
+        self._text = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _namespace_of(kind: Kind, obj: Obj) -> str:
+    namespace = obj["metadata"].get("namespace", "")
+    if kind.namespaced and not namespace:
+        raise ValueError(f"{kind} {obj['metadata'].get('name')!r} is namespaced: set metadata.namespace")
+    return namespace if kind.namespaced else ""
+
+
+def _appliable(obj: Obj) -> dict[semantics.Path, Any]:
+    """The leaves that a manager can own: all but what names the object or is the server's."""
+    servers = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation")
+    return {
+        path: value
+        for path, value in semantics.leaves(obj).items()
+        if path[0] not in ("apiVersion", "kind")
+        and not (path[0] == "metadata" and path[1] in (*servers, "deletionTimestamp"))
+    }
+
+
+def _selected(obj: Obj, label_selector: str, field_selector: str) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    return semantics.labels_match(labels, label_selector) and semantics.fields_match(obj, field_selector)
+
+
+def _needs_kubelet(kind: Kind, obj: Obj, grace_seconds: int | None) -> bool:
+    """A pod that runs on a node ends in its own time; one without a node, or ended, goes at once."""
+    ended = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return kind == POD and grace_seconds != 0 and bool(obj.get("spec", {}).get("nodeName")) and not ended
+
+
+def _wrote(error: ClusterError) -> Wrote:
+    if isinstance(error, errors.AlreadyExists):
+        return Wrote.EXISTS
+    if error.maybe_applied:
+        return Wrote.UNKNOWN
+    return Wrote.UNSENT if isinstance(error, Unreachable | DeadlinePassed) else Wrote.REFUSED
+
+
+def _not_found(kind: Kind, name: str) -> errors.NotFound:
+    return errors.NotFound(f'{kind.plural} "{name}" not found', status=404, reason="NotFound")
+
+
+def _dotted(path: semantics.Path) -> str:
+    return "." + ".".join(path)
+
+
+def _by_name(item: tuple[Key, Obj]) -> tuple[str, str, str]:
+    (kind, namespace, name), _ = item
+    return str(kind), namespace, name

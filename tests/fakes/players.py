@@ -1,0 +1,88 @@
+"""Those who act in a cluster beside us, as small as tests of our own decisions allow.
+
+Give them to ``FakeCluster(players=[...])``. They are no stand-ins: what KAI's scheduler and NVIDIA's
+controller really do is tested against the local cluster. Each looks at the whole cluster and changes
+what is due, so they may run in any order and any number of times.
+"""
+
+from collections.abc import Callable, Mapping
+
+from cluster.kinds import COMPUTE_DOMAIN, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from tests.fakes.cluster import FakeCluster
+
+COMPUTE_DOMAIN_FINALIZER = "resource.nvidia.com/computeDomain"
+
+
+def kubelet(cluster: FakeCluster) -> None:
+    """Run pods that have a node, and let go of those that were asked to end."""
+    for pod in cluster.all(POD):
+        metadata = pod["metadata"]
+        if not pod.get("spec", {}).get("nodeName"):
+            continue
+        if "deletionTimestamp" in metadata:
+            if not metadata.get("finalizers"):
+                cluster.remove(POD, metadata["name"], namespace=metadata["namespace"])
+        elif pod["status"]["phase"] == "Pending":
+            pod["status"] = {
+                "phase": "Running",
+                "podIP": "10.0.0.1",
+                "containerStatuses": [
+                    {"name": c["name"], "ready": True, "restartCount": 0, "state": {"running": {}}}
+                    for c in pod["spec"].get("containers", ())
+                ],
+            }
+            cluster.put(POD, pod)
+
+
+def scheduler(cluster: FakeCluster) -> None:
+    """Give every pod without a node the first one there is, or ``node-0``."""
+    nodes = cluster.names(NODE) or ["node-0"]
+    for pod in cluster.all(POD):
+        if not pod.get("spec", {}).get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            pod.setdefault("spec", {})["nodeName"] = nodes[0]
+            cluster.put(POD, pod)
+
+
+def compute_domain_controller(cluster: FakeCluster) -> None:
+    """Put the finalizer on each ComputeDomain, make its claim template, and take both away at its end."""
+    for domain in cluster.all(COMPUTE_DOMAIN):
+        metadata, namespace = domain["metadata"], domain["metadata"]["namespace"]
+        template = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
+        made = cluster.all(RESOURCE_CLAIM_TEMPLATE)
+        there = any(t["metadata"]["name"] == template for t in made)
+        if "deletionTimestamp" in metadata:
+            if there:
+                cluster.remove(RESOURCE_CLAIM_TEMPLATE, template, namespace=namespace)
+            metadata["finalizers"] = [
+                f for f in metadata.get("finalizers", ()) if f != COMPUTE_DOMAIN_FINALIZER
+            ]
+            cluster.put(COMPUTE_DOMAIN, domain)
+            continue
+        if COMPUTE_DOMAIN_FINALIZER not in metadata.get("finalizers", ()):
+            metadata["finalizers"] = [*metadata.get("finalizers", ()), COMPUTE_DOMAIN_FINALIZER]
+            cluster.put(COMPUTE_DOMAIN, domain)
+        if not there:
+            labels = {"resource.nvidia.com/computeDomain": metadata["uid"]}
+            cluster.put(
+                RESOURCE_CLAIM_TEMPLATE,
+                {
+                    "metadata": {"name": template, "namespace": namespace, "labels": labels},
+                    "spec": {"spec": {}},
+                },
+            )
+
+
+def finish(exit_codes: Mapping[str, int]) -> Callable[[FakeCluster], None]:
+    """A player that ends running pods by name, with the exit code given for each."""
+
+    def player(cluster: FakeCluster) -> None:
+        for pod in cluster.all(POD):
+            code = exit_codes.get(pod["metadata"]["name"])
+            if code is None or pod["status"]["phase"] != "Running":
+                continue
+            pod["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
+            for status in pod["status"].get("containerStatuses", ()):
+                status |= {"ready": False, "state": {"terminated": {"exitCode": code}}}
+            cluster.put(POD, pod)
+
+    return player

@@ -1,0 +1,131 @@
+"""The little of an API server's arithmetic that a cluster in memory needs: selectors, patches, apply.
+
+Pure functions on plain values. Only what the product uses: equality and set selectors, merge patches,
+four JSON patch operations, and server-side apply over maps with lists as one value.
+"""
+
+import copy
+import re
+from typing import Any
+
+Path = tuple[str, ...]
+
+_SET = re.compile(r"^\s*(\S+)\s+(in|notin)\s+\(([^)]*)\)\s*$")
+
+
+def labels_match(labels: dict[str, str], selector: str) -> bool:
+    return all(_label_matches(labels, term) for term in _terms(selector))
+
+
+def fields_match(obj: dict[str, Any], selector: str) -> bool:
+    for term in _terms(selector):
+        unlike = "!=" in term
+        path, want = re.split(r"!=|==|=", term, maxsplit=1)
+        value: Any = obj
+        for step in path.strip().split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        if (str(value or "") == want.strip()) is unlike:
+            return False
+    return True
+
+
+def _terms(selector: str) -> list[str]:
+    return [term for term in re.split(r",(?![^(]*\))", selector) if term.strip()]
+
+
+def _label_matches(labels: dict[str, str], term: str) -> bool:
+    if found := _SET.match(term):
+        key, verb, listed = found.groups()
+        values = {value.strip() for value in listed.split(",")}
+        return (labels.get(key) in values) is (verb == "in")
+    if "!=" in term:
+        key, value = term.split("!=", 1)
+        return labels.get(key.strip()) != value.strip()
+    if "=" in term:
+        key, value = re.split("==|=", term, maxsplit=1)
+        return labels.get(key.strip()) == value.strip()
+    term = term.strip()
+    return term[1:] not in labels if term.startswith("!") else term in labels
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def json_patch(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """RFC 6902: add, replace, remove, test. Raises ValueError for what does not apply."""
+    result = copy.deepcopy(target)
+    for operation in operations:
+        steps = [s.replace("~1", "/").replace("~0", "~") for s in operation["path"].split("/")[1:]]
+        holder: Any = result
+        try:
+            for step in steps[:-1]:
+                holder = holder[int(step)] if isinstance(holder, list) else holder[step]
+            _operate(holder, steps[-1], operation)
+        except (KeyError, IndexError) as error:
+            raise ValueError(f"{operation['path']} does not exist") from error
+    return result
+
+
+def _operate(holder: Any, last: str, operation: dict[str, Any]) -> None:
+    verb, value = operation["op"], operation.get("value")
+    if isinstance(holder, list):
+        index = len(holder) if last == "-" else int(last)
+        if verb == "add":
+            holder.insert(index, value)
+            return
+        at: Any = index
+    else:
+        at = last
+    if verb == "add":
+        holder[at] = value
+    elif verb == "replace":
+        del holder[at]
+        _operate(holder, last, operation | {"op": "add"})
+    elif verb == "remove":
+        del holder[at]
+    elif verb == "test":
+        if holder[at] != value:
+            raise ValueError(f"testing value {operation['path']} failed")
+    else:
+        raise NotImplementedError(verb)
+
+
+def leaves(obj: dict[str, Any], under: Path = ()) -> dict[Path, Any]:
+    """Every value of an object by its path, maps walked, lists whole."""
+    found: dict[Path, Any] = {}
+    for key, value in obj.items():
+        path = (*under, key)
+        if isinstance(value, dict) and value:
+            found |= leaves(value, path)
+        else:
+            found[path] = value
+    return found
+
+
+def with_leaf(obj: dict[str, Any], path: Path, value: Any) -> None:
+    for step in path[:-1]:
+        obj = obj.setdefault(step, {})
+    obj[path[-1]] = copy.deepcopy(value)
+
+
+def without_leaf(obj: dict[str, Any], path: Path) -> None:
+    """Remove a value, and the maps that it leaves empty."""
+    holders = [obj]
+    for step in path[:-1]:
+        if not isinstance(holders[-1].get(step), dict):
+            return
+        holders.append(holders[-1][step])
+    holders[-1].pop(path[-1], None)
+    for holder, step in zip(reversed(holders[:-1]), reversed(path[:-1]), strict=True):
+        if not holder[step]:
+            del holder[step]
