@@ -17,7 +17,6 @@ COPY pools pools
 COPY scheduling scheduling
 COPY workflows workflows
 ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
-RUN OSMO_ENV=development python manage.py collectstatic --noinput
 USER 10001:10001
 EXPOSE 8000
 CMD ["gunicorn", "osmo_topology.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--workers", "2", "--threads", "8"]

@@ -45,7 +45,6 @@ class Environment(BaseSettings):
     )
     probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
     lease_seconds: float = Field(default=90.0, gt=0, description="How long a worker owns a task group.")
-    log_dir: str = Field(default="", description="Where pod logs are kept; empty: they are not kept.")
 
     @model_validator(mode="after")
     def _production_needs_a_key(self) -> Self:

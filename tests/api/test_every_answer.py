@@ -1,0 +1,92 @@
+"""What holds for every answer: an id, one error shape, and nothing open but health."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.test import APIClient
+
+from osmo_topology.web.services import make_token
+
+pytestmark = pytest.mark.django_db
+
+OPEN = {"livez", "readyz"}
+NEVER_OURS = ("admin/", "static/")
+
+
+@pytest.fixture
+def client():
+    return APIClient()
+
+
+@pytest.fixture
+def ann():
+    return User.objects.create_user("ann")
+
+
+def addresses(resolver=None, prefix=""):
+    for entry in (resolver or get_resolver()).url_patterns:
+        route = prefix + str(entry.pattern)
+        if isinstance(entry, URLResolver):
+            yield from addresses(entry, route)
+        elif isinstance(entry, URLPattern) and not route.startswith(NEVER_OURS):
+            yield route
+
+
+def concrete(route):
+    return "/" + re.sub(r"<(?:\w+:)?\w+>", "x1", route)
+
+
+def test_nothing_but_health_answers_a_stranger(client):
+    open_to_strangers = {
+        route for route in addresses() if client.get(concrete(route)).status_code not in {401, 403, 405}
+    }
+    assert open_to_strangers == OPEN
+
+
+def test_a_stranger_is_told_to_log_in_in_the_shape_of_every_error(client):
+    answer = client.get("/api/schema")
+    assert answer.status_code == 401
+    assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
+
+
+def test_a_personal_token_opens_the_door(client, ann):
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(ann, name='laptop')}")
+    assert client.get("/api/schema").status_code == 200
+
+
+def test_a_wrong_token_does_not(client):
+    client.credentials(HTTP_AUTHORIZATION="Bearer " + "0" * 64)
+    assert client.get("/api/schema").status_code == 401
+
+
+def test_the_development_header_logs_in_only_in_development(client, settings):
+    settings.DEVELOPMENT = True
+    assert client.get("/api/schema", HTTP_X_OSMO_USER="ann").status_code == 200
+    settings.DEVELOPMENT = False
+    assert client.get("/api/schema", HTTP_X_OSMO_USER="ann").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [("abc-1", "abc-1"), ("", None), ("x" * 65, None), ("a b", None), ("<script>", None)],
+    ids=["a sane id", "none", "too long", "with a space", "with markup"],
+)
+def test_the_request_id_is_the_callers_if_it_is_sane(client, given, want):
+    answer = client.get("/livez", HTTP_X_REQUEST_ID=given)
+    assert answer["X-Request-ID"] == want if want else len(answer["X-Request-ID"]) == 32
+
+
+def test_an_unknown_address_is_a_404_in_the_shape_of_every_error(client):
+    answer = client.get("/api/nothing", HTTP_X_REQUEST_ID="r1")
+    assert answer.status_code == 404
+    assert answer.json()["request_id"] == "r1"
+
+
+def test_readiness_names_what_does_not_answer(client, settings):
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["database"] == "ok"
+    assert answer.json()["broker"] == "does not answer"
