@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 from django.urls import path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from osmo_topology.web import errors, health
 
@@ -10,7 +10,7 @@ urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("admin/", admin.site.urls),
-    path("api/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("api/schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path("api/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
 ]
 
