@@ -22,6 +22,21 @@ def format_path(path: Path) -> str:
     return text
 
 
+def listing(words: Iterable[str], *, limit: int = 5) -> str:
+    """Quote words in a sentence: ``"a", "b" and 3 more``."""
+    quoted = [f'"{word}"' for word in words]
+    if len(quoted) > limit:
+        return ", ".join(quoted[:limit]) + f" and {len(quoted) - limit} more"
+    if len(quoted) > 1:
+        return ", ".join(quoted[:-1]) + " and " + quoted[-1]
+    return "".join(quoted)
+
+
+def path_order(path: Path) -> tuple[tuple[int, int, str], ...]:
+    """Sort key of a path: places by number, names by letter."""
+    return tuple((0, step, "") if isinstance(step, int) else (1, 0, step) for step in path)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing wrong. ``line`` and ``column`` count from 1 and are None where there is no document."""
@@ -32,6 +47,8 @@ class Fault:
     allowed: tuple[str, ...] | None = None
     line: int | None = None
     column: int | None = None
+    capability: str | None = None
+    """The capability whose lack is the fault, so that a caller can say which pools have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,12 @@ class Notice:
     code: str
     message: str
     path: Path = field(default=())
+
+
+def in_order(faults: Iterable[Fault]) -> list[Fault]:
+    """Faults sorted by place, each once: a resource shared by many tasks is wrong only once."""
+    once = {(fault.path, fault.code, fault.message): fault for fault in faults}
+    return sorted(once.values(), key=lambda fault: (path_order(fault.path), fault.code, fault.message))
 
 
 class TopologyError(Exception):
