@@ -1,0 +1,198 @@
+"""The constraint tree of a gang: who must or should sit together, folded to what a scheduler can hold.
+
+The root holds every task. Below it stands one node for each co-location set, except that sets with
+exactly the same tasks are one node, and a set of all tasks is the root itself. Folding then happens per
+node and never per task: a broader preference that further tasks share keeps its node. A task stands
+directly in the narrowest node it belongs to; tasks that stand in a node which also has sub-sets form
+its *free leaf* when the tree is laid out (``subgroups``).
+
+Sub-sets stand in placement order (design: schedulers place siblings one after the other and never move
+a placed one, see ``placement_order``), so two gangs that differ only in the order of tasks or keys have
+trees of one shape. Building takes one pass over the tasks and one sort of each node's sub-sets.
+
+Source of the folding rules: KAI v0.13 and v0.17 as seen running. Rejected: collapsing equal sets to the
+narrowest requirement whatever its kind, as OSMO does; it loses a required zone below a preferred rack.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scheduling.errors import InvalidSpec, Notice
+from scheduling.levels import Level, Levels, ranks
+from scheduling.requirements import (
+    Gang,
+    GangTask,
+    Pair,
+    SetPath,
+    broadest_first,
+    check_requirements,
+    describe,
+    place_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One requirement of a node: the pair, its rank, its kind, and where it is first written."""
+
+    key: str
+    group: str
+    rank: int
+    required: bool
+    task: GangTask = field(compare=False)
+
+    @property
+    def pair(self) -> Pair:
+        return (self.key, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What one node asks of a scheduler: ranks of at most one required and one narrower preferred level."""
+
+    required: int | None = None
+    preferred: int | None = None
+
+    @property
+    def narrowest(self) -> int | None:
+        return self.preferred if self.preferred is not None else self.required
+
+    def __bool__(self) -> bool:
+        return self.narrowest is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
+
+    ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well.
+    """
+
+    path: SetPath
+    members: tuple[Member, ...]
+    tasks: tuple[GangTask, ...]
+    sets: tuple["Node", ...]
+    size: int
+    gpus: int
+    holds_required: bool
+
+    @property
+    def constraint(self) -> Constraint:
+        return fold(self.members)
+
+    def walk(self) -> Iterator["Node"]:
+        """This node and all below, each before its sub-sets."""
+        yield self
+        for node in self.sets:
+            yield from node.walk()
+
+    def all_tasks(self) -> Iterator[GangTask]:
+        for node in self.walk():
+            yield from node.tasks
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintTree:
+    """A gang's tree and the levels it was folded against."""
+
+    gang: Gang
+    levels: Levels
+    root: Node
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the gang is one set, constrained or not."""
+        return not self.root.sets
+
+
+def fold(members: Sequence[Member]) -> Constraint:
+    """Reduce a node's requirements to the one constraint that KAI's domains, paths of labels, can hold.
+
+    The narrowest required level implies every broader one; the narrowest preference implies the broader
+    ones, because KAI widens step by step. A preference not narrower than that says nothing.
+    """
+    hard = max((m.rank for m in members if m.required), default=None)
+    soft = max((m.rank for m in members if not m.required), default=None)
+    if soft is not None and hard is not None and soft <= hard:
+        soft = None
+    return Constraint(required=hard, preferred=soft)
+
+
+def placement_order(node: Node) -> tuple[bool, int, int, SetPath]:
+    """Sort key among siblings: what is hardest to place comes first."""
+    return (not node.holds_required, -node.gpus, -node.size, node.path)
+
+
+def build_tree(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
+    """Build the tree. Raises InvalidSpec with every fault if the requirements are unsound."""
+    if faults := check_requirements(gang, levels):
+        raise InvalidSpec(f'Task group "{gang.name}" asks for topology that cannot be read.', faults)
+    return grow(gang, levels)
+
+
+def grow(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
+    """Build the tree of a gang whose requirements ``check_requirements`` has passed."""
+    rank = ranks(levels)
+    root = _Branch(())
+    for task in gang.tasks:
+        branch = root
+        for requirement in broadest_first(task, rank):
+            pair = (requirement.key, requirement.group)
+            below = branch.below.get(pair)
+            if below is None:
+                member = Member(*pair, rank[requirement.key], requirement.required, task)
+                below = branch.below[pair] = _Branch((member,))
+            branch = below
+        branch.tasks.append(task)
+    return ConstraintTree(gang, tuple(levels), _settle(root, ()))
+
+
+class _Branch:
+    """Scratch while growing: one set, before sets with the same tasks are merged."""
+
+    __slots__ = ("below", "members", "tasks")
+
+    def __init__(self, members: tuple[Member, ...]) -> None:
+        self.members = members
+        self.tasks: list[GangTask] = []
+        self.below: dict[Pair, _Branch] = {}
+
+
+def _settle(branch: _Branch, above: SetPath) -> Node:
+    """Merge chains of sets with the same tasks, count, and put sub-sets in placement order."""
+    members = list(branch.members)
+    while not branch.tasks and len(branch.below) == 1:
+        (branch,) = branch.below.values()
+        members += branch.members
+    path = above + tuple(member.pair for member in members)
+    sets = [_settle(below, path) for below in branch.below.values()]
+    sets.sort(key=placement_order)
+    return Node(
+        path=path,
+        members=tuple(members),
+        tasks=tuple(branch.tasks),
+        sets=tuple(sets),
+        size=len(branch.tasks) + sum(node.size for node in sets),
+        gpus=sum(task.gpus for task in branch.tasks) + sum(node.gpus for node in sets),
+        holds_required=any(m.required for m in members) or any(node.holds_required for node in sets),
+    )
+
+
+def dropped_preferences(tree: ConstraintTree) -> list[Notice]:
+    """A note for each preference that says nothing, because something as narrow is required."""
+    notices = []
+    for node in tree.root.walk():
+        hard = node.constraint.required
+        for member in node.members:
+            if not member.required and hard is not None and member.rank <= hard:
+                requirements = member.task.requirements
+                index = next(i for i, r in enumerate(requirements) if r.key == member.key)
+                notices.append(
+                    Notice(
+                        "preference_implied",
+                        f"Preferring one {member.key} for {describe(node.path)} adds nothing: one "
+                        f"{tree.levels[hard].key} is required for the same tasks.",
+                        place_of(member.task, index),
+                    )
+                )
+    return notices
