@@ -1,0 +1,136 @@
+"""Every name we give to an object in a cluster.
+
+Names are made here and nowhere else, so that a dry run shows them in their final form and a repeated
+create meets its own object. Invariants: lower-case, at most 63 characters (most end up as label values or
+DNS labels), unique in the cluster because they come from uuids, and the same whenever they are made again.
+What users wrote never becomes part of a name: two users may write the same, in letters Kubernetes
+refuses. Pools are the exception, since OSMO's queues are named after them; see ``queue``.
+
+KAI finds pod groups by bare name in all namespaces (seen in v0.13 and v0.17), hence uuids and no
+namespace tricks.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from uuid import UUID
+
+from scheduling.requirements import SetPath
+
+MAX_NAME = 63
+
+INSTALLATION_LABEL = "osmo.installation"
+"""Carries our installation's uuid; only objects with ours on them may be edited or removed."""
+
+NAMESPACE_LABEL = "osmo.namespace"
+POOL_LABEL = "osmo.pool"
+GROUP_LABEL = "osmo.group_uuid"
+
+CHANNEL_CLAIM = "channel"
+"""Name by which a pod knows its claim on the ComputeDomain."""
+
+_HASHED = re.compile(r".*-[0-9a-f]{10}")
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def digest(*parts: object, length: int) -> str:
+    """Hex digits that stand for these parts; written as JSON first, so ``a-b, c`` is not ``a, b-c``."""
+    text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def pod_group(group: UUID) -> str:
+    """A task group's KAI pod group: its uuid, as in OSMO."""
+    return group.hex
+
+
+def split_pod_group(group: UUID, *, attempt: int, place: int | None = None) -> str:
+    """A pod group of a scheduler whose pod groups cannot be edited: a new name for each attempt.
+
+    ``place`` counts the pod groups of a gang that needs several.
+    """
+    return f"{group.hex}-{attempt}" if place is None else f"{group.hex}-{attempt}-{place}"
+
+
+def compute_domain(group: UUID) -> str:
+    return f"osmo-{group.hex}"
+
+
+def claim_template(group: UUID) -> str:
+    return f"osmo-{group.hex}-channel"
+
+
+def headless_service(group: UUID) -> str:
+    """The service that gives a group's pods their host names; also their subdomain."""
+    return f"osmo-{group.hex}"
+
+
+def secret(group: UUID, purpose: str) -> str:
+    """A group's secret for one purpose: a short lower-case word of ours, such as ``files``."""
+    return f"osmo-{group.hex}-{purpose}"
+
+
+def pod(task: UUID, *, retry: int) -> str:
+    """A try of a task. Each retry has its own name: the old pod may still be going."""
+    return f"{task.hex}-{retry}"
+
+
+def hostname(task: UUID) -> str:
+    """A task's host name, the same on every retry, so that peers find the new pod under the old name."""
+    return task.hex
+
+
+def topology(installation: UUID, labels: Sequence[str]) -> str:
+    """A Topology object, by its content: never edited, shared by all pools with these levels."""
+    return f"osmo-topology-{digest(installation.hex, list(labels), length=32)}"
+
+
+def priority_class(priority: str) -> str:
+    """The PriorityClass of OSMO's HIGH, NORMAL or LOW."""
+    return f"osmo-{priority.lower()}"
+
+
+def parent_queue(namespace: str) -> str:
+    """The queue above all pool queues of one backend."""
+    return _fitting("osmo-default-", namespace)
+
+
+def queue(namespace: str, pool: str) -> str:
+    """A pool's queue: ``osmo-pool-<namespace>-<pool>``, as OSMO names it, where that is unambiguous.
+
+    A pool's name may hold capitals, ``_`` and ``.``, and ``a`` + ``b-c`` reads like ``a-b`` + ``c``: such
+    names end in a hash of both parts. A plain name that looks hashed is hashed too, so the two kinds
+    cannot meet.
+    """
+    plain = f"osmo-pool-{namespace}-{pool}"
+    if (
+        "-" not in namespace
+        and _DNS_LABEL.fullmatch(pool)
+        and not _HASHED.fullmatch(pool)
+        and len(plain) <= MAX_NAME
+    ):
+        return plain
+    return _hashed(plain, digest("queue", namespace, pool, length=10))
+
+
+def _fitting(prefix: str, rest: str) -> str:
+    name = prefix + rest
+    return name if len(name) <= MAX_NAME else _hashed(name, digest(rest, length=10))
+
+
+def _hashed(name: str, mark: str) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[: MAX_NAME - len(mark) - 1].strip("-")
+    return f"{slug}-{mark}"
+
+
+def subgroup(place: int, siblings: int, path: SetPath, *, kind: str = "") -> str:
+    """A subgroup: its zero-padded place among its siblings, then a hash of its path.
+
+    Schedulers place siblings in order of name, so the place comes first. ``kind`` tells a set's
+    generated leaves (``free``, ``all``) from the set itself. A subgroup is never called ``default``,
+    which KAI would use for pods without a label.
+    """
+    width = max(2, len(str(siblings - 1)))
+    name = f"{place:0{width}d}-{digest(path, length=16)}"
+    return f"{name}-{kind}" if kind else name
