@@ -1,0 +1,215 @@
+"""What a scheduler backend is: code that turns our intent into one scheduler's objects, and back.
+
+A backend is pure: it takes values and returns manifests, faults and words; the cluster edge creates,
+patches and reads. Manifests are whole and in their final form, so a dry run shows exactly what a worker
+will create. A manifest never depends on the clock or on chance: rendered twice it is the same, which is
+how a retried pod gets the parts of the pod it replaces.
+
+Others are added by an entry point (``registry``) without touching the core. A backend says what it can
+hold as data (``capabilities``); ``checks.check_gang`` does the rest.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
+from scheduling.checks import SplitGangs
+from scheduling.errors import Fault, Notice
+from scheduling.levels import Domain, Levels
+from scheduling.requirements import Gang, SetPath
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """A kind of object as the API serves it: ``scheduling.run.ai/v2alpha2``, ``PodGroup``, ``podgroups``."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+    @property
+    def crd(self) -> str:
+        """Name of the CustomResourceDefinition: ``podgroups.scheduling.run.ai``."""
+        return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found: faults refuse, notices only tell."""
+
+    faults: tuple[Fault, ...]
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangRequest:
+    """A gang to render, with everything frozen at its submission.
+
+    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0
+    the times the whole gang was made. ``labels`` and ``annotations`` go on the pod groups, below ours.
+    """
+
+    group: UUID
+    gang: Gang
+    levels: Levels
+    namespace: str
+    queue: str
+    priority_class: str
+    scheduler_name: str
+    installation: UUID
+    attempt: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodParts:
+    """What a pod needs so that the scheduler takes it as part of its gang; shared by the pods of a leaf.
+
+    ``spec`` holds further fields of the pod's spec, to be merged at the top.
+    """
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    scheduler_name: str
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedConstraint:
+    """One requirement as the scheduler was told it, for the API.
+
+    ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
+    the pod group (empty: the pod group itself). ``held_by`` is set when a narrower key, required or
+    preferred as this one is, already implies it.
+    """
+
+    path: SetPath
+    key: str
+    label: str
+    requirement: Literal["required", "preferred"]
+    tasks: int
+    subgroup: str
+    held_by: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "set": [{"key": key, "group": group} for key, group in self.path],
+            "key": self.key,
+            "label": self.label,
+            "requirementType": self.requirement,
+            "tasks": self.tasks,
+            "subgroup": self.subgroup,
+            "held_by": self.held_by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedGang:
+    """A gang in one scheduler's objects.
+
+    ``topologies`` are the Topology objects its constraints name; they must exist before the pod groups.
+    ``sets`` says in the user's words what each subgroup (or pod group) stands for, for reading back.
+    """
+
+    pod_groups: tuple[Manifest, ...]
+    pods: Mapping[str, PodParts]
+    topologies: tuple[Manifest, ...]
+    constraints: tuple[AppliedConstraint, ...]
+    sets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRequest:
+    """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited."""
+
+    namespace: str
+    pool: str
+    installation: UUID
+    levels: Levels
+    gpu_guarantee: float = -1
+    gpu_maximum: float = -1
+    gpu_weight: float = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What was observed of a gang that waits. ``placed`` says that all its pods have nodes.
+
+    ``pod_groups`` are those found, as manifests with status; ``expected`` the names of those it should
+    have, ``pods`` and ``pods_expected`` count pods that exist and should. ``events`` are on the pod groups,
+    ``pod_messages`` the distinct messages of pods' ``PodScheduled`` conditions. ``sets`` is from rendering.
+    """
+
+    placed: bool
+    expected: tuple[str, ...]
+    pod_groups: tuple[Mapping[str, Any], ...]
+    pods: int
+    pods_expected: int
+    levels: Levels
+    sets: Mapping[str, str]
+    events: tuple[Mapping[str, Any], ...] = ()
+    pod_messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReason:
+    """Why a gang waits, in plain words; ``raw`` is what the scheduler said."""
+
+    code: str
+    message: str
+    raw: str = ""
+
+
+class SchedulerBackend(Protocol):
+    """One scheduler. Stateless; registered under ``name``."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def oldest(self) -> SchedulerVersion:
+        """The oldest version supported; stands in while a cluster does not answer."""
+
+    @property
+    def needs(self) -> Mapping[Capability, SchedulerVersion]:
+        """The version each capability needs; what is not here is never held."""
+
+    @property
+    def pod_group(self) -> ResourceKind | None:
+        """The kind of its pod groups, to watch and sweep; None if it has none."""
+
+    def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
+        """Infer the scheduler's version from what its cluster serves.
+
+        ``kubernetes`` is the API server's version, ``pod_group_schema`` the schema (or
+        CustomResourceDefinition, or OpenAPI v3 document) of ``pod_group``, None where it is not served.
+        Raises UnsupportedCapability, naming what is needed.
+        """
+
+    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
+        """What this version can hold; None stands for the oldest supported."""
+
+    def check(
+        self,
+        gang: Gang,
+        levels: Levels,
+        *,
+        capabilities: Capabilities,
+        split_gangs: SplitGangs,
+        domains: Collection[Domain] | None = None,
+    ) -> Checked:
+        """Find all faults of a gang at once."""
+
+    def render(self, request: GangRequest) -> RenderedGang:
+        """Turn a gang into objects. Raises InvalidSpec or UnsupportedCapability; never weakens one."""
+
+    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
+        """The cluster-scoped objects a pool needs, in order of creation."""
+
+    def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
+        """Why a gang waits, most telling first; empty when nothing is known."""

@@ -1,0 +1,271 @@
+"""KAI: one PodGroup for a task group, with a tree of subgroups and several Topology objects.
+
+Rules that running KAI v0.13 and v0.17 forced, each of them a gang pending for ever when broken:
+
+- Every constraint carries a preferred level at least as narrow as its required one. With a required
+  level alone KAI descends to the narrowest domain all candidate nodes share and finds no room there.
+- Each constraint names a Topology cut at its own narrowest level. A node that lacks any label of a
+  Topology is invisible to every constraint on it, so an uncut one would waste nodes.
+- With subgroups every pod carries a subgroup's name, only leaves have ``minMember`` and the pod group
+  has none (v0.15 refuses it on inner ones); without subgroups no pod carries one.
+- Siblings are placed in order of name and never moved; see ``subgroups`` for wrapping.
+- Pods have no ownerReferences (ours never do): KAI's podgrouper would overwrite their pod group.
+
+``markUnschedulable`` and ``schedulingBackoff`` stay unset: the defaults mark pods with a reason and
+retry. ``preemptibility`` stays unset: it follows from the priority.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from scheduling import names
+from scheduling.backends import kai_reasons
+from scheduling.backends.applied import applied, in_words
+from scheduling.backends.base import (
+    Checked,
+    GangRequest,
+    Manifest,
+    PodParts,
+    PoolRequest,
+    RenderedGang,
+    ResourceKind,
+    Waiting,
+    WaitingReason,
+)
+from scheduling.capabilities import (
+    KAI_OLDEST,
+    Capabilities,
+    Capability,
+    SchedulerVersion,
+    held_at,
+    kai_version_from_schema,
+)
+from scheduling.checks import SplitGangs, check_gang
+from scheduling.errors import UnsupportedCapability
+from scheduling.levels import MAX_LEVELS, Domain, Level, Levels
+from scheduling.requirements import Gang
+from scheduling.subgroups import Subgroup, lay_out
+from scheduling.tree import Constraint, ConstraintTree, build_tree
+
+POD_GROUP_ANNOTATION = "pod-group-name"
+QUEUE_LABEL = "kai.scheduler/queue"
+SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+SKIP_PODGROUPER_LABEL = "kai.scheduler/skip-podgrouper"
+SETS_ANNOTATION = "osmo.topology_sets"
+SETS_OMITTED_ANNOTATION = "osmo.topology_sets_omitted"
+
+MAX_SETS_ANNOTATION = 32 * 1024
+"""Bytes of the user's words kept on a pod group; Kubernetes allows 256 KiB for all annotations."""
+
+_UNLIMITED: Mapping[str, float] = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+class Kai:
+    """NVIDIA's KAI scheduler, 0.13 and later."""
+
+    name = "kai"
+    oldest = KAI_OLDEST
+    needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
+    pod_group = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
+
+    def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
+        """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
+        del kubernetes
+        if pod_group_schema is None:
+            raise UnsupportedCapability(
+                f"The cluster serves no {self.pod_group.crd}: KAI is not installed there, and {KAI_OLDEST} "
+                "or later is needed."
+            )
+        return kai_version_from_schema(pod_group_schema)
+
+    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
+        return Capabilities(self.name, held_at(self.needs, version or self.oldest), MAX_LEVELS)
+
+    def check(
+        self,
+        gang: Gang,
+        levels: Levels,
+        *,
+        capabilities: Capabilities,
+        split_gangs: SplitGangs,
+        domains: Collection[Domain] | None = None,
+    ) -> Checked:
+        faults, notices, _ = check_gang(
+            gang, levels, capabilities=capabilities, split_gangs=split_gangs, domains=domains
+        )
+        return Checked(tuple(faults), tuple(notices))
+
+    def render(self, request: GangRequest) -> RenderedGang:
+        tree = build_tree(request.gang, request.levels)
+        subgroups = lay_out(tree)
+        carriers = {sub.path: sub.name for sub in subgroups if sub.node}
+        return RenderedGang(
+            pod_groups=(_pod_group(request, tree, subgroups),),
+            pods=_pods(request, tree, subgroups),
+            topologies=_topologies(request, tree),
+            constraints=applied(tree, carriers),
+            sets={sub.name: in_words(sub) for sub in subgroups},
+        )
+
+    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
+        return (
+            _parent_queue(request),
+            _pool_queue(request),
+            *(
+                topology(request.installation, request.levels[: rank + 1])
+                for rank in range(len(request.levels))
+            ),
+        )
+
+    def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
+        return kai_reasons.read(waiting)
+
+
+def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:
+    spec: Manifest = {"queue": request.queue}
+    if request.priority_class:
+        spec["priorityClassName"] = request.priority_class
+    if constraint := tree.root.constraint:
+        spec["topologyConstraint"] = _constraint(request, constraint)
+    if subgroups:
+        spec["subGroups"] = [_subgroup(request, subgroup) for subgroup in subgroups]
+    else:
+        spec["minMember"] = tree.root.size
+    return {
+        "apiVersion": Kai.pod_group.api_version,
+        "kind": Kai.pod_group.kind,
+        "metadata": {
+            "name": names.pod_group(request.group),
+            "namespace": request.namespace,
+            "labels": {
+                **request.labels,
+                names.INSTALLATION_LABEL: request.installation.hex,
+                names.GROUP_LABEL: request.group.hex,
+                QUEUE_LABEL: request.queue,
+            },
+            "annotations": {**request.annotations, **_words(subgroups)},
+        },
+        "spec": spec,
+    }
+
+
+def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:
+    entry: Manifest = {"name": subgroup.name}
+    if subgroup.parent:
+        entry["parent"] = subgroup.parent
+    if subgroup.is_leaf:
+        entry["minMember"] = len(subgroup.tasks)
+    if subgroup.constraint:
+        entry["topologyConstraint"] = _constraint(request, subgroup.constraint)
+    return entry
+
+
+def _constraint(request: GangRequest, constraint: Constraint) -> Manifest:
+    cut = _cut(request.levels, constraint)
+    entry = {"topology": names.topology(request.installation, [level.label for level in cut])}
+    if constraint.required is not None:
+        entry["requiredTopologyLevel"] = request.levels[constraint.required].label
+    entry["preferredTopologyLevel"] = cut[-1].label
+    return entry
+
+
+def _cut(levels: Levels, constraint: Constraint) -> Levels:
+    """The levels a constraint's Topology lists: all down to the narrowest it names."""
+    if constraint.narrowest is None:
+        raise ValueError("an empty constraint names no Topology")
+    return levels[: constraint.narrowest + 1]
+
+
+def _topologies(request: GangRequest, tree: ConstraintTree) -> tuple[Manifest, ...]:
+    """Each Topology the gang's constraints name, once, shortest first."""
+    depths = {node.constraint.narrowest for node in tree.root.walk()}
+    return tuple(
+        topology(request.installation, request.levels[: depth + 1])
+        for depth in sorted(depth for depth in depths if depth is not None)
+    )
+
+
+def topology(installation: UUID, levels: Sequence[Level]) -> Manifest:
+    """The Topology object of these levels, broadest first."""
+    labels = [level.label for level in levels]
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {
+            "name": names.topology(installation, labels),
+            "labels": {names.INSTALLATION_LABEL: installation.hex},
+        },
+        "spec": {"levels": [{"nodeLabel": label} for label in labels]},
+    }
+
+
+def _pods(
+    request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]
+) -> Mapping[str, PodParts]:
+    if not subgroups:
+        parts = _parts(request, subgroup=None)
+        return {task.name: parts for task in tree.root.tasks}
+    pods = {}
+    for subgroup in subgroups:
+        if subgroup.is_leaf:
+            parts = _parts(request, subgroup=subgroup.name)
+            pods.update({task.name: parts for task in subgroup.tasks})
+    return pods
+
+
+def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
+    labels = {QUEUE_LABEL: request.queue, SKIP_PODGROUPER_LABEL: "true"}
+    if subgroup:
+        labels[SUBGROUP_LABEL] = subgroup
+    annotations = {POD_GROUP_ANNOTATION: names.pod_group(request.group)}
+    return PodParts(labels, annotations, request.scheduler_name, {})
+
+
+def _words(subgroups: Sequence[Subgroup]) -> dict[str, str]:
+    """The user's words for each subgroup, as many as fit: ``{"00-…": [["rack", "r1"]]}``."""
+    kept: list[str] = []
+    room = MAX_SETS_ANNOTATION - 2
+    for subgroup in subgroups:
+        entry = f"{json.dumps(subgroup.name)}: {json.dumps(subgroup.path, ensure_ascii=False)}"
+        room -= len(entry.encode()) + 2
+        if room < 0:
+            break
+        kept.append(entry)
+    words = {SETS_ANNOTATION: "{" + ", ".join(kept) + "}"} if kept else {}
+    if len(kept) < len(subgroups):
+        words[SETS_OMITTED_ANNOTATION] = str(len(subgroups) - len(kept))
+    return words
+
+
+def _parent_queue(request: PoolRequest) -> Manifest:
+    return _queue(request, names.parent_queue(request.namespace), gpu=_UNLIMITED)
+
+
+def _pool_queue(request: PoolRequest) -> Manifest:
+    gpu = {
+        "quota": request.gpu_guarantee,
+        "limit": request.gpu_maximum,
+        "overQuotaWeight": request.gpu_weight,
+    }
+    queue = _queue(request, names.queue(request.namespace, request.pool), gpu=gpu)
+    queue["metadata"]["labels"][names.POOL_LABEL] = request.pool
+    queue["spec"]["parentQueue"] = names.parent_queue(request.namespace)
+    return queue
+
+
+def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:
+    """A Queue. What is left out counts as nothing allowed, so processor and memory are said to be open."""
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {
+            "name": name,
+            "labels": {
+                names.INSTALLATION_LABEL: request.installation.hex,
+                names.NAMESPACE_LABEL: request.namespace,
+            },
+        },
+        "spec": {"resources": {"gpu": dict(gpu), "cpu": dict(_UNLIMITED), "memory": dict(_UNLIMITED)}},
+    }

@@ -1,0 +1,200 @@
+"""Why a gang waits, read from what KAI says about it.
+
+KAI writes conditions on a pod group, one for each node pool, newest with the highest ``transitionID``, and
+v0.13 leaves them there after the group was placed, so they count only while pods lack nodes. It names
+generated subgroups, node labels and Topology objects; a user knows none of these, hence the
+translation. What is not recognised is passed on as KAI said it, never swallowed.
+
+Texts are those seen from running v0.13 and v0.17.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from scheduling.backends.base import Waiting, WaitingReason
+
+_Match = re.Match[str]
+_MAX_RAW = 1000
+
+
+def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
+    """All reasons, each once, those from the newest condition first."""
+    if waiting.placed:
+        return ()
+    reasons = list(_missing(waiting))
+    for message in _conditions(waiting):
+        reasons += _translate(message, waiting)
+    for event in waiting.events:
+        if event.get("reason") == "NotReady":
+            reasons += _translate(str(event.get("message", "")), waiting)
+    if not reasons:
+        for message in waiting.pod_messages:
+            reasons += _translate(message, waiting)
+    return tuple(dict.fromkeys(reasons))
+
+
+def _missing(waiting: Waiting) -> Iterator[WaitingReason]:
+    found = {group.get("metadata", {}).get("name") for group in waiting.pod_groups}
+    if not found.issuperset(waiting.expected):
+        yield WaitingReason("PodGroupMissing", "The group's pod group is not in the cluster yet.")
+    if waiting.pods < waiting.pods_expected:
+        yield WaitingReason(
+            "PodsMissing",
+            f"{waiting.pods} of {waiting.pods_expected} pods exist; the gang waits for the rest.",
+        )
+
+
+def _conditions(waiting: Waiting) -> Iterator[str]:
+    for group in waiting.pod_groups:
+        conditions = group.get("status", {}).get("schedulingConditions") or []
+        for condition in sorted(conditions, key=_age, reverse=True):
+            texts = [_text(reason) for reason in condition.get("reasons") or [] if reason.get("message")]
+            yield from texts or [str(condition.get("message", ""))]
+
+
+def _text(reason: Mapping[str, Any]) -> str:
+    """A reason's message, after its name where the name says more than the message."""
+    name = str(reason.get("reason", ""))
+    message = str(reason["message"])
+    return f"{name}: {message}" if name in {"OverLimit", "NonPreemptibleOverQuota"} else message
+
+
+def _age(condition: Mapping[str, Any]) -> int:
+    number = str(condition.get("transitionID", ""))
+    return int(number) if number.isdigit() else 0
+
+
+def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
+    known = False
+    for pattern, code, say in _PATTERNS:
+        for match in pattern.finditer(text):
+            known = True
+            yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW])
+    if not known and text.strip():
+        yield _unknown(text)
+
+
+def _unknown(text: str) -> WaitingReason:
+    if re.fullmatch(r"Unable to schedule (podgroup|pod)\.?:?\s*", text.strip()):
+        said = (
+            "The scheduler cannot place the group and gives no reason; its queue, its topology levels or a "
+            "lack of room may be the cause."
+        )
+        return WaitingReason("Unschedulable", said, text)
+    return WaitingReason("Unschedulable", f"The scheduler says: {text[:_MAX_RAW]}", text[:_MAX_RAW])
+
+
+def _key(label: str, waiting: Waiting) -> str:
+    return next((level.key for level in waiting.levels if level.label == label), label)
+
+
+def _set(name: str | None, waiting: Waiting) -> str:
+    return waiting.sets.get(name or "", "the whole task group" if not name else f'subgroup "{name}"')
+
+
+def _no_domain(match: _Match, waiting: Waiting) -> str:
+    if not match["level"]:
+        return (
+            f"Too few nodes that carry all labels of {_set(match['subgroup'], waiting)} have room; a "
+            "preferred key sees no other nodes."
+        )
+    key = _key(match["level"], waiting)
+    return f"No {key} has room for {_set(match['subgroup'], waiting)} at the moment; one {key} is required."
+
+
+def _domain_short(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    return f"Domain {match['domain']} has room for {match['fit']} of {match['need']} tasks."
+
+
+def _no_topology(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    return f"Topology object {match['topology']} is missing from the cluster; it is made again by itself."
+
+
+def _not_ready(match: _Match, waiting: Waiting) -> str:
+    return f"{match['missing']} pods of {_set(match['subgroup'], waiting)} do not exist yet."
+
+
+def _gang_short(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    return f"There is room for {match['fit']} tasks, but {match['need']} must start together."
+
+
+def _no_queue(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    return f"Queue {match['queue']} does not exist in the cluster yet."
+
+
+def _resources(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    return f"Not enough free {match['what'].strip()} on the nodes these tasks may use."
+
+
+def _said(text: str) -> Callable[[_Match, Waiting], str]:
+    def say(match: _Match, waiting: Waiting) -> str:
+        del match, waiting
+        return text
+
+    return say
+
+
+_PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], ...] = (
+    (
+        re.compile(r"Requested topology (?P<topology>\S+) does not exist"),
+        "TopologyMissing",
+        _no_topology,
+    ),
+    (
+        re.compile(
+            r"topology (?P<topology>\S+), requirement (?P<level>\S*) ?couldn't be satisfied for job "
+            r"<[^>]*>(?:, subgroup (?P<subgroup>[a-z0-9-]+))?"
+        ),
+        "TopologyNotSatisfied",
+        _no_domain,
+    ),
+    (
+        re.compile(
+            r"node-group (?P<domain>\S+) can allocate only (?P<fit>\d+) of (?P<need>\d+) required pods"
+        ),
+        "DomainTooSmall",
+        _domain_short,
+    ),
+    (
+        re.compile(r"Waiting for (?P<missing>\d+) pods for SubGroup (?P<subgroup>[a-z0-9-]+)"),
+        "PodsMissing",
+        _not_ready,
+    ),
+    (
+        re.compile(r"Resources were found for (?P<fit>\d+) pods while (?P<need>\d+) are required"),
+        "NotEnoughRoom",
+        _gang_short,
+    ),
+    (re.compile(r"Queue '?(?P<queue>[^'\s]+)'? does not exist"), "QueueMissing", _no_queue),
+    (
+        re.compile(r"NonPreemptibleOverQuota|over.{0,30}non-preemptible.{0,30}quota", re.IGNORECASE),
+        "OverQuota",
+        _said("The pool's guaranteed GPUs are all in use, and this priority may not go beyond them."),
+    ),
+    (
+        re.compile(r"OverLimit|over.{0,20} limit", re.IGNORECASE),
+        "OverQuota",
+        _said("The pool's largest number of GPUs is in use."),
+    ),
+    (
+        re.compile(r"no resource claim name found|failed to get resource claim"),
+        "ClaimMissing",
+        _said("The claims on the group's ComputeDomain do not exist yet."),
+    ),
+    (
+        re.compile(r"cannot allocate all claims"),
+        "ChannelInUse",
+        _said("Nodes have one NVLink channel each, and those of some nodes are in use by other tasks."),
+    ),
+    (
+        re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)"),
+        "NotEnoughRoom",
+        _resources,
+    ),
+)

@@ -1,0 +1,221 @@
+"""Kubernetes' own scheduler (1.36, ``scheduling.k8s.io/v1alpha2``): gang and one required level.
+
+A PodGroup holds a gang minimum and at most one topology key; there is no preferred level, no nesting, and
+a domain is one label value instead of a path of them. So a task group of several co-location sets becomes
+several pod groups, which is no gang any more: refused, unless the pool accepts it.
+
+Specs are immutable and a group with live pods cannot go, so a name carries the attempt: what is made anew
+gets a new name. Pods that join a group whose peers have finished wait for ever; a retry then renders the
+tasks that will live as a gang with the next attempt.
+
+Of several waits this scheduler says nothing at all (pods before their group, fewer pods than the
+minimum); those reasons come from our own counts. Source: kube-scheduler 1.36.3, run.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduling import names
+from scheduling.backends.applied import applied, in_words
+from scheduling.backends.base import (
+    Checked,
+    GangRequest,
+    Manifest,
+    PodParts,
+    PoolRequest,
+    RenderedGang,
+    ResourceKind,
+    Waiting,
+    WaitingReason,
+)
+from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
+from scheduling.checks import SplitGangs, check_gang
+from scheduling.errors import InvalidSpec, UnsupportedCapability
+from scheduling.levels import MAX_LEVELS, Domain, Levels
+from scheduling.requirements import Gang, GangTask, SetPath, describe
+from scheduling.subgroups import lay_out
+from scheduling.tree import Constraint, ConstraintTree
+
+OLDEST = SchedulerVersion(1, 36)
+SET_ANNOTATION = "osmo.topology_set"
+
+
+class Kubernetes:
+    """The scheduler of Kubernetes itself."""
+
+    name = "kubernetes"
+    oldest = OLDEST
+    needs: Mapping[Capability, SchedulerVersion] = {
+        Capability.GANG: OLDEST,
+        Capability.TOPOLOGY_REQUIRED: OLDEST,
+    }
+    pod_group = ResourceKind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+
+    def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
+        version = SchedulerVersion.parse(kubernetes)
+        if version < OLDEST:
+            raise UnsupportedCapability(
+                f"Kubernetes {OLDEST} or later is needed; the cluster runs {version}."
+            )
+        if pod_group_schema is None:
+            raise UnsupportedCapability(
+                f"The cluster does not serve {self.pod_group.api_version}: its API server needs the feature "
+                "gates GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling and "
+                f"--runtime-config={self.pod_group.api_version}=true."
+            )
+        return version
+
+    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
+        return Capabilities(self.name, held_at(self.needs, version or self.oldest), MAX_LEVELS)
+
+    def check(
+        self,
+        gang: Gang,
+        levels: Levels,
+        *,
+        capabilities: Capabilities,
+        split_gangs: SplitGangs,
+        domains: Collection[Domain] | None = None,
+    ) -> Checked:
+        faults, notices, _ = check_gang(
+            gang, levels, capabilities=capabilities, split_gangs=split_gangs, domains=domains
+        )
+        return Checked(tuple(faults), tuple(notices))
+
+    def render(self, request: GangRequest) -> RenderedGang:
+        """Make one pod group for each set. The pool's word on splitting was asked at submission."""
+        tree = self._tree(request)
+        pieces = _pieces(request, tree)
+        pods: dict[str, PodParts] = {}
+        for piece in pieces:
+            parts = _parts(request, piece)
+            pods.update({task.name: parts for task in piece.tasks})
+        return RenderedGang(
+            pod_groups=tuple(_pod_group(request, piece) for piece in pieces),
+            pods=pods,
+            topologies=(),
+            constraints=applied(tree, {piece.path: piece.name for piece in pieces if piece.constraint}),
+            sets={piece.name: piece.words for piece in pieces},
+        )
+
+    def _tree(self, request: GangRequest) -> ConstraintTree:
+        """Build the tree. Raises UnsupportedCapability where a pod group could not say all of it."""
+        faults, _, tree = check_gang(
+            request.gang,
+            request.levels,
+            capabilities=self.capabilities(None),
+            split_gangs="warn",
+            domains=None,
+        )
+        if tree is None:
+            raise InvalidSpec(
+                f'Task group "{request.gang.name}" asks for topology that cannot be read.', faults
+            )
+        if faults:
+            raise UnsupportedCapability(f'Task group "{request.gang.name}" cannot be held.', faults)
+        return tree
+
+    def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
+        """Give nothing: this scheduler has no queues and reads node labels directly."""
+        del request
+        return ()
+
+    def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
+        return () if waiting.placed else tuple(dict.fromkeys(_reasons(waiting)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One pod group to be."""
+
+    name: str
+    path: SetPath
+    words: str
+    constraint: Constraint
+    tasks: tuple[GangTask, ...]
+
+
+def _pieces(request: GangRequest, tree: ConstraintTree) -> tuple[_Piece, ...]:
+    if tree.is_flat:
+        root = tree.root
+        name = names.split_pod_group(request.group, attempt=request.attempt)
+        return (_Piece(name, root.path, describe(root.path), root.constraint, root.tasks),)
+    return tuple(
+        _Piece(
+            names.split_pod_group(request.group, attempt=request.attempt, place=place),
+            subgroup.path,
+            in_words(subgroup),
+            subgroup.constraint,
+            subgroup.tasks,
+        )
+        for place, subgroup in enumerate(lay_out(tree))
+    )
+
+
+def _pod_group(request: GangRequest, piece: _Piece) -> Manifest:
+    spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(piece.tasks)}}}
+    if piece.constraint.required is not None:
+        label = request.levels[piece.constraint.required].label
+        spec["schedulingConstraints"] = {"topology": [{"key": label}]}
+    if request.priority_class:
+        spec["priorityClassName"] = request.priority_class
+    words = json.dumps(piece.path, ensure_ascii=False)
+    return {
+        "apiVersion": Kubernetes.pod_group.api_version,
+        "kind": Kubernetes.pod_group.kind,
+        "metadata": {
+            "name": piece.name,
+            "namespace": request.namespace,
+            "labels": {
+                **request.labels,
+                names.INSTALLATION_LABEL: request.installation.hex,
+                names.GROUP_LABEL: request.group.hex,
+            },
+            "annotations": {**request.annotations, SET_ANNOTATION: words},
+        },
+        "spec": spec,
+    }
+
+
+def _parts(request: GangRequest, piece: _Piece) -> PodParts:
+    spec: Manifest = {"schedulingGroup": {"podGroupName": piece.name}}
+    if request.priority_class:
+        spec["priorityClassName"] = request.priority_class
+    return PodParts({}, {}, request.scheduler_name, spec)
+
+
+def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
+    found = {str(group.get("metadata", {}).get("name")): group for group in waiting.pod_groups}
+    for name in waiting.expected:
+        if name not in found:
+            yield WaitingReason(
+                "PodGroupMissing",
+                f"The pod group of {waiting.sets.get(name, name)} is not in the cluster yet.",
+            )
+    if waiting.pods < waiting.pods_expected:
+        yield WaitingReason(
+            "PodsMissing",
+            f"{waiting.pods} of {waiting.pods_expected} pods exist; the gang waits for the rest.",
+        )
+    for name, group in found.items():
+        conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
+        for condition in conditions:
+            if condition.get("type") == "PodGroupScheduled" and condition.get("status") == "False":
+                yield _unplaced(name, group, str(condition.get("message", "")), waiting)
+
+
+def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waiting) -> WaitingReason:
+    constraints = group.get("spec", {}).get("schedulingConstraints") or {}
+    label = next((str(entry.get("key")) for entry in constraints.get("topology") or ()), "")
+    key = next((level.key for level in waiting.levels if level.label == label), label)
+    words = waiting.sets.get(name, "the task group")
+    if match := re.search(r"0/(\d+) placements are available", message):
+        said = f"None of {match[1]} {key} domains has room for {words} at the moment; one {key} is required."
+        return WaitingReason("TopologyNotSatisfied", said, message)
+    if "no feasible placements found" in message:
+        said = f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."
+        return WaitingReason("TopologyNotSatisfied", said, message)
+    return WaitingReason("Unschedulable", f"The scheduler says of {words}: {message}", message)

@@ -1,0 +1,149 @@
+"""What schedulers can hold, as data.
+
+A *capability* is a named thing a scheduler backend can do, with the scheduler version it needs. It
+exists only where a check reads it, so the list below is exactly what can make us refuse something;
+refusals, the admin page and the documentation read this one table. Nothing is decided from a
+scheduler's name. A backend's version is inferred from the schemas its cluster serves, never from image
+tags, which anybody may retag (KAI: ``kai_version_from_schema``).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from scheduling.errors import Fault, Path, UnsupportedCapability
+from scheduling.levels import Level
+
+
+class Capability(StrEnum):
+    GANG = "gang"
+    GANG_MULTI_SET = "gang.multi_set"
+    TOPOLOGY_REQUIRED = "topology.required"
+    TOPOLOGY_PREFERRED = "topology.preferred"
+    TOPOLOGY_NESTED = "topology.nested"
+    TOPOLOGY_PATH_DOMAINS = "topology.path_domains"
+
+
+MEANING: Mapping[Capability, str] = {
+    Capability.GANG: "starts the tasks of a task group together or not at all",
+    Capability.GANG_MULTI_SET: "holds a task group of several co-location sets as one gang",
+    Capability.TOPOLOGY_REQUIRED: "keeps a co-location set in one domain of a topology key",
+    Capability.TOPOLOGY_PREFERRED: "tries to keep a co-location set in one domain before spreading it",
+    Capability.TOPOLOGY_NESTED: "holds a co-location set inside another one",
+    Capability.TOPOLOGY_PATH_DOMAINS: (
+        "tells apart domains of the same name under different broader domains, and so holds several "
+        "required keys on the same tasks"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SchedulerVersion:
+    """A scheduler's version, as far as capabilities depend on it."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @classmethod
+    def parse(cls, text: str) -> "SchedulerVersion":
+        """Read ``1.36``, ``v1.36.3`` or ``0.13``. Raises ValueError for anything else."""
+        if match := re.match(r"v?(\d+)\.(\d+)", text):
+            return cls(int(match[1]), int(match[2]))
+        raise ValueError(f"{text!r} is no version; one looks like 0.13")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one scheduler, at one version, can hold. ``max_levels`` bounds a pool's list of keys."""
+
+    scheduler: str
+    held: frozenset[Capability]
+    max_levels: int
+
+    def __contains__(self, capability: Capability) -> bool:
+        return capability in self.held
+
+    def as_json(self) -> dict[str, Any]:
+        """What REST shows: every capability, held or not, and the bound on levels."""
+        return {**{str(c): c in self.held for c in Capability}, "max_levels": self.max_levels}
+
+
+def held_at(needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion) -> frozenset[Capability]:
+    """The capabilities whose needed version is reached."""
+    return frozenset(capability for capability, since in needs.items() if version >= since)
+
+
+def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, because: str) -> Fault:
+    """The fault of asking for what a scheduler cannot hold."""
+    return Fault(
+        path,
+        "unsupported_capability",
+        f'{because} The pool\'s scheduler "{capabilities.scheduler}" lacks capability '
+        f"{capability} ({MEANING[capability]}).",
+        capability=str(capability),
+    )
+
+
+def places_by_topology(capabilities: Capabilities) -> bool:
+    """Whether the scheduler knows topology at all."""
+    return not capabilities.held.isdisjoint({Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED})
+
+
+def check_pool_levels(levels: Sequence[Level], *, capabilities: Capabilities, path: Path) -> list[Fault]:
+    """Refuse topology keys that the backend's scheduler cannot use (saving keys, moving a pool)."""
+    if not levels:
+        return []
+    if not places_by_topology(capabilities):
+        because = "Topology keys need a scheduler that places by topology; this pool can have none."
+        return [lacking(Capability.TOPOLOGY_REQUIRED, capabilities, path=path, because=because)]
+    if len(levels) > capabilities.max_levels:
+        message = (
+            f'Scheduler "{capabilities.scheduler}" holds at most {capabilities.max_levels} topology keys '
+            f"(max_levels), not {len(levels)}."
+        )
+        return [Fault(path, "unsupported_capability", message, capability="max_levels")]
+    return []
+
+
+KAI_OLDEST = SchedulerVersion(0, 13)
+KAI_MIN_SUB_GROUP = SchedulerVersion(0, 15)
+
+
+def kai_version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
+    """Infer KAI's version from the PodGroup schema its cluster serves.
+
+    Accepts a CustomResourceDefinition, an OpenAPI v3 document (``/openapi/v3/apis/scheduling.run.ai/
+    v2alpha2``) or the bare schema. ``subGroups[].parent`` came with 0.13, ``minSubGroup`` with 0.15; the
+    answer is the oldest version with that schema. Raises UnsupportedCapability below 0.13.
+    """
+    spec = _at(_pod_group_schema(document), "properties", "spec", "properties")
+    subgroup = _at(spec, "subGroups", "items", "properties")
+    if "parent" not in subgroup:
+        raise UnsupportedCapability(
+            f"The cluster's PodGroup (scheduling.run.ai/v2alpha2) has no subGroups[].parent: KAI "
+            f"{KAI_OLDEST} or later is needed."
+        )
+    return KAI_MIN_SUB_GROUP if "minSubGroup" in spec or "minSubGroup" in subgroup else KAI_OLDEST
+
+
+def _pod_group_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    if versions := _at(document, "spec").get("versions"):
+        served = [v for v in versions if v.get("served", True) and v.get("name") == "v2alpha2"]
+        return _at(served[0], "schema", "openAPIV3Schema") if served else {}
+    for schema in _at(document, "components", "schemas").values():
+        kinds = schema.get("x-kubernetes-group-version-kind", ())
+        if any(k.get("kind") == "PodGroup" and k.get("version") == "v2alpha2" for k in kinds):
+            return dict(schema)
+    return document
+
+
+def _at(value: Any, *keys: str) -> Mapping[str, Any]:
+    """Walk down mappings; whatever is missing is empty."""
+    for key in keys:
+        value = value.get(key, {}) if isinstance(value, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,174 @@
+"""Whether a scheduler can hold what a gang asks for, decided from its capabilities alone.
+
+One check serves every scheduler backend, third-party ones included. Nothing is ever dropped to make a
+gang fit: a scheduler that cannot hold a requirement refuses it, naming the capability that is missing
+(OSMO strips instead, and the user finds out from the placement). The one exception is the pool's own
+choice to split gangs, which is answered with a notice.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal
+
+from scheduling.capabilities import Capabilities, Capability, lacking, places_by_topology
+from scheduling.errors import Fault, Notice, Path, in_order, listing
+from scheduling.levels import Domain, Level
+from scheduling.requirements import Gang, check_requirements, describe, place_of
+from scheduling.tree import ConstraintTree, Member, Node, dropped_preferences, grow
+
+SplitGangs = Literal["refuse", "warn"]
+
+
+def check_gang(
+    gang: Gang,
+    levels: Sequence[Level],
+    *,
+    capabilities: Capabilities,
+    split_gangs: SplitGangs,
+    domains: Collection[Domain] | None,
+) -> tuple[list[Fault], list[Notice], ConstraintTree | None]:
+    """Find every fault, and what the user should know of a gang that is accepted.
+
+    ``domains`` are the places of the pool's nodes, None or empty if no node is known. The tree is given
+    only when the requirements are sound.
+    """
+    faults = check_requirements(gang, levels)
+    if faults:
+        return in_order([*faults, *_kinds(gang, capabilities)]), [], None
+    tree = grow(gang, levels)
+    notices = dropped_preferences(tree)
+    faults = list(_kinds(gang, capabilities))
+    placed_by_topology = places_by_topology(capabilities)
+    if placed_by_topology:
+        faults += _nesting(tree, capabilities)
+    if placed_by_topology and Capability.TOPOLOGY_PATH_DOMAINS not in capabilities:
+        path_faults, path_notices = _single_values(tree, capabilities, domains)
+        faults += path_faults
+        notices += path_notices
+    gang_faults, gang_notices = _whole(tree, capabilities, split_gangs)
+    return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
+
+
+def _kinds(gang: Gang, capabilities: Capabilities) -> Iterator[Fault]:
+    """Requirements of a kind that the scheduler does not know."""
+    hard = Capability.TOPOLOGY_REQUIRED not in capabilities
+    soft = Capability.TOPOLOGY_PREFERRED not in capabilities
+    if not (hard or soft):
+        return
+    seen: set[Path] = set()
+    for task in gang.tasks:
+        for i, requirement in enumerate(task.requirements):
+            where = place_of(task, i)
+            if where in seen or not (hard if requirement.required else soft):
+                continue
+            seen.add(where)
+            kind = "required" if requirement.required else "preferred"
+            yield lacking(
+                Capability.TOPOLOGY_REQUIRED if requirement.required else Capability.TOPOLOGY_PREFERRED,
+                capabilities,
+                path=(*where, "requirementType"),
+                because=f'Key "{requirement.key}" is {kind} here.',
+            )
+
+
+def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:
+    """Sets inside other sets."""
+    if Capability.TOPOLOGY_NESTED in capabilities:
+        return
+    for outer in tree.root.walk():
+        if not outer.members:
+            continue
+        for inner in outer.sets:
+            yield lacking(
+                Capability.TOPOLOGY_NESTED,
+                capabilities,
+                path=(*_written_at(inner.members[0]), "key"),
+                because=f"{describe(inner.path[len(outer.path) :])} lies inside {describe(outer.path)}.",
+            )
+
+
+def _single_values(
+    tree: ConstraintTree, capabilities: Capabilities, domains: Collection[Domain] | None
+) -> tuple[list[Fault], list[Notice]]:
+    """What goes wrong where a domain is one label value and not a path of them."""
+    faults: list[Fault] = []
+    unsure: set[int] = set()
+    for node in tree.root.walk():
+        hard = [member for member in node.members if member.required]
+        faults += _two_required(node, hard, capabilities)
+        for member in hard[-1:]:
+            if member.rank == 0:
+                continue
+            if not domains:
+                unsure.add(member.rank)
+            elif shared := shared_values(domains, member.rank):
+                faults.append(
+                    lacking(
+                        Capability.TOPOLOGY_PATH_DOMAINS,
+                        capabilities,
+                        path=(*_written_at(member), "key"),
+                        because=f"On the pool's nodes {tree.levels[member.rank].label} has values that stand "
+                        f"in two broader domains: {listing(shared)}.",
+                    )
+                )
+    notices = [
+        Notice(
+            "domains_unknown",
+            f'No node of the pool is known yet, so it was not checked that each value of key "{key}" stands '
+            "in one broader domain only; it will be before the tasks are placed.",
+            tree.gang.path,
+        )
+        for key in (tree.levels[rank].key for rank in sorted(unsure))
+    ]
+    return faults, notices
+
+
+def _two_required(node: Node, hard: Sequence[Member], capabilities: Capabilities) -> Iterator[Fault]:
+    if len(hard) > 1:
+        because = f"The same tasks require {listing(m.key for m in hard)} ({describe(node.path)}): keep one."
+        path = (*_written_at(hard[0]), "key")
+        yield lacking(Capability.TOPOLOGY_PATH_DOMAINS, capabilities, path=path, because=because)
+
+
+def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
+    """Values of one level that stand under two values of a broader one, sorted."""
+    broader: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for domain in domains:
+        value = domain[rank]
+        if value is None:
+            continue
+        for above, name in enumerate(domain[:rank]):
+            if name is not None:
+                broader[value, above].add(name)
+    return sorted({value for (value, _), names in broader.items() if len(names) > 1})
+
+
+def _whole(
+    tree: ConstraintTree, capabilities: Capabilities, split_gangs: SplitGangs
+) -> tuple[list[Fault], list[Notice]]:
+    """Whether all tasks start together."""
+    gang = tree.gang
+    if Capability.GANG not in capabilities:
+        if len(gang.tasks) == 1:
+            return [], []
+        message = (
+            f'Scheduler "{capabilities.scheduler}" lacks capability gang: the {len(gang.tasks)} tasks of '
+            f'"{gang.name}" are placed one by one, and some may run while others wait.'
+        )
+        return [], [Notice("no_gang", message, gang.path)]
+    if tree.is_flat or Capability.GANG_MULTI_SET in capabilities:
+        return [], []
+    count = len(tree.root.sets) + bool(tree.root.tasks)
+    because = f'Task group "{gang.name}" falls into {count} sets that must start together.'
+    if split_gangs == "refuse":
+        return [lacking(Capability.GANG_MULTI_SET, capabilities, path=gang.path, because=because)], []
+    message = (
+        f'Task group "{gang.name}" is placed as {count} gangs of their own, as its pool allows: scheduler '
+        f'"{capabilities.scheduler}" lacks capability gang.multi_set. Some may run while others wait.'
+    )
+    return [], [Notice("gang_split", message, gang.path)]
+
+
+def _written_at(member: Member) -> Path:
+    requirements = member.task.requirements
+    return place_of(member.task, next(i for i, r in enumerate(requirements) if r.key == member.key))
