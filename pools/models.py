@@ -76,8 +76,8 @@ class Backend(models.Model):
     """A cluster plus one scheduler and one namespace.
 
     Credentials are never stored: ``kubeconfig`` is the path of a file that workers and the observer
-    can read; empty means in-cluster. A deleted backend keeps its row (``deleted_at``) until the last
-    task group frozen to it is released.
+    can read; empty means in-cluster. A deleted backend keeps its row (``deleted_at``), because workflows
+    name it; ``cleaned_at`` says that nothing of it is left in its cluster.
     """
 
     name = models.CharField(max_length=63, validators=[config_name])
@@ -101,6 +101,7 @@ class Backend(models.Model):
     revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
     created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True, editable=False)
+    cleaned_at = models.DateTimeField(null=True, editable=False)
 
     # Observed, never configured.
     cluster = models.ForeignKey(

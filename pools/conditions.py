@@ -1,0 +1,62 @@
+"""Conditions: what is known of an object, in the shape Kubernetes users expect.
+
+A condition is ``{type, status, reason, message, lastTransitionTime, observedRevision}``; status is
+"True", "False" or "Unknown". ``lastTransitionTime`` moves only when the status does, so it says since when
+something holds. Times are naive UTC as in the rest of the API.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Status = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One thing known. ``reason`` is one CamelCase word, ``message`` a sentence for people."""
+
+    type: str
+    status: Status
+    reason: str
+    message: str = ""
+
+
+def upsert(
+    conditions: Sequence[dict[str, Any]],
+    news: Iterable[Condition],
+    *,
+    now: datetime,
+    observed_revision: int,
+) -> list[dict[str, Any]]:
+    """Replace or add each condition, sorted by type; the others stay as they are."""
+    by_type = {entry["type"]: entry for entry in conditions}
+    for condition in news:
+        before = by_type.get(condition.type, {})
+        unchanged = before.get("status") == condition.status
+        by_type[condition.type] = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": before["lastTransitionTime"] if unchanged else as_time(now),
+            "observedRevision": observed_revision,
+        }
+    return [by_type[key] for key in sorted(by_type)]
+
+
+def without(conditions: Sequence[dict[str, Any]], kinds: Iterable[str]) -> list[dict[str, Any]]:
+    """The conditions except those of these types."""
+    gone = set(kinds)
+    return [entry for entry in conditions if entry["type"] not in gone]
+
+
+def status_of(conditions: Iterable[dict[str, Any]], kind: str) -> str | None:
+    """The status of a condition, or None if it was never set."""
+    return next((str(entry["status"]) for entry in conditions if entry["type"] == kind), None)
+
+
+def as_time(moment: datetime) -> str:
+    """An instant as naive UTC, to the second."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")

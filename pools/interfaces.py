@@ -1,0 +1,65 @@
+"""What pools must know of running work, and nothing more.
+
+``pools`` never imports ``workflows``: the composition root hands it something that answers these
+questions. Without it (a management command before the apps are ready, a test of pools alone) nothing
+runs, which is what ``NoUsage`` says.
+"""
+
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+
+class PoolUsage(Protocol):
+    """Answers about workflows; read inside the transaction that depends on them."""
+
+    def live_workflows(self, pool_name: str) -> int:
+        """Workflows submitted to the pool that have not ended."""
+
+    def unreleased_groups(self, backend_id: int) -> int:
+        """Task groups frozen to the backend that may still have something in its cluster."""
+
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
+        """The labels, broadest first, of each Topology that an unreleased group's constraints name."""
+
+    def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
+        """The queues that unreleased groups name; one outlives its pool until they are released."""
+
+    def nudge_backend(self, backend_id: int) -> None:
+        """Look at the backend's groups again: its cluster answers, or its configuration changed."""
+
+
+class NoUsage:
+    """Nothing runs."""
+
+    def live_workflows(self, pool_name: str) -> int:
+        del pool_name
+        return 0
+
+    def unreleased_groups(self, backend_id: int) -> int:
+        del backend_id
+        return 0
+
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
+        del cluster_uid
+        return frozenset()
+
+    def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
+        del cluster_uid
+        return frozenset()
+
+    def nudge_backend(self, backend_id: int) -> None:
+        del backend_id
+
+
+_usage: PoolUsage = NoUsage()
+
+
+def usage() -> PoolUsage:
+    return _usage
+
+
+def fill(usage: PoolUsage) -> PoolUsage:
+    """Answer from ``usage`` from now on; called once, when the apps are ready. Returns the one before."""
+    global _usage
+    before, _usage = _usage, usage
+    return before
