@@ -1,0 +1,54 @@
+"""What is frozen at submission reads back as it was written."""
+
+import json
+from uuid import UUID
+
+import pytest
+
+from scheduling.levels import Level
+from scheduling.requirements import Requirement
+from workflows.placement import File, GroupPlacement, TaskPlacement
+
+GROUP = GroupPlacement(
+    installation=UUID(int=1),
+    pool="h100",
+    pool_revision=3,
+    backend="east",
+    namespace="osmo",
+    scheduler_type="kai",
+    scheduler_name="kai-scheduler",
+    levels=(Level("zone", "example.com/zone"), Level("rack", "example.com/rack")),
+    nvlink=True,
+    exec_timeout=60.0,
+    queue_timeout=30.5,
+    workflow_name="train-1",
+    workflow_uuid=UUID(int=2),
+    submitted_by="ann",
+    labels={"team": "vision"},
+)
+
+TASK = TaskPlacement(
+    image="busybox",
+    command=("sleep",),
+    args=("1",),
+    files=(File(path="/a", contents="eA==", base64=True), File(path="/b", contents="")),
+    credentials={"s3": "/s3", "hub": {"TOKEN": "token"}},
+    gpu=8,
+    tolerations=({"key": "gpu", "operator": "Exists"},),
+    requirements=(Requirement("rack", "r1", required=False),),
+    claims_channel=True,
+)
+
+
+@pytest.mark.parametrize("value", [GROUP, TASK, TaskPlacement(image="i", command=("c",))])
+def test_a_placement_survives_its_json(value):
+    assert type(value).from_json(json.loads(json.dumps(value.to_json()))) == value
+
+
+def test_what_has_its_default_takes_no_room():
+    assert TaskPlacement(image="i", command=("c",)).to_json() == {"image": "i", "command": ["c"]}
+
+
+def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
+    with pytest.raises(ValueError, match="version 2"):
+        GroupPlacement.from_json({**GROUP.to_json(), "version": 2})

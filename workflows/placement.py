@@ -1,0 +1,185 @@
+"""What is frozen of a task group and its tasks at submission, as values and as JSON.
+
+Everything needed to create, follow and take down a group stands here, so no later edit of its pool,
+platform or backend reaches it; rows that may change (status, retries, attempt) do not. ``GroupPlacement``
+is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
+
+The JSON leaves out what has its default, since a workflow may have 10,000 tasks. ``version`` says how to
+read it: a reader refuses a version it does not know instead of guessing, so a worker that is older than
+the web process leaves the group to a newer one. Rejected: foreign keys to the pool and its platforms,
+which a rename or a delete would break.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+from uuid import UUID
+
+from scheduling.checks import SplitGangs
+from scheduling.levels import Level, Levels
+from scheduling.requirements import Gang, GangTask, Requirement
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlacement:
+    """A task group's share of its pool, backend and workflow. Levels run broadest first.
+
+    ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
+    whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, asked after a task's
+    own: ``{"RESCHEDULE": "1-3,7"}``.
+    """
+
+    version: int = VERSION
+    installation: UUID
+    pool: str
+    pool_revision: int
+    backend: str
+    cluster_uid: str = ""
+    namespace: str
+    scheduler_type: str
+    scheduler_name: str
+    scheduler_version: str = ""
+    queue: str = ""
+    priority_class: str = ""
+    levels: Levels = ()
+    nvlink: bool = False
+    split_gangs: SplitGangs = "refuse"
+    exec_timeout: float
+    queue_timeout: float
+    default_exit_actions: Mapping[str, str] = field(default_factory=dict)
+    max_retry_per_task: int = 0
+    workflow_name: str
+    workflow_uuid: UUID
+    submitted_by: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    priority: str = "NORMAL"
+
+    def to_json(self) -> dict[str, Any]:
+        """Values of JSON alone; ``from_json`` is its inverse."""
+        return _without_defaults(
+            self,
+            version=self.version,
+            installation=self.installation.hex,
+            workflow_uuid=self.workflow_uuid.hex,
+            levels=[{"key": level.key, "label": level.label} for level in self.levels],
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "GroupPlacement":
+        """Read a row's placement. Raises ValueError for a version this release does not know."""
+        if value.get("version") != VERSION:
+            raise ValueError(
+                f"placement of version {value.get('version')!r}; this release reads version {VERSION}"
+            )
+        read = dict(value)
+        read["installation"] = UUID(read["installation"])
+        read["workflow_uuid"] = UUID(read["workflow_uuid"])
+        read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
+        return cls(**read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file put into the task's container; ``base64`` says that the contents are encoded."""
+
+    path: str
+    contents: str
+    base64: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlacement:
+    """One task, ready to become a pod.
+
+    ``node_selector`` and ``tolerations`` are the pool's and the platform's, merged. ``memory`` and
+    ``storage`` are Kubernetes quantities, empty for none. Tokens such as ``{{host:other}}`` in command,
+    args, environment and files are still as written. ``credentials`` maps the name of a Secret to the
+    directory it is mounted at or to ``{variable: key}``. ``exit_actions`` are the task's own.
+    ``claims_channel``: the user container claims a channel of the group's ComputeDomain.
+    """
+
+    image: str
+    command: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+    privileged: bool = False
+    host_network: bool = False
+    volume_mounts: tuple[str, ...] = ()
+    credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    cpu: int = 0
+    gpu: int = 0
+    memory: str = ""
+    storage: str = ""
+    platform: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    nodes_excluded: tuple[str, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    exit_actions: Mapping[str, str] = field(default_factory=dict)
+    lead: bool = False
+    claims_channel: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Values of JSON alone; ``from_json`` is its inverse, but for where requirements were written."""
+        return _without_defaults(
+            self,
+            files=[_without_defaults(file) for file in self.files],
+            requirements=[
+                {"key": r.key, "group": r.group, "required": r.required} for r in self.requirements
+            ],
+        )
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "TaskPlacement":
+        read = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+        read["files"] = tuple(File(**file) for file in read.get("files", ()))
+        read["requirements"] = tuple(Requirement(**one) for one in read.get("requirements", ()))
+        return cls(**read)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTry:
+    """One try of one task, as rendering sees it: the row's own values and the frozen ones."""
+
+    task_uuid: UUID
+    name: str
+    retry_id: int
+    placement: TaskPlacement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupValues:
+    """All that rendering a task group depends on. ``attempt`` counts pod groups made for it, from 0.
+
+    ``tasks`` holds the latest try of each task, in the user's order.
+    """
+
+    uuid: UUID
+    name: str
+    attempt: int
+    placement: GroupPlacement
+    tasks: tuple[TaskTry, ...]
+
+    def gang(self) -> Gang:
+        """The group as the scheduling core sees it."""
+        tasks = tuple(
+            GangTask(task.name, task.placement.gpu, task.placement.requirements) for task in self.tasks
+        )
+        return Gang(self.name, tasks)
+
+
+def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
+    """A dataclass as JSON, without the fields that have their default; ``ready`` ones are given."""
+    result = {}
+    for one in fields(value):
+        now = getattr(value, one.name)
+        if one.name != "version" and one.default_factory is not MISSING and not now:
+            continue
+        if one.name != "version" and one.default is not MISSING and now == one.default:
+            continue
+        now = ready.get(one.name, now)
+        result[one.name] = list(now) if isinstance(now, tuple) else now
+    return result
