@@ -1,9 +1,9 @@
 """Following a kind: what the consumer learns after everything that can happen to a watch."""
 
 import itertools
-from contextlib import suppress
+import threading
 
-from cluster.errors import Forbidden, TooManyRequests, Unreachable
+from cluster.errors import Expired, Forbidden, TooManyRequests, Unreachable
 from cluster.kinds import POD
 from cluster.watch import BACKOFF_MAX, Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
 from tests.fakes.cluster import FakeCluster
@@ -61,13 +61,20 @@ def test_after_410_the_consumer_gets_everything_anew():
     events = watching(cluster).events()
     next(events)
 
-    cluster.cut_watches()
     cluster.remove(POD, "a", namespace="osmo")
     cluster.create(POD, pod("b"))
     cluster.compact()
-    after = said(events, 3)
-    assert kinds_of(after) == ["Disconnected", "Reconnected", "Synced"]
-    assert after[-1].items == ("b",)
+    assert next(events).items == ("b",)
+
+
+def test_a_server_that_always_says_410_is_not_hammered():
+    cluster = FakeCluster()
+    waits = []
+    cluster.fail(Expired("too old", status=410), verb="watch", times=4)
+    events = watching(cluster, waits=waits).events()
+    assert kinds_of(said(events, 4)) == ["Synced", "Synced", "Disconnected", "Reconnected"]
+    assert kinds_of(said(events, 1)) == ["Synced"]
+    assert len(waits) == 1
 
 
 def test_an_outage_is_told_once_and_waited_out_with_growing_pauses():
@@ -109,9 +116,14 @@ def test_stop_ends_a_blocked_read():
     watch = watching(cluster)
     events = watch.events()
     next(events)
+    threading.Timer(0.05, watch.stop).start()
+    assert list(events) == []
+
+
+def test_stop_before_the_first_event_is_heeded():
+    watch = watching(FakeCluster())
     watch.stop()
-    with suppress(StopIteration):
-        assert next(events) is None  # nothing more comes
+    assert list(watch.events()) == []
 
 
 def test_of_each_object_only_what_is_asked_for_is_kept():
