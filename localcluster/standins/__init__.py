@@ -1,0 +1,7 @@
+"""Stand-ins for two programs that cannot be had on a plain machine.
+
+``kai`` plays KAI's scheduler and binder, ``computedomain`` NVIDIA's ComputeDomain controller. Both
+read and write nothing but the API server, and import nothing of the product, so what passes against
+them passes because of what is in the cluster. They are as strict as the originals, known faults
+included: a stand-in that forgives would hide our faults until the first real cluster.
+"""

@@ -1,0 +1,174 @@
+"""One scheduling cycle, as a pure function.
+
+Groups are taken queue by queue (queue priority, then smallest share of the cluster), within a queue by
+priority, age and name. Each is placed whole or not at all; what is left above its minimum follows pod by
+pod. Groups that found no room may then preempt, stale gangs are judged, and what still waits is reported.
+A group with a pipelined pod keeps its places for this cycle but binds nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from localcluster.standins.kai import preempt, stale, topology
+from localcluster.standins.kai.board import Board, Placement
+from localcluster.standins.kai.jobs import Job, by_priority, jobs_of
+from localcluster.standins.kai.messages import NO_QUEUE, FitError
+from localcluster.standins.kai.place import Attempt
+from localcluster.standins.kai.queues import Books
+from localcluster.standins.kai.report import Report
+from localcluster.standins.kai.values import Binding, Decisions, Event, Eviction, Snapshot, StaleMark, Version
+
+
+def schedule(
+    snapshot: Snapshot, *, version: Version, stale_grace: float = 60.0, detailed_fit_errors: bool = False
+) -> Decisions:
+    """Decide everything for one moment; ``stale_grace`` is in seconds."""
+    cycle = _Cycle(snapshot, version=version, stale_grace=stale_grace, detailed=detailed_fit_errors)
+    cycle.allocate()
+    cycle.preempt()
+    cycle.judge_stale()
+    return cycle.decisions()
+
+
+@dataclass(slots=True)
+class _Failure:
+    errors: list[FitError] = field(default_factory=list)
+    pod_errors: dict[str, str] = field(default_factory=dict)
+
+
+class _Cycle:
+    def __init__(self, snapshot: Snapshot, *, version: Version, stale_grace: float, detailed: bool) -> None:
+        self.snapshot, self.version, self.stale_grace = snapshot, version, stale_grace
+        self.jobs = jobs_of(snapshot, version=version)
+        self.board = Board(snapshot)
+        self.trees = {each.name: topology.tree_of(each, snapshot.nodes) for each in snapshot.topologies}
+        self.books = Books.opened(snapshot.queues, self.jobs)
+        self.failures: dict[int, _Failure] = {}
+        self.bindings: list[Binding] = []
+        self.evictions: list[Eviction] = []
+        self.marks: list[StaleMark] = []
+        self.events: list[Event] = []
+        self.report = Report(version=version, detailed=detailed, now=snapshot.now)
+        self.wake_at: float | None = None
+
+    def allocate(self) -> None:
+        """Place every group that is ready, in order."""
+        capacity = self._capacity()
+        waiting: dict[str, list[Job]] = {}
+        for job in by_priority(self._ready()):
+            if not self.books.exists(job.group.queue):
+                text = f"Queue '{job.group.queue}' does not exist"
+                self.failures[id(job)] = _Failure([FitError(NO_QUEUE, (text,))])
+            elif self.books.is_leaf(job.group.queue):
+                waiting.setdefault(job.group.queue, []).append(job)
+        while waiting:
+            queue = min(waiting, key=lambda name: (*self.books.share(name, capacity), name))
+            self._allocate(waiting[queue].pop(0))
+            if not waiting[queue]:
+                del waiting[queue]
+
+    def _ready(self) -> list[Job]:
+        return [
+            job
+            for job in self.jobs
+            if any(job.pending(leaf) for leaf in job.tree.leaves()) and not job.unready()
+        ]
+
+    def _capacity(self) -> dict[str, int]:
+        capacity: dict[str, int] = {}
+        for node in self.snapshot.nodes:
+            for resource, amount in node.allocatable.items():
+                capacity[resource] = capacity.get(resource, 0) + amount
+        return capacity
+
+    def _allocate(self, job: Job) -> None:
+        failure = self.failures.setdefault(id(job), _Failure())
+        while tasks := job.to_place():
+            pods = [pod for each in tasks.values() for pod in each]
+            if refusal := self.books.refusal(job, pods):
+                failure.errors.append(refusal)
+                return
+            attempt = Attempt(job, self.board, self.trees, tasks)
+            placements = attempt.run()
+            if not placements:
+                failure.errors.extend(attempt.errors)
+                failure.pod_errors.update(attempt.pod_errors)
+                return
+            self._accept(job, placements)
+
+    def _accept(self, job: Job, placements: Sequence[Placement]) -> None:
+        """Bind, or keep the places if one of them is not free yet."""
+        job.placed.update(placement.pod.uid for placement in placements)
+        self.books.enter(job, [placement.pod for placement in placements])
+        if any(placement.pipelined for placement in placements):
+            self.report.pipelined([(placement.pod, placement.node) for placement in placements])
+        else:
+            self.bindings.extend(placement.binding(job.group.name) for placement in placements)
+
+    def preempt(self) -> None:
+        """Let groups that found no room evict groups of lower priority in their queue."""
+        evicted: set[int] = set()
+        for job in by_priority(self._ready()):
+            failure = self.failures.get(id(job))
+            if failure is None or job.any_active() or not self._may_run(job):
+                continue
+            others = [other for other in self.jobs if id(other) not in evicted and not other.placed]
+            victims = preempt.victims_for(
+                job, jobs=others, books=self.books, trees=self.trees, board_without=self._board_without
+            )
+            if not victims:
+                continue
+            for victim in victims:
+                evicted.add(id(victim))
+                self.evictions.extend(preempt.evictions(victim, preemptor=job))
+                self.books.enter(victim, [p for p in victim.all_pods() if p.state == "active"], sign=-1)
+                self.board.release(p for p in victim.all_pods() if p.state == "active")
+            placements = Attempt(job, self.board, self.trees, job.to_place()).run()
+            self._accept(job, placements)
+
+    def _may_run(self, job: Job) -> bool:
+        return self.books.exists(job.group.queue) and self.books.is_leaf(job.group.queue)
+
+    def _board_without(self, gone: Sequence[Job]) -> Board:
+        """A board with all placements so far on which ``gone`` are leaving."""
+        board = Board(self.snapshot)
+        leaving = {eviction.pod.uid for eviction in self.evictions}
+        board.release(pod for pod in self.snapshot.pods if pod.uid in leaving)
+        for placement in self.board.journal:
+            board.place(
+                placement.pod,
+                placement.node,
+                pipelined=placement.pipelined,
+                taken=list(placement.allocations),
+            )
+        board.release(pod for job in gone for pod in job.all_pods() if pod.state == "active")
+        return board
+
+    def judge_stale(self) -> None:
+        """Mark, unmark and evict gangs below their minimum."""
+        for job in self.jobs:
+            if not job.group.real:
+                continue
+            verdict = stale.judge(job, now=self.snapshot.now, grace=self.stale_grace, version=self.version)
+            if verdict.mark:
+                self.marks.append(verdict.mark)
+            if verdict.event:
+                self.events.append(verdict.event)
+            if verdict.wake_at is not None:
+                self.wake_at = min(verdict.wake_at, self.wake_at or verdict.wake_at)
+            self.evictions.extend(verdict.evictions)
+
+    def decisions(self) -> Decisions:
+        """Add the reports and return everything decided."""
+        for job in self.jobs:
+            failure = self.failures.get(id(job), _Failure())
+            self.report.add(job, errors=failure.errors, pod_errors=failure.pod_errors)
+        return Decisions(
+            bindings=tuple(self.bindings),
+            evictions=tuple(self.evictions),
+            group_conditions=tuple(self.report.conditions),
+            stale_marks=tuple(self.marks),
+            pod_conditions=tuple(self.report.pods),
+            events=(*self.events, *self.report.events),
+            wake_at=self.wake_at,
+        )

@@ -1,0 +1,97 @@
+"""Making room for a group of higher priority in the same queue.
+
+Victims are whole groups: preemptible, of lower priority, with pods on nodes; the lowest priority goes first,
+among equals the youngest. They are added one by one until the group would fit, then each that turns out not
+to be needed is spared. The group itself is pipelined: it is bound in a later cycle, when the room is free.
+Reclaim across queues is left out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from localcluster.standins.kai.board import Board, Placement
+from localcluster.standins.kai.jobs import Job
+from localcluster.standins.kai.place import Attempt
+from localcluster.standins.kai.queues import Books
+from localcluster.standins.kai.topology import Tree
+from localcluster.standins.kai.values import Eviction, Pod
+
+MakeBoard = Callable[[Sequence[Job]], Board]
+
+
+def victims_for(
+    job: Job, *, jobs: Sequence[Job], books: Books, trees: Mapping[str, Tree], board_without: MakeBoard
+) -> list[Job]:
+    """Choose the groups to evict for ``job``, or none if nothing would help.
+
+    ``board_without(groups)`` gives a fresh board on which those groups are leaving.
+    """
+    candidates = [
+        other
+        for other in jobs
+        if other is not job
+        and other.group.queue == job.group.queue
+        and other.preemptible
+        and other.priority < job.priority
+        and _running(other)
+    ]
+    candidates.sort(key=lambda other: other.group.created, reverse=True)
+    candidates.sort(key=lambda other: other.priority)
+
+    def fits(chosen: Sequence[Job]) -> bool:
+        return bool(_try(job, chosen, books=books, trees=trees, board=board_without(chosen)))
+
+    chosen: list[Job] = []
+    for candidate in candidates:
+        chosen.append(candidate)
+        if fits(chosen):
+            return _spared(chosen, fits)
+    return []
+
+
+def _spared(chosen: list[Job], fits: Callable[[Sequence[Job]], bool]) -> list[Job]:
+    """Drop the victims that are not needed, the highest priority first."""
+    for candidate in list(reversed(chosen))[1:]:
+        fewer = [job for job in chosen if job is not candidate]
+        if fits(fewer):
+            chosen = fewer
+    return chosen
+
+
+def _try(
+    job: Job, gone: Sequence[Job], *, books: Books, trees: Mapping[str, Tree], board: Board
+) -> list[Placement]:
+    tasks = job.to_place()
+    pods = [pod for each in tasks.values() for pod in each]
+    for other in gone:
+        books.enter(other, _running(other), sign=-1)
+    try:
+        if books.refusal(job, pods):
+            return []
+        return Attempt(job, board, trees, tasks).run()
+    finally:
+        for other in gone:
+            books.enter(other, _running(other))
+
+
+def _running(job: Job) -> list[Pod]:
+    return [pod for pod in job.all_pods() if pod.state == "active"]
+
+
+def evictions(victim: Job, *, preemptor: Job) -> list[Eviction]:
+    """Say which pods go, and for whom."""
+    pods = _running(victim)
+    notes = {
+        "num-evicted-pods": str(len(pods)),
+        "evictor-action-type": "preempt",
+        "evictor-pod-group-name": preemptor.group.name,
+        "evictor-pod-group-namespace": preemptor.group.namespace,
+    }
+    return [
+        Eviction(
+            pod,
+            victim.group,
+            f"Pod {pod.namespace}/{pod.name} was preempted by higher priority workload {preemptor.name}",
+            notes,
+        )
+        for pod in pods
+    ]
