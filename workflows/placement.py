@@ -134,7 +134,9 @@ class TaskPlacement:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TaskPlacement":
-        read = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+        read: dict[str, Any] = {
+            key: tuple(one) if isinstance(one, list) else one for key, one in value.items()
+        }
         read["files"] = tuple(File(**file) for file in read.get("files", ()))
         read["requirements"] = tuple(Requirement(**one) for one in read.get("requirements", ()))
         return cls(**read)
