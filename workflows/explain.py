@@ -1,0 +1,155 @@
+"""Why a task group waits, in words its user can act on.
+
+A pure function from what was observed to sentences: the caller gathers, this decides what matters
+most. The first obstacle on a group's way is told, not all of them: somebody whose cluster does not answer
+need not read what its scheduler said an hour ago. What a scheduler says is read by its own scheduler
+backend; conditions it left behind say nothing once the pods have nodes (KAI v0.13 keeps them).
+
+Nodes that a topology label keeps out are told beside the scheduler's reason, because KAI never mentions
+them: to it they do not exist.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.backends.base import SchedulerBackend, Waiting
+from scheduling.errors import listing
+from scheduling.levels import Level
+from workflows.statuses import TERMINAL, TaskStatus
+
+NAMED_NODES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How far the pool's nodes carry the labels of one level and of the broader ones it stands below."""
+
+    level: Level
+    nodes: int
+    without: tuple[str, ...]
+    """Names of those that lack a label, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSeen:
+    """A task group as last observed.
+
+    ``upstream`` names the groups it still waits for, ``trouble`` what the last reconcile could not do,
+    ``template`` the claim template of its ComputeDomain (empty: it has none). ``coverage`` has an entry
+    for each level that its constraints name, where nodes are known. ``waiting`` is for the scheduler
+    backend and None before the pod group and pods are made. ``starting`` counts placed pods by what
+    their containers wait for.
+    """
+
+    status: str
+    upstream: Sequence[str] = ()
+    backend: str
+    unreachable_since: str | None = None
+    trouble: str = ""
+    template: str = ""
+    template_seen: bool = False
+    coverage: Sequence[Coverage] = ()
+    waiting: Waiting | None = None
+    starting: Mapping[str, int]
+
+
+def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> str:
+    """Say why the group is not running, or nothing if it runs or has ended."""
+    if seen.status in TERMINAL or seen.status == TaskStatus.RUNNING:
+        return ""
+    if obstacle := _before_the_cluster(seen) or _before_the_scheduler(seen):
+        return obstacle
+    if seen.waiting is None:
+        return "Its objects are being made in the cluster."
+    return " ".join(_of_placement(seen, seen.waiting, scheduler))
+
+
+def _before_the_cluster(seen: GroupSeen) -> str:
+    if seen.upstream:
+        noun, verb = ("group", "has") if len(seen.upstream) == 1 else ("groups", "have")
+        return f"It starts when {noun} {listing(seen.upstream)} {verb} completed."
+    if seen.unreachable_since is not None:
+        return (
+            f'The cluster of backend "{seen.backend}" does not answer since {seen.unreachable_since} UTC; '
+            "the group goes on as soon as it does."
+        )
+    return ""
+
+
+def _before_the_scheduler(seen: GroupSeen) -> str:
+    if missing := _unavailable(seen.coverage):
+        return missing
+    if seen.trouble:
+        return f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
+    if seen.template and not seen.template_seen:
+        return (
+            f"It waits for claim template {seen.template}, which the cluster's ComputeDomain controller "
+            "has not made yet."
+        )
+    return ""
+
+
+def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> list[str]:
+    if waiting.placed:
+        return [_starting(seen.starting)]
+    said = [reason.message for reason in scheduler.waiting_reasons(waiting)[:2]]
+    return [
+        *(said or ["The scheduler has not placed it yet and has given no reason."]),
+        *uncovered(seen.coverage),
+    ]
+
+
+def _unavailable(coverage: Sequence[Coverage]) -> str:
+    """Whether a level is gone from the cluster: then no amount of waiting for room helps."""
+    for one in coverage:
+        if one.nodes and len(one.without) == one.nodes:
+            return (
+                f"None of the pool's {_nodes(one.nodes)} carries label {one.level.label} of topology key "
+                f'"{one.level.key}" together with those of the broader keys, so the group cannot be placed; '
+                "running work is not affected."
+            )
+    return ""
+
+
+def uncovered(coverage: Sequence[Coverage]) -> list[str]:
+    """Count and name the nodes that a label keeps out, one sentence for each level that does."""
+    said: set[tuple[str, ...]] = set()
+    sentences = []
+    for one in coverage:
+        if not one.without or one.without in said:
+            continue
+        said.add(one.without)
+        verb, those = ("lacks", "it") if len(one.without) == 1 else ("lack", "them")
+        sentences.append(
+            f"{len(one.without)} of the pool's {_nodes(one.nodes)} {verb} label {one.level.label} of key "
+            f'"{one.level.key}" or of a broader one, so the scheduler does not see {those} for these tasks: '
+            f"{_few(one.without)}."
+        )
+    return sentences
+
+
+def cover(levels: Sequence[Level], nodes: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
+    """Which nodes carry no full path down to each level; ``nodes`` maps names to labels."""
+    found = []
+    without: set[str] = set()
+    for level in levels:
+        without |= {name for name, labels in nodes.items() if level.label not in labels}
+        found.append(Coverage(level=level, nodes=len(nodes), without=tuple(sorted(without))))
+    return found
+
+
+def _few(names: Collection[str]) -> str:
+    shown = list(names)[:NAMED_NODES]
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _starting(starting: Mapping[str, int]) -> str:
+    if not starting:
+        return "All tasks have nodes and are starting."
+    parts = [f"{count} wait for {reason}" for reason, count in sorted(starting.items())]
+    return f"All tasks have nodes and are starting: {', '.join(parts)}."
