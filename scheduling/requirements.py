@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduling.errors import Fault, Path, in_order, listing
+from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.levels import Level, ranks
 
 Pair = tuple[str, str]
@@ -143,6 +143,29 @@ def _group_faults(group: str, path: Path) -> Iterator[Fault]:
             f"Group {group[:63]!a} holds characters that cannot be printed; letters of any language, digits, "
             "signs and spaces are fine.",
         )
+
+
+def check_apart(gangs: Sequence[Gang]) -> list[Notice]:
+    """Warn where tasks of different task groups name one set: nothing holds between groups.
+
+    For gangs of one task each, as a bare ``tasks:`` list gives.
+    """
+    naming: dict[Pair, list[GangTask]] = defaultdict(list)
+    for gang in gangs:
+        for task in gang.tasks:
+            for requirement in task.requirements:
+                naming[requirement.key, requirement.group].append(task)
+    return [
+        Notice(
+            "sets_across_groups",
+            f'{_tasks(iter(tasks)).capitalize()} all name {key} "{group}", but each task under `tasks:` is a '
+            "task group of its own, and nothing holds between task groups. To keep them together write "
+            f"`groups: [{{name: together, tasks: [{', '.join(task.name for task in tasks[:3])}, ...]}}]`.",
+            tasks[0].path,
+        )
+        for (key, group), tasks in naming.items()
+        if len(tasks) > 1
+    ]
 
 
 _Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]

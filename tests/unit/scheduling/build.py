@@ -1,0 +1,49 @@
+"""Short ways to write gangs, levels and requests in tests.
+
+``gang("a b: zone! z, rack? r1", "c")`` is three tasks: ``a`` and ``b`` require one zone called ``z`` and
+prefer one rack called ``r1``; ``c`` asks for nothing. ``*8`` behind the names gives each task 8 GPUs.
+"""
+
+from uuid import UUID
+
+from scheduling.backends.base import GangRequest
+from scheduling.levels import Level, Levels
+from scheduling.requirements import Gang, GangTask, Requirement
+
+GROUP = UUID("11111111-2222-3333-4444-555555555555")
+INSTALLATION = UUID("99999999-8888-7777-6666-555555555555")
+
+
+def levels(keys: str) -> Levels:
+    return tuple(Level(key, f"topology/{key}") for key in keys.split())
+
+
+def gang(*lines: str, name: str = "g") -> Gang:
+    return Gang(name, tuple(task for line in lines for task in _tasks(line)), path=("groups", 0))
+
+
+def _tasks(line: str):
+    names, _, asked = line.partition(":")
+    names, _, gpus = names.partition("*")
+    requirements = tuple(_requirement(one.strip()) for one in asked.split(",") if one.strip())
+    for name in names.split():
+        yield GangTask(name, int(gpus or 0), requirements, path=("tasks", name))
+
+
+def _requirement(text: str) -> Requirement:
+    key, _, group = text.partition(" ")
+    return Requirement(key.rstrip("!?"), group or "default", required=not key.endswith("?"))
+
+
+def request(gang: Gang, levels: Levels, **changes) -> GangRequest:
+    fields = {
+        "group": GROUP,
+        "gang": gang,
+        "levels": levels,
+        "namespace": "osmo",
+        "queue": "osmo-pool-osmo-p",
+        "priority_class": "osmo-normal",
+        "scheduler_name": "kai-scheduler",
+        "installation": INSTALLATION,
+    }
+    return GangRequest(**{**fields, **changes})

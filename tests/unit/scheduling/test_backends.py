@@ -1,0 +1,211 @@
+"""What each backend renders, beside the trees: labels, names, queues, and the registry."""
+
+import json
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import pytest
+
+from scheduling import names
+from scheduling.backends import registry
+from scheduling.backends.base import PoolRequest
+from scheduling.backends.default import Default
+from scheduling.backends.kai import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
+from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.priorities import priority_classes
+from scheduling.errors import Conflict, InvalidSpec, NotFound, UnsupportedCapability
+from tests.unit.scheduling.build import GROUP, INSTALLATION, gang, levels, request
+
+POOL = levels("zone rack")
+BACKENDS = [Kai(), Kubernetes(), Default()]
+
+
+def pool_request(**changes):
+    return PoolRequest(
+        **{"namespace": "osmo", "pool": "p", "installation": INSTALLATION, "levels": POOL, **changes}
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+def test_every_task_gets_the_parts_of_its_pod(backend):
+    rendered = backend.render(request(gang("a b c"), POOL))
+    assert set(rendered.pods) == {"a", "b", "c"}
+    assert {parts.scheduler_name for parts in rendered.pods.values()} == {"kai-scheduler"}
+    json.dumps([rendered.pod_groups, rendered.topologies])
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+def test_unsound_requirements_are_never_rendered(backend):
+    with pytest.raises(InvalidSpec) as caught:
+        backend.render(request(gang("a: rak! r"), POOL))
+    assert "unknown_key" in [fault.code for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+def test_our_own_labels_win_over_the_callers(backend):
+    mine = {names.GROUP_LABEL: "forged", "osmo.workflow": "w"}
+    for pod_group in backend.render(request(gang("a b"), POOL, labels=mine)).pod_groups:
+        labels = pod_group["metadata"]["labels"]
+        assert labels[names.GROUP_LABEL] == GROUP.hex
+        assert labels["osmo.workflow"] == "w"
+
+
+def test_a_kai_gang_of_one_set_has_its_minimum_at_the_top_and_no_subgroup_labels():
+    rendered = Kai().render(request(gang("a b: rack! r"), POOL))
+    (pod_group,) = rendered.pod_groups
+    assert pod_group["spec"] == {
+        "queue": "osmo-pool-osmo-p",
+        "priorityClassName": "osmo-normal",
+        "minMember": 2,
+        "topologyConstraint": {
+            "topology": names.topology(INSTALLATION, ["topology/zone", "topology/rack"]),
+            "requiredTopologyLevel": "topology/rack",
+            "preferredTopologyLevel": "topology/rack",
+        },
+    }
+    assert rendered.pods["a"].labels == {
+        "kai.scheduler/queue": "osmo-pool-osmo-p",
+        "kai.scheduler/skip-podgrouper": "true",
+    }
+    assert rendered.pods["a"].annotations == {"pod-group-name": GROUP.hex}
+
+
+def test_topologies_are_cut_at_each_constraints_narrowest_level():
+    rendered = Kai().render(request(gang("a b: zone! z, rack? r", "c: zone! z"), POOL))
+    assert [[lv["nodeLabel"] for lv in t["spec"]["levels"]] for t in rendered.topologies] == [
+        ["topology/zone"],
+        ["topology/zone", "topology/rack"],
+    ]
+    assert all(
+        t["metadata"]["labels"] == {names.INSTALLATION_LABEL: INSTALLATION.hex} for t in rendered.topologies
+    )
+
+
+def test_a_group_without_requirements_names_no_topology():
+    assert Kai().render(request(gang("a b"), POOL)).topologies == ()
+
+
+def test_a_pool_makes_every_topology_its_groups_can_name():
+    made = {m["metadata"]["name"] for m in Kai().pool_objects(pool_request()) if m["kind"] == "Topology"}
+    for asked in (gang("a: zone! z"), gang("a: rack? r"), gang("a: zone! z, rack! r", "b: zone! z")):
+        assert {t["metadata"]["name"] for t in Kai().render(request(asked, POOL)).topologies} <= made
+
+
+def test_the_users_words_are_kept_for_each_subgroup():
+    (pod_group,) = Kai().render(request(gang("a: rack! Ä b", "b"), POOL)).pod_groups
+    words = json.loads(pod_group["metadata"]["annotations"][SETS_ANNOTATION])
+    assert list(words) == [entry["name"] for entry in pod_group["spec"]["subGroups"]]
+    assert list(words.values()) == [[["rack", "Ä b"]], []]
+
+
+def test_the_users_words_are_bounded_and_say_how_many_are_left_out():
+    wide = gang(*(f"t{i}: rack! {'机' * 150} {i}" for i in range(500)))
+    (pod_group,) = Kai().render(request(wide, POOL)).pod_groups
+    annotations = pod_group["metadata"]["annotations"]
+    assert len(annotations[SETS_ANNOTATION].encode()) <= MAX_SETS_ANNOTATION
+    assert len(json.loads(annotations[SETS_ANNOTATION])) + int(annotations[SETS_OMITTED_ANNOTATION]) == 500
+
+
+def test_kai_queues_leave_processor_and_memory_open():
+    parent, queue = [
+        m
+        for m in Kai().pool_objects(pool_request(gpu_guarantee=4, gpu_maximum=8, gpu_weight=2))
+        if m["kind"] == "Queue"
+    ]
+    open_ = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    assert parent["metadata"]["name"] == "osmo-default-osmo"
+    assert parent["spec"] == {"resources": {"gpu": open_, "cpu": open_, "memory": open_}}
+    assert queue["metadata"]["name"] == "osmo-pool-osmo-p"
+    assert queue["spec"]["parentQueue"] == "osmo-default-osmo"
+    assert queue["spec"]["resources"] == {
+        "gpu": {"quota": 4, "limit": 8, "overQuotaWeight": 2},
+        "cpu": open_,
+        "memory": open_,
+    }
+
+
+def test_a_pool_whose_name_is_no_label_value_still_has_a_queue():
+    long = "P" * 63
+    for manifest in Kai().pool_objects(pool_request(pool=long)):
+        assert all(len(value) <= 63 for value in manifest["metadata"]["labels"].values())
+
+
+def test_only_low_is_preemptible():
+    made = {m["metadata"]["name"]: m["value"] for m in priority_classes(INSTALLATION)}
+    assert made == {"osmo-high": 125, "osmo-normal": 100, "osmo-low": 50}
+
+
+def test_kubernetes_gives_each_set_a_pod_group_at_one_level():
+    rendered = Kubernetes().render(request(gang("a b: rack! r", "c: zone! z", "d e"), POOL, attempt=2))
+    specs = {g["metadata"]["name"]: g["spec"] for g in rendered.pod_groups}
+    assert specs == {
+        f"{GROUP.hex}-2-0": {
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "schedulingConstraints": {"topology": [{"key": "topology/rack"}]},
+            "priorityClassName": "osmo-normal",
+        },
+        f"{GROUP.hex}-2-1": {
+            "schedulingPolicy": {"gang": {"minCount": 1}},
+            "schedulingConstraints": {"topology": [{"key": "topology/zone"}]},
+            "priorityClassName": "osmo-normal",
+        },
+        f"{GROUP.hex}-2-2": {
+            "schedulingPolicy": {"gang": {"minCount": 2}},
+            "priorityClassName": "osmo-normal",
+        },
+    }
+    assert rendered.pods["e"].spec == {
+        "schedulingGroup": {"podGroupName": f"{GROUP.hex}-2-2"},
+        "priorityClassName": "osmo-normal",
+    }
+    assert [(line.key, line.subgroup) for line in rendered.constraints] == [
+        ("rack", f"{GROUP.hex}-2-0"),
+        ("zone", f"{GROUP.hex}-2-1"),
+    ]
+    assert rendered.topologies == ()
+
+
+@pytest.mark.parametrize("asked", [gang("a b: rack? r"), gang("a: zone! z, rack! r", "b: zone! z")])
+def test_kubernetes_never_weakens_what_it_cannot_say(asked):
+    with pytest.raises(UnsupportedCapability) as caught:
+        Kubernetes().render(request(asked, POOL))
+    assert caught.value.faults
+
+
+def test_the_default_scheduler_gets_pods_and_nothing_else():
+    rendered = Default().render(request(gang("a b"), (), scheduler_name="default-scheduler"))
+    assert rendered.pod_groups == ()
+    assert rendered.pods["a"].scheduler_name == "default-scheduler"
+
+
+def test_the_built_in_backends_are_there_without_an_installed_package():
+    assert set(registry.collect(())) == {"kai", "kubernetes", "default"}
+    assert registry.scheduler_backend("kai").name == "kai"
+    with pytest.raises(NotFound, match="default, kai, kubernetes"):
+        registry.scheduler_backend("slurm")
+
+
+class Toy(Default):
+    """A third party's backend."""
+
+    name = "toy"
+
+
+def point(name, make, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "toy_package", SimpleNamespace(make=make))
+    return EntryPoint(name, "toy_package:make", registry.GROUP)
+
+
+def test_an_entry_point_adds_a_backend(monkeypatch):
+    assert registry.collect([point("toy", Toy, monkeypatch)])["toy"].name == "toy"
+
+
+def test_an_installed_package_may_name_the_built_in_ones_again():
+    points = [EntryPoint("kai", "scheduling.backends.kai:Kai", registry.GROUP)]
+    assert set(registry.collect(points)) == {"kai", "kubernetes", "default"}
+
+
+@pytest.mark.parametrize("name", ["kai", "other"])
+def test_two_backends_of_one_name_are_refused(name, monkeypatch):
+    with pytest.raises(Conflict, match="belongs to one backend"):
+        registry.collect([point(name, Toy, monkeypatch)])

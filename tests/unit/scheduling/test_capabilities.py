@@ -1,0 +1,184 @@
+"""Capabilities as data, and what is refused when one is missing."""
+
+import pytest
+
+from scheduling.backends.default import Default
+from scheduling.backends.kai import Kai
+from scheduling.backends.kubernetes import Kubernetes
+from scheduling.backends.registry import BUILT_IN
+from scheduling.capabilities import (
+    MEANING,
+    Capabilities,
+    Capability,
+    SchedulerVersion,
+    check_pool_levels,
+    kai_version_from_schema,
+)
+from scheduling.checks import check_gang, shared_values
+from scheduling.errors import UnsupportedCapability
+from tests.unit.scheduling.build import gang, levels
+
+POOL = levels("zone rack")
+EVERYTHING = frozenset(Capability)
+
+
+def having(*missing: str) -> Capabilities:
+    return Capabilities("toy", EVERYTHING - set(missing), 16)
+
+
+def check(asked, *missing, split_gangs="refuse", domains=None, pool=POOL):
+    return check_gang(asked, pool, capabilities=having(*missing), split_gangs=split_gangs, domains=domains)
+
+
+def test_every_capability_has_words():
+    assert set(MEANING) == set(Capability)
+
+
+@pytest.mark.parametrize("make", BUILT_IN)
+def test_a_version_too_old_holds_nothing(make):
+    backend = make()
+    assert not backend.capabilities(SchedulerVersion(0, 1)).held
+    assert backend.capabilities(None) == backend.capabilities(backend.oldest)
+
+
+def test_kai_holds_everything_and_default_nothing():
+    assert Kai().capabilities(None).held == EVERYTHING
+    assert Default().capabilities(None).held == frozenset()
+    assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {"gang", "topology.required"}
+
+
+REFUSED = {
+    "a required key": ("topology.required", gang("a b: rack! r")),
+    "a preferred key": ("topology.preferred", gang("a b: rack? r")),
+    "a set in a set": ("topology.nested", gang("a b: zone! z, rack! r", "c: zone! z")),
+    "two required keys on the same tasks": ("topology.path_domains", gang("a b: zone! z, rack! r")),
+    "two sets": ("gang.multi_set", gang("a: rack! r", "b: rack! s")),
+    "a set and free tasks": ("gang.multi_set", gang("a: rack! r", "b")),
+}
+
+
+@pytest.mark.parametrize("phrase", REFUSED)
+def test_refused_without_the_capability_alone(phrase):
+    capability, asked = REFUSED[phrase]
+    faults, _, _ = check(asked, capability, domains=[("z", "r")])
+    assert {fault.capability for fault in faults} == {capability}
+    assert all(capability in fault.message for fault in faults)
+    assert check(asked)[0] == []
+
+
+def test_preferences_are_refused_wherever_they_are_written():
+    faults, _, _ = check(gang("a: rack? r", "b: zone! z", "c: rack? s"), "topology.preferred")
+    assert [fault.path for fault in faults] == [
+        ("tasks", "a", "topology", 0, "requirementType"),
+        ("tasks", "c", "topology", 0, "requirementType"),
+    ]
+
+
+def test_faults_of_the_words_and_of_the_scheduler_come_together():
+    faults, _, tree = check(gang("a: rak! r", "b: rack? s"), "topology.preferred")
+    assert {fault.code for fault in faults} == {"unknown_key", "unsupported_capability"}
+    assert tree is None
+
+
+DOMAINS = {
+    "each rack in one zone": ([("a", "r1"), ("a", "r2"), ("b", "r3")], []),
+    "one rack name in two zones": ([("a", "r1"), ("b", "r1"), ("b", "r2")], ["r1"]),
+    "a node without a zone tells nothing": ([("a", "r1"), (None, "r1")], []),
+    "a node without a rack tells nothing": ([("a", None), ("b", None)], []),
+}
+
+
+@pytest.mark.parametrize("phrase", DOMAINS)
+def test_values_that_stand_in_two_broader_domains(phrase):
+    domains, want = DOMAINS[phrase]
+    assert shared_values(domains, 1) == want
+    faults, notices, _ = check(gang("a b: rack! r"), "topology.path_domains", domains=domains)
+    assert [fault.capability for fault in faults] == (["topology.path_domains"] if want else [])
+    assert all(f'"{value}"' in fault.message for fault in faults for value in want)
+    assert notices == []
+
+
+def test_with_no_node_known_it_is_accepted_with_a_warning():
+    for domains in (None, []):
+        faults, (notice,), _ = check(gang("a b: rack! r"), "topology.path_domains", domains=domains)
+        assert faults == []
+        assert notice.code == "domains_unknown"
+
+
+def test_the_broadest_key_has_nothing_above_to_be_mistaken_for():
+    assert check(gang("a b: zone! z"), "topology.path_domains")[:2] == ([], [])
+
+
+def test_without_gangs_a_lone_task_needs_no_word():
+    assert check(gang("a"), "gang")[1] == []
+    (notice,) = check(gang("a b"), "gang")[1]
+    assert notice.code == "no_gang"
+
+
+def test_splitting_is_the_pools_choice_and_is_told():
+    faults, (notice,), _ = check(gang("a: rack! r", "b: rack! s"), "gang.multi_set", split_gangs="warn")
+    assert faults == []
+    assert notice.code == "gang_split"
+    assert "2 gangs" in notice.message
+
+
+def test_topology_keys_are_refused_on_a_scheduler_without_topology():
+    (fault,) = check_pool_levels(POOL, capabilities=Default().capabilities(None), path=("topology_keys",))
+    assert fault.path == ("topology_keys",)
+    assert fault.capability == "topology.required"
+    assert check_pool_levels((), capabilities=Default().capabilities(None), path=()) == []
+    for backend in (Kai(), Kubernetes()):
+        assert check_pool_levels(POOL, capabilities=backend.capabilities(None), path=()) == []
+
+
+def test_more_levels_than_the_scheduler_takes_are_refused():
+    one = Capabilities("toy", EVERYTHING, max_levels=1)
+    (fault,) = check_pool_levels(POOL, capabilities=one, path=())
+    assert fault.capability == "max_levels"
+
+
+def schema(*, parent: bool, minimum: bool):
+    subgroup = {"name": {}, "minMember": {}, **({"parent": {}} if parent else {})}
+    spec = {"subGroups": {"items": {"properties": subgroup}}, **({"minSubGroup": {}} if minimum else {})}
+    return {"properties": {"spec": {"properties": spec}}}
+
+
+def as_crd(bare):
+    return {"spec": {"versions": [{"name": "v2alpha2", "served": True, "schema": {"openAPIV3Schema": bare}}]}}
+
+
+def as_openapi(bare):
+    kind = {"group": "scheduling.run.ai", "kind": "PodGroup", "version": "v2alpha2"}
+    other = {**kind, "kind": "PodGroupList"}
+    return {
+        "components": {
+            "schemas": {
+                "list": {"x-kubernetes-group-version-kind": [other]},
+                "one": {**bare, "x-kubernetes-group-version-kind": [kind]},
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize("shape", [dict, as_crd, as_openapi])
+def test_kais_version_is_read_from_the_schema(shape):
+    assert str(kai_version_from_schema(shape(schema(parent=True, minimum=False)))) == "0.13"
+    assert str(kai_version_from_schema(shape(schema(parent=True, minimum=True)))) == "0.15"
+    with pytest.raises(UnsupportedCapability, match=r"KAI 0\.13 or later"):
+        kai_version_from_schema(shape(schema(parent=False, minimum=False)))
+
+
+def test_a_cluster_without_the_scheduler_says_what_is_missing():
+    with pytest.raises(UnsupportedCapability, match="KAI is not installed"):
+        Kai().version_of(kubernetes="v1.36.3", pod_group_schema=None)
+    with pytest.raises(UnsupportedCapability, match="GenericWorkload"):
+        Kubernetes().version_of(kubernetes="v1.36.3", pod_group_schema=None)
+    with pytest.raises(UnsupportedCapability, match=r"1\.36 or later"):
+        Kubernetes().version_of(kubernetes="v1.35.1", pod_group_schema={})
+    assert str(Default().version_of(kubernetes="v1.30.1-gke", pod_group_schema=None)) == "1.30"
+
+
+def test_versions_compare_by_number():
+    assert SchedulerVersion.parse("0.9") < SchedulerVersion.parse("v0.13.2") < SchedulerVersion.parse("1.0")
+    with pytest.raises(ValueError, match="no version"):
+        SchedulerVersion.parse("latest")

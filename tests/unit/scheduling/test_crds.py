@@ -1,0 +1,60 @@
+"""Every object we render for KAI, against the schemas KAI really serves."""
+
+import jsonschema
+import pytest
+from hypothesis import given
+
+from scheduling.backends.base import PoolRequest
+from scheduling.backends.kai import Kai
+from scheduling.capabilities import kai_version_from_schema
+from tests.unit.scheduling import crds
+from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
+from tests.unit.scheduling.gangs import sound
+
+POOL = levels("zone spine rack")
+GROUP_OF = {"PodGroup": "scheduling.run.ai", "Queue": "scheduling.run.ai", "Topology": "kai.scheduler"}
+PLURAL_OF = {"PodGroup": "podgroups", "Queue": "queues", "Topology": "topologies"}
+
+
+def served(version, manifest):
+    kind = manifest["kind"]
+    return crds.served(crds.definition(version, PLURAL_OF[kind], GROUP_OF[kind]), manifest)
+
+
+@pytest.mark.parametrize("version", crds.KAI_VERSIONS)
+def test_pool_objects_pass_a_round_trip(version):
+    pool = PoolRequest(
+        namespace="osmo", pool="H100", installation=INSTALLATION, levels=POOL, gpu_guarantee=8, gpu_maximum=16
+    )
+    manifests = Kai().pool_objects(pool)
+    assert [m["kind"] for m in manifests] == ["Queue", "Queue", "Topology", "Topology", "Topology"]
+    for manifest in manifests:
+        assert served(version, manifest) == manifest
+
+
+@pytest.mark.parametrize("version", crds.KAI_VERSIONS)
+@given(case=sound())
+def test_pod_groups_and_topologies_pass_a_round_trip(version, case):
+    pool, asked = case
+    rendered = Kai().render(request(asked, pool))
+    for manifest in (*rendered.pod_groups, *rendered.topologies):
+        assert served(version, manifest) == manifest
+
+
+def test_the_round_trip_notices_a_field_that_does_not_exist():
+    (pod_group,) = Kai().render(request(gang("a: rack! r", "b"), POOL)).pod_groups
+    pod_group["spec"]["subgroups"] = pod_group["spec"].pop("subGroups")
+    assert served("kai-v0.17", pod_group) != pod_group
+
+
+def test_the_round_trip_notices_a_name_v017_refuses():
+    (pod_group,) = Kai().render(request(gang("a: rack! r", "b"), POOL)).pod_groups
+    pod_group["spec"]["subGroups"][0]["name"] = "Rack"
+    with pytest.raises(jsonschema.ValidationError):
+        served("kai-v0.17", pod_group)
+
+
+@pytest.mark.parametrize(("version", "want"), [("kai-v0.13", "0.13"), ("kai-v0.17", "0.15")])
+def test_the_version_is_inferred_from_the_real_schema(version, want):
+    definition = crds.definition(version, "podgroups", "scheduling.run.ai")
+    assert str(kai_version_from_schema(definition)) == want

@@ -1,0 +1,205 @@
+"""Why a gang waits, from texts schedulers really write."""
+
+import pytest
+
+from scheduling.backends.base import Waiting
+from scheduling.backends.default import Default
+from scheduling.backends.kai import Kai
+from scheduling.backends.kubernetes import Kubernetes
+from tests.unit.scheduling.build import GROUP, gang, levels, request
+
+POOL = levels("zone rack")
+RENDERED = Kai().render(request(gang("a b c d: zone! z, rack! r1", "e f: zone! z"), POOL))
+RACK = RENDERED.pod_groups[0]["spec"]["subGroups"][0]["name"]
+
+
+def waiting(pod_group=None, *, rendered=RENDERED, **changes):
+    expected = tuple(g["metadata"]["name"] for g in rendered.pod_groups)
+    found = rendered.pod_groups[0] if pod_group is None else pod_group
+    fields = {
+        "placed": False,
+        "expected": expected,
+        "pod_groups": (found,) if found else (),
+        "pods": 6,
+        "pods_expected": 6,
+        "levels": POOL,
+        "sets": rendered.sets,
+    }
+    return Waiting(**{**fields, **changes})
+
+
+def said_by_kai(*messages, reason="PodSchedulingErrors"):
+    return {
+        **RENDERED.pod_groups[0],
+        "status": {
+            "schedulingConditions": [
+                {
+                    "type": "UnschedulableOnNodePool",
+                    "transitionID": str(i),
+                    "message": message,
+                    "reasons": [{"reason": reason, "message": message}],
+                }
+                for i, message in enumerate(messages)
+            ]
+        },
+    }
+
+
+KAI = {
+    "a set that fits no rack": (
+        (
+            f"topology t, requirement topology/rack couldn't be satisfied for job <osmo/{GROUP.hex}>, "
+            f"subgroup {RACK}"
+        ),
+        "TopologyNotSatisfied",
+        'No rack has room for rack "r1" in zone "z" at the moment; one rack is required.',
+    ),
+    "a group that fits no zone": (
+        f"topology t, requirement topology/zone couldn't be satisfied for job <osmo/{GROUP.hex}>",
+        "TopologyNotSatisfied",
+        "No zone has room for the whole task group at the moment; one zone is required.",
+    ),
+    "a domain that is too small": (
+        "node-group a can allocate only 8 of 9 required pods",
+        "DomainTooSmall",
+        "Domain a has room for 8 of 9 tasks.",
+    ),
+    "a Topology that is gone": (
+        "Requested topology nope does not exist",
+        "TopologyMissing",
+        "Topology object nope is missing from the cluster; it is made again by itself.",
+    ),
+    "a queue that is gone": (
+        "Queue 'q' does not exist",
+        "QueueMissing",
+        "Queue q does not exist in the cluster yet.",
+    ),
+    "too few nodes for the gang": (
+        (
+            "Resources were found for 3 pods while 4 are required for gang scheduling. "
+            "Additional pods cannot be scheduled due to: x"
+        ),
+        "NotEnoughRoom",
+        "There is room for 3 tasks, but 4 must start together.",
+    ),
+    "no free GPUs": (
+        "no nodes with enough resources were found: 4 node(s) didn't have enough resources: GPUs",
+        "NotEnoughRoom",
+        "Not enough free GPUs on the nodes these tasks may use.",
+    ),
+    "a channel that is taken": (
+        "4 cannot allocate all claims",
+        "ChannelInUse",
+        "Nodes have one NVLink channel each, and those of some nodes are in use by other tasks.",
+    ),
+    "a claim that is not there yet": (
+        "no resource claim name found for pod osmo/p and claim reference channel",
+        "ClaimMissing",
+        "The claims on the group's ComputeDomain do not exist yet.",
+    ),
+    "no reason given": (
+        "Unable to schedule podgroup.",
+        "Unschedulable",
+        (
+            "The scheduler cannot place the group and gives no reason; its queue, its topology levels or a lack "
+            "of room may be the cause."
+        ),
+    ),
+    "a text nobody has seen": (
+        "moon in the wrong phase",
+        "Unschedulable",
+        "The scheduler says: moon in the wrong phase",
+    ),
+}
+
+
+@pytest.mark.parametrize("phrase", KAI)
+def test_kai_is_translated(phrase):
+    raw, code, want = KAI[phrase]
+    (reason,) = Kai().waiting_reasons(waiting(said_by_kai(raw)))
+    assert (reason.code, reason.message, reason.raw) == (code, want, raw)
+
+
+def test_kais_quota_reasons_are_known_by_their_name():
+    (reason,) = Kai().waiting_reasons(waiting(said_by_kai("GPUs 9", reason="NonPreemptibleOverQuota")))
+    assert reason.code == "OverQuota"
+    assert "guaranteed GPUs" in reason.message
+
+
+def test_a_message_of_several_parts_gives_several_reasons_newest_condition_first():
+    text = (
+        "node-group a can allocate only 8 of 9 required pods. \n"
+        f"topology t, requirement topology/zone couldn't be satisfied for job <osmo/{GROUP.hex}>"
+    )
+    reasons = Kai().waiting_reasons(waiting(said_by_kai("Requested topology t does not exist", text)))
+    assert [reason.code for reason in reasons] == [
+        "TopologyNotSatisfied",
+        "DomainTooSmall",
+        "TopologyMissing",
+    ]
+
+
+def test_kais_leftover_condition_is_not_shown_once_all_pods_have_nodes():
+    left = said_by_kai("Requested topology nope does not exist")
+    assert Kai().waiting_reasons(waiting(left, placed=True)) == ()
+
+
+def test_a_gang_that_is_not_complete_says_so_from_the_event():
+    event = {
+        "reason": "NotReady",
+        "message": f"Job is not ready for scheduling. "
+        f"Waiting for 2 pods for SubGroup {RACK}, currently 2 exist, 0 are gated.",
+    }
+    (reason,) = Kai().waiting_reasons(waiting(events=(event,)))
+    assert reason.message == '2 pods of rack "r1" in zone "z" do not exist yet.'
+
+
+@pytest.mark.parametrize("backend", [Kai(), Kubernetes()], ids=lambda b: b.name)
+def test_what_schedulers_keep_silent_about_comes_from_our_own_counts(backend):
+    rendered = backend.render(request(gang("a b"), POOL))
+    reasons = backend.waiting_reasons(waiting({}, rendered=rendered, pods=1, pods_expected=2))
+    assert [reason.code for reason in reasons] == ["PodGroupMissing", "PodsMissing"]
+    assert "1 of 2 pods exist" in reasons[1].message
+
+
+KUBERNETES = {
+    "no domain has room": (
+        "0/3 placements are available: 3 Insufficient nvidia.com/gpu",
+        'None of 3 rack domains has room for rack "r" at the moment; one rack is required.',
+    ),
+    "no node has the label": (
+        (
+            "no feasible placements found, workload aware preemption is not "
+            "supported for pod groups with scheduling constraints"
+        ),
+        'No node carries label topology/rack of key rack, or none of its domains can ever hold rack "r".',
+    ),
+    "a text nobody has seen": ("odd", 'The scheduler says of rack "r": odd'),
+}
+
+
+@pytest.mark.parametrize("phrase", KUBERNETES)
+def test_kubernetes_is_translated(phrase):
+    raw, want = KUBERNETES[phrase]
+    rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL))
+    status = {
+        "conditions": [
+            {"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable", "message": raw}
+        ]
+    }
+    (reason,) = Kubernetes().waiting_reasons(
+        waiting({**rendered.pod_groups[0], "status": status}, rendered=rendered)
+    )
+    assert (reason.message, reason.raw) == (want, raw)
+
+
+def test_the_default_scheduler_speaks_through_its_pods():
+    rendered = Default().render(request(gang("a"), ()))
+    quiet = waiting(
+        {},
+        rendered=RENDERED,
+        sets=rendered.sets,
+        pod_messages=("0/3 nodes are available.", "0/3 nodes are available."),
+    )
+    (reason,) = Default().waiting_reasons(quiet)
+    assert reason.raw == "0/3 nodes are available."
