@@ -1,0 +1,126 @@
+"""Query strings, read strictly: a mistyped ``dryrun=True`` must not submit.
+
+OSMO's client writes booleans as Python does (``True``) and lists as repeated keys; both are read here, and
+a parameter nobody knows is refused with those that are.
+"""
+
+from typing import Any, Self
+
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from workflows.models import Workflow
+from workflows.selectors import MAX_PAGE, WorkflowFilter
+from workflows.statuses import WorkflowStatus
+
+
+class Query(serializers.Serializer[Any]):
+    """Base of all: what is declared may be given, nothing else."""
+
+    @classmethod
+    def of(cls, request: Request) -> dict[str, Any]:
+        """The parameters of a request. Raises ValidationError naming every one that is wrong."""
+        form: Self = cls()
+        given = request.query_params
+        values = {
+            name: given.getlist(name) if isinstance(form.fields.get(name), serializers.ListField) else value
+            for name, value in given.items()
+        }
+        read = cls(data=values)
+        read.is_valid(raise_exception=True)
+        return dict(read.validated_data)
+
+    def to_internal_value(self, data: Any) -> Any:
+        if unknown := sorted(data.keys() - self.fields.keys()):
+            accepted = ", ".join(self.fields)
+            said = [f"There is no such parameter; accepted are {accepted}."]
+            raise serializers.ValidationError({name[:80]: said for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+def flag(help_text: str) -> serializers.BooleanField:
+    return serializers.BooleanField(default=False, help_text=help_text)
+
+
+def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
+    child = serializers.CharField(max_length=max_length)
+    return serializers.ListField(child=child, max_length=100, default=list, help_text=help_text)
+
+
+class SubmitQuery(Query):
+    dry_run = flag("Check everything and show the objects; make nothing.")
+    validation_only = flag("Check everything; make nothing.")
+    priority = serializers.ChoiceField(choices=Workflow.Priority, default=Workflow.Priority.NORMAL)
+    label = texts("key=value, laid over the labels of the spec; may be repeated.")
+    env_vars = texts(
+        "NAME=value, laid over the environment of every task; may be repeated.", max_length=65536
+    )
+
+
+class ListQuery(Query):
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+    order = serializers.ChoiceField(
+        choices=("ASC", "DESC"), default="DESC", help_text="By time of submission."
+    )
+    users = texts("Submitted by one of these; left out: by the caller, unless all_users is given.")
+    all_users = flag("Whoever submitted it.")
+    statuses = serializers.ListField(
+        child=serializers.ChoiceField(choices=WorkflowStatus), max_length=100, default=list
+    )
+    name = serializers.CharField(default="", max_length=80, help_text="Part of the workflow's name.")
+    tags = texts("Carries all of these.")
+    pools = texts("Submitted to one of these.")
+    all_pools = flag("Whatever the pool; the same as leaving out pools.")
+    app = texts("OSMO's apps are not kept here: any value matches nothing.")
+    priority = serializers.ListField(
+        child=serializers.ChoiceField(choices=Workflow.Priority), max_length=3, default=list
+    )
+    label = texts("key or key=value that it carries; may be repeated.")
+    no_label = texts("key or key=value that it does not carry; may be repeated.")
+    submitted_after = serializers.DateTimeField(default=None, help_text="UTC.")
+    submitted_before = serializers.DateTimeField(default=None, help_text="UTC.")
+
+
+def workflow_filter(query: dict[str, Any], *, user: str) -> WorkflowFilter:
+    """What a list's query asks for; ``user`` is who asks."""
+    users = tuple(query["users"])
+    return WorkflowFilter(
+        users=users if users or query["all_users"] else (user,),
+        statuses=tuple(query["statuses"]),
+        name=query["name"],
+        tags=tuple(query["tags"]),
+        pools=() if query["all_pools"] else tuple(query["pools"]),
+        priorities=tuple(query["priority"]),
+        labels=tuple(map(_pair, query["label"])),
+        without_labels=tuple(map(_pair, query["no_label"])),
+        submitted_after=query["submitted_after"],
+        submitted_before=query["submitted_before"],
+    )
+
+
+def _pair(text: str) -> tuple[str, str | None]:
+    key, equals, value = text.partition("=")
+    return key, value if equals else None
+
+
+class DetailQuery(Query):
+    verbose = flag("Every try of each task, not only the latest.")
+    skip_groups = flag("Without groups and tasks.")
+
+
+class SpecQuery(Query):
+    use_template = flag("As it was before templating, where it was templated.")
+
+
+class LinesQuery(Query):
+    """For logs and events."""
+
+    last_n_lines = serializers.IntegerField(min_value=1, max_value=1_000_000, default=None)
+    task_name = serializers.CharField(default="", max_length=64)
+    retry_id = serializers.IntegerField(min_value=0, max_value=2**31 - 1, default=None)
+
+
+class CancelQuery(Query):
+    force = flag("Without waiting for containers to end.")
+    message = serializers.CharField(default="", max_length=1000, help_text="Why; shown with the workflow.")

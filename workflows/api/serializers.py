@@ -1,0 +1,244 @@
+"""The shapes of answers, for the schema; ``shapes`` makes them.
+
+Declared with serializers because the schema's generator reads those. Nothing is rendered through them:
+see ``shapes`` for why, and the tests for what keeps the two equal.
+"""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from workflows.models import Workflow
+from workflows.statuses import TaskStatus, WorkflowStatus
+
+
+def _time(**options: Any) -> serializers.DateTimeField:
+    return serializers.DateTimeField(allow_null=True, help_text="Naive UTC.", **options)
+
+
+def _null() -> serializers.CharField:
+    return serializers.CharField(allow_null=True, help_text="OSMO's field; null here.")
+
+
+class SubmitBody(serializers.Serializer[Any]):
+    """What OSMO's client sends."""
+
+    file = serializers.CharField(
+        trim_whitespace=False, help_text="The workflow as YAML, or a template of it."
+    )
+    set_variables = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False),
+        required=False,
+        allow_null=True,
+        max_length=1000,
+        help_text="name=value for the template; numbers become numbers.",
+    )
+    set_string_variables = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False),
+        required=False,
+        allow_null=True,
+        max_length=1000,
+        help_text="name=value for the template; always text.",
+    )
+    uploaded_templated_spec = serializers.CharField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="The template, when file is already rendered; kept and shown, never read.",
+    )
+
+
+class SetMember(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    group = serializers.CharField()
+
+
+class AppliedConstraint(serializers.Serializer[Any]):
+    """One requirement as its scheduler was told it."""
+
+    set = SetMember(many=True, help_text="The co-location set, broadest key first; empty: the whole group.")
+    key = serializers.CharField()
+    label = serializers.CharField()
+    requirementType = serializers.ChoiceField(choices=("required", "preferred"))  # noqa: N815 -- OSMO's name
+    tasks = serializers.IntegerField()
+    subgroup = serializers.CharField(allow_blank=True)
+    held_by = serializers.CharField(allow_null=True, help_text="The narrower key that implies this one.")
+
+
+class GroupConstraints(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    constraints = AppliedConstraint(many=True)
+
+
+class SubmitReply(serializers.Serializer[Any]):
+    """Exactly one of ``logs`` and ``spec`` is not null. ``objects`` is there for a dry run."""
+
+    name = serializers.CharField()
+    overview = serializers.CharField()
+    logs = serializers.CharField(allow_null=True)
+    spec = serializers.CharField(allow_null=True)
+    dashboard_url = serializers.CharField(allow_null=True)
+    warnings = serializers.ListField(child=serializers.CharField())
+    constraints = GroupConstraints(many=True)
+    objects = serializers.ListField(
+        child=serializers.DictField(), required=False, help_text="Whole manifests, in order of creation."
+    )
+
+
+class ListedWorkflow(serializers.Serializer[Any]):
+    user = serializers.CharField()
+    name = serializers.CharField()
+    workflow_uuid = serializers.CharField()
+    submit_time = _time()
+    start_time = _time()
+    end_time = _time()
+    queued_time = serializers.FloatField(help_text="Seconds.")
+    duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
+    status = serializers.ChoiceField(choices=WorkflowStatus)
+    overview = serializers.CharField()
+    logs = serializers.CharField()
+    error_logs = serializers.CharField()
+    grafana_url = serializers.CharField(allow_null=True)
+    dashboard_url = serializers.CharField(allow_null=True)
+    pool = serializers.CharField()
+    app_owner = _null()
+    app_name = _null()
+    app_version = _null()
+    priority = serializers.ChoiceField(choices=Workflow.Priority)
+    labels = serializers.DictField(child=serializers.CharField())
+
+
+class WorkflowList(serializers.Serializer[Any]):
+    workflows = ListedWorkflow(many=True)
+    more_entries = serializers.BooleanField()
+
+
+class TaskReply(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    retry_id = serializers.IntegerField()
+    status = serializers.ChoiceField(choices=TaskStatus)
+    failure_message = serializers.CharField(allow_null=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    logs = serializers.CharField()
+    error_logs = serializers.CharField()
+    processing_start_time = _time()
+    scheduling_start_time = _time()
+    initializing_start_time = _time()
+    events = serializers.CharField()
+    start_time = _time()
+    end_time = _time()
+    input_download_start_time = _null()
+    input_download_end_time = _null()
+    output_upload_start_time = _null()
+    dashboard_url = _null()
+    pod_name = serializers.CharField()
+    pod_ip = serializers.CharField(allow_null=True)
+    task_uuid = serializers.CharField()
+    node_name = serializers.CharField(allow_null=True)
+    lead = serializers.BooleanField()
+
+
+class Condition(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    status = serializers.ChoiceField(choices=("True", "False", "Unknown"))
+    reason = serializers.CharField()
+    message = serializers.CharField()
+    lastTransitionTime = serializers.CharField()  # noqa: N815 -- Kubernetes' name
+    observedRevision = serializers.IntegerField()  # noqa: N815 -- Kubernetes' name
+
+
+class ComputeDomainReply(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    namespace = serializers.CharField()
+    claim_template = serializers.CharField()
+    present = serializers.BooleanField(help_text="Whether it was there when last observed.")
+    deleting = serializers.BooleanField()
+    seen_at = _time()
+
+
+class GroupReply(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    uuid = serializers.CharField()
+    status = serializers.ChoiceField(choices=TaskStatus)
+    start_time = _time()
+    end_time = _time()
+    processing_start_time = _time()
+    scheduling_start_time = _time()
+    initializing_start_time = _time()
+    remaining_upstream_groups = serializers.ListField(child=serializers.CharField())
+    downstream_groups = serializers.ListField(child=serializers.CharField())
+    failure_message = serializers.CharField(allow_null=True)
+    waiting_reason = serializers.CharField(allow_null=True, help_text="Why it waits, in plain words.")
+    waiting_since = _time()
+    constraints = AppliedConstraint(many=True)
+    conditions = Condition(many=True)
+    compute_domain = ComputeDomainReply(allow_null=True)
+    created_in_cluster_at = _time()
+    released_at = _time()
+    tasks = TaskReply(many=True)
+
+
+class Plugins(serializers.Serializer[Any]):
+    rsync = serializers.BooleanField()
+
+
+class WorkflowReply(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    uuid = serializers.CharField()
+    submitted_by = serializers.CharField()
+    cancelled_by = serializers.CharField(allow_null=True)
+    spec = serializers.CharField(help_text="Address of the spec.")
+    template_spec = serializers.CharField(allow_null=True)
+    logs = serializers.CharField()
+    events = serializers.CharField()
+    overview = serializers.CharField()
+    parent_name = _null()
+    parent_job_id = _null()
+    dashboard_url = serializers.CharField(allow_null=True)
+    grafana_url = serializers.CharField(allow_null=True)
+    tags = serializers.ListField(child=serializers.CharField())
+    submit_time = _time()
+    start_time = _time()
+    end_time = _time()
+    exec_timeout = serializers.FloatField(help_text="Seconds.")
+    queue_timeout = serializers.FloatField(help_text="Seconds.")
+    duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
+    queued_time = serializers.FloatField(help_text="Seconds.")
+    status = serializers.ChoiceField(choices=WorkflowStatus)
+    outputs = _null()
+    groups = GroupReply(many=True)
+    pool = serializers.CharField()
+    pool_revision = serializers.IntegerField()
+    backend = serializers.CharField()
+    app_owner = _null()
+    app_name = _null()
+    app_version = _null()
+    plugins = Plugins()
+    priority = serializers.ChoiceField(choices=Workflow.Priority)
+    labels = serializers.DictField(child=serializers.CharField())
+    warnings = serializers.ListField(child=serializers.CharField())
+    request_id = serializers.CharField(allow_null=True)
+
+
+class CancelReply(serializers.Serializer[Any]):
+    name = serializers.CharField()
+
+
+class Fault(serializers.Serializer[Any]):
+    path = serializers.CharField(allow_blank=True)
+    line = serializers.IntegerField(allow_null=True)
+    column = serializers.IntegerField(allow_null=True)
+    code = serializers.CharField()
+    message = serializers.CharField()
+    allowed = serializers.ListField(child=serializers.CharField(), allow_null=True)
+
+
+class ErrorReply(serializers.Serializer[Any]):
+    """The one shape of an error."""
+
+    message = serializers.CharField()
+    error_code = serializers.CharField()
+    workflow_id = serializers.CharField(allow_null=True)
+    details = Fault(many=True)
+    request_id = serializers.CharField(allow_null=True)

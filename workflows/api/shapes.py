@@ -1,0 +1,189 @@
+"""Rows as OSMO's client reads them, with the fields this product adds.
+
+Plain functions, because one answer may hold 10,000 tasks and serializers take longer than the database;
+``serializers`` declares the same shapes for the schema, and a test holds the two together. Times are naive
+UTC, durations seconds as floats, uuids 32 hex digits. OSMO's fields that have no meaning here are null.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from scheduling import names
+from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.statuses import TaskStatus
+
+Json = dict[str, Any]
+
+
+def moment(time: datetime | None) -> str | None:
+    """An instant as naive UTC: OSMO's client refuses a zone."""
+    return None if time is None else time.astimezone(UTC).replace(tzinfo=None).isoformat()
+
+
+def submitted(reply: Mapping[str, Any], *, base: str) -> Json:
+    """A submission's reply, with addresses as its caller reaches them."""
+    name = reply["name"]
+    return {**reply, "overview": overview(name, base=base)}
+
+
+def overview(name: str, *, base: str) -> str:
+    return f"{base}/api/workflow/{name}"
+
+
+def listed(workflow: Workflow, *, base: str, now: datetime) -> Json:
+    """One line of a list."""
+    address = overview(workflow.name, base=base)
+    return {
+        "user": workflow.submitted_by,
+        "name": workflow.name,
+        "workflow_uuid": workflow.uuid.hex,
+        "submit_time": moment(workflow.submit_time),
+        "start_time": moment(workflow.start_time),
+        "end_time": moment(workflow.end_time),
+        "queued_time": _queued(workflow, now),
+        "duration": _duration(workflow, now),
+        "status": workflow.status,
+        "overview": address,
+        "logs": f"{address}/logs",
+        "error_logs": f"{address}/error_logs",
+        "grafana_url": workflow.backend.grafana_url or None,
+        "dashboard_url": workflow.backend.dashboard_url or None,
+        "pool": workflow.pool_name,
+        "app_owner": None,
+        "app_name": None,
+        "app_version": None,
+        "priority": workflow.priority,
+        "labels": workflow.labels,
+    }
+
+
+def detailed(
+    workflow: Workflow,
+    *,
+    groups: list[TaskGroup],
+    domains: Mapping[UUID, ObservedObject],
+    base: str,
+    now: datetime,
+) -> Json:
+    """A workflow with its groups; the shape of a query."""
+    address = overview(workflow.name, base=base)
+    return {
+        "name": workflow.name,
+        "uuid": workflow.uuid.hex,
+        "submitted_by": workflow.submitted_by,
+        "cancelled_by": workflow.cancelled_by or None,
+        "spec": f"{address}/spec",
+        "template_spec": f"{address}/spec?use_template=True" if workflow.template_spec else None,
+        "logs": f"{address}/logs",
+        "events": f"{address}/events",
+        "overview": address,
+        "parent_name": None,
+        "parent_job_id": None,
+        "dashboard_url": workflow.backend.dashboard_url or None,
+        "grafana_url": workflow.backend.grafana_url or None,
+        "tags": workflow.tags,
+        "submit_time": moment(workflow.submit_time),
+        "start_time": moment(workflow.start_time),
+        "end_time": moment(workflow.end_time),
+        "exec_timeout": workflow.exec_timeout,
+        "queue_timeout": workflow.queue_timeout,
+        "duration": _duration(workflow, now),
+        "queued_time": _queued(workflow, now),
+        "status": workflow.status,
+        "outputs": None,
+        "groups": [_group(group, domains.get(group.pk), address=address) for group in groups],
+        "pool": workflow.pool_name,
+        "pool_revision": workflow.pool_revision,
+        "backend": workflow.backend.name,
+        "app_owner": None,
+        "app_name": None,
+        "app_version": None,
+        "plugins": {"rsync": False},
+        "priority": workflow.priority,
+        "labels": workflow.labels,
+        "warnings": workflow.warnings,
+        "request_id": workflow.request_id or None,
+    }
+
+
+def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str) -> Json:
+    return {
+        "name": group.name,
+        "uuid": group.uuid.hex,
+        "status": group.status,
+        "start_time": moment(group.start_time),
+        "end_time": moment(group.end_time),
+        "processing_start_time": moment(group.processing_start_time),
+        "scheduling_start_time": moment(group.scheduling_start_time),
+        "initializing_start_time": moment(group.initializing_start_time),
+        "remaining_upstream_groups": [
+            one.name for one in group.upstream.all() if one.status != TaskStatus.COMPLETED
+        ],
+        "downstream_groups": [one.name for one in group.downstream.all()],
+        "failure_message": group.failure_message or None,
+        "waiting_reason": group.waiting_reason or None,
+        "waiting_since": moment(group.waiting_since),
+        "constraints": group.constraints,
+        "conditions": group.conditions,
+        "compute_domain": _compute_domain(group, domain),
+        "created_in_cluster_at": moment(group.created_in_cluster_at),
+        "released_at": moment(group.released_at),
+        "tasks": [_task(task, address=address) for task in group.tasks.all()],
+    }
+
+
+def _compute_domain(group: TaskGroup, seen: ObservedObject | None) -> Json | None:
+    """The group's ComputeDomain, if it is one that gets one; ``present`` as last observed."""
+    if not group.placement.get("nvlink"):
+        return None
+    return {
+        "name": names.compute_domain(group.uuid),
+        "namespace": group.placement["namespace"],
+        "claim_template": names.claim_template(group.uuid),
+        "present": seen is not None,
+        "deleting": seen.deleting if seen else False,
+        "seen_at": moment(seen.seen_at) if seen else None,
+    }
+
+
+def _task(task: Task, *, address: str) -> Json:
+    tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
+    return {
+        "name": task.name,
+        "retry_id": task.retry_id,
+        "status": task.status,
+        "failure_message": task.failure_message or None,
+        "exit_code": task.exit_code,
+        "logs": f"{address}/logs?{tail}",
+        "error_logs": f"{address}/error_logs?{tail}",
+        "processing_start_time": moment(task.processing_start_time),
+        "scheduling_start_time": moment(task.scheduling_start_time),
+        "initializing_start_time": moment(task.initializing_start_time),
+        "events": f"{address}/events?{tail}",
+        "start_time": moment(task.start_time),
+        "end_time": moment(task.end_time),
+        "input_download_start_time": None,
+        "input_download_end_time": None,
+        "output_upload_start_time": None,
+        "dashboard_url": None,
+        "pod_name": task.pod_name,
+        "pod_ip": task.pod_ip or None,
+        "task_uuid": task.task_uuid.hex,
+        "node_name": task.node_name or None,
+        "lead": task.lead,
+    }
+
+
+def _queued(workflow: Workflow, now: datetime) -> float:
+    """Seconds until its first task ran, or until it ended or now without one."""
+    until = workflow.start_time or workflow.end_time or now
+    return max(0.0, (until - workflow.submit_time).total_seconds())
+
+
+def _duration(workflow: Workflow, now: datetime) -> float | None:
+    if workflow.start_time is None:
+        return None
+    return max(0.0, ((workflow.end_time or now) - workflow.start_time).total_seconds())

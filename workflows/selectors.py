@@ -1,0 +1,163 @@
+"""Reads of workflows, each with a fixed number of queries and none to a cluster.
+
+Pages take one row more than asked for instead of counting. Large columns (the spec, frozen placements)
+are left in the database unless they are the answer.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from django.db.models import Prefetch, Q, QuerySet
+
+from scheduling.errors import NotFound
+from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
+
+MAX_PAGE = 1000
+COMPUTE_DOMAIN = "ComputeDomain"
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class UnknownWorkflow(NotFound):
+    """No workflow of this name or uuid."""
+
+    code = "DATABASE"  # what OSMO's client knows it by
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"There is no workflow {said[:80]!a}.")
+        self.workflow_id = said[:80]
+
+
+class UnknownTask(NotFound):
+    """The workflow has no such task, group or try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowFilter:
+    """What a list is narrowed to; empty means all. ``labels`` are (key, value or None for any)."""
+
+    users: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str | None], ...] = ()
+    without_labels: tuple[tuple[str, str | None], ...] = ()
+    submitted_after: datetime | None = None
+    submitted_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    workflows: list[Workflow]
+    more: bool
+
+
+def workflow_page(wanted: WorkflowFilter, *, limit: int, offset: int, order: Literal["ASC", "DESC"]) -> Page:
+    """One page by time of submission. One query."""
+    sign = "" if order == "ASC" else "-"
+    rows = (
+        Workflow.objects.filter(_condition(wanted))
+        .select_related("backend")
+        .defer("spec", "template_spec", "reply", "warnings")
+        .order_by(f"{sign}submit_time", f"{sign}uuid")
+    )
+    found = list(rows[offset : offset + limit + 1])
+    return Page(found[:limit], more=len(found) > limit)
+
+
+def _condition(wanted: WorkflowFilter) -> Q:
+    condition = Q()
+    for field, values in (
+        ("submitted_by__in", wanted.users),
+        ("status__in", wanted.statuses),
+        ("pool_name__in", wanted.pools),
+        ("priority__in", wanted.priorities),
+        ("name__icontains", wanted.name),
+        ("submit_time__gte", wanted.submitted_after),
+        ("submit_time__lte", wanted.submitted_before),
+    ):
+        if values:
+            condition &= Q(**{field: values})
+    for tag in wanted.tags:
+        condition &= Q(tags__contains=[tag])
+    for key, value in wanted.labels:
+        condition &= _label(key, value)
+    for key, value in wanted.without_labels:
+        condition &= ~_label(key, value)
+    return condition
+
+
+def _label(key: str, value: str | None) -> Q:
+    return Q(labels__has_key=key) if value is None else Q(labels__contains={key: value})
+
+
+def workflow_known_as(said: str) -> Workflow:
+    """The workflow of this name or uuid, with its backend. Raises UnknownWorkflow."""
+    rows = Workflow.objects.select_related("backend").defer("reply")
+    if _UUID.fullmatch(said) and (found := rows.filter(pk=UUID(said)).first()):
+        return found
+    if _NAME.fullmatch(said) and (found := rows.filter(name=said).first()):
+        return found
+    raise UnknownWorkflow(said)
+
+
+def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
+    """The groups in the user's order, with ``tasks``, ``upstream`` and ``downstream``. Four queries."""
+    tasks = Task.objects.defer("spec").order_by("position", "-retry_id")
+    neighbours = TaskGroup.objects.only("uuid", "name", "status").order_by("position")
+    groups = workflow.groups.order_by("position").prefetch_related(
+        Prefetch("tasks", queryset=tasks if every_try else tasks.filter(latest=True)),
+        Prefetch("upstream", queryset=neighbours),
+        Prefetch("downstream", queryset=neighbours),
+    )
+    return list(groups)
+
+
+def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject]:
+    """The ComputeDomain of each group that has one in its cluster, as last seen. One query."""
+    ids = [group.pk for group in groups if group.placement.get("nvlink")]
+    rows = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=ids)
+    return {row.group_uuid: row for row in rows}
+
+
+def tries_of(workflow: Workflow, *, task: str, retry_id: int | None) -> QuerySet[Task]:
+    """Tries of a workflow's tasks, in order: the latest of each, or one task's, or one of its tries."""
+    rows = Task.objects.filter(group__workflow=workflow).select_related("group")
+    rows = rows.filter(name=task) if task else rows
+    rows = rows.filter(latest=True) if retry_id is None else rows.filter(retry_id=retry_id)
+    return rows.order_by("group__position", "position")
+
+
+def check_task(workflow: Workflow, *, task: str, retry_id: int | None) -> None:
+    """Raise UnknownTask if a task, or a try of it, was named that the workflow does not have."""
+    rows = Task.objects.filter(group__workflow=workflow)
+    if task and not rows.filter(name=task).exists():
+        raise UnknownTask(f"Workflow {workflow.name} has no task {task[:64]!a}.")
+    if (
+        retry_id is not None
+        and not rows.filter(retry_id=retry_id, **({"name": task} if task else {})).exists()
+    ):
+        raise UnknownTask(f"Workflow {workflow.name} has no try {retry_id} of {task or 'any task'}.")
+
+
+def last_events(
+    workflow: Workflow, *, task: str, retry_id: int | None, limit: int
+) -> tuple[list[Event], bool]:
+    """The last events in order of time, and whether earlier ones were left out. One query.
+
+    A task's are its own and those of its group.
+    """
+    rows = Event.objects.filter(workflow=workflow).select_related("group")
+    if task:
+        rows = rows.filter(Q(task_name=task) | Q(task_name="", group__tasks__name=task)).distinct()
+    if retry_id is not None:
+        rows = rows.filter(Q(retry_id=retry_id) | Q(retry_id=None))
+    found = list(rows.order_by("-time", "-id")[: limit + 1])
+    return found[:limit][::-1], len(found) > limit

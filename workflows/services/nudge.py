@@ -1,0 +1,44 @@
+"""Telling workers that task groups are due, without ever depending on being heard.
+
+The row says when a group is due and a sweep finds it; a message only makes that sooner. So a broker that
+does not answer is logged and forgotten, and of a great many groups only the first few are told of: the
+sweep is as fast for the rest.
+"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import structlog
+from celery import current_app
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from kombu.exceptions import KombuError
+
+from workflows.models import TaskGroup
+
+RECONCILE = "workflows.tasks.reconcile_task_group"
+MOST_MESSAGES = 50
+
+log = structlog.get_logger(__name__)
+
+
+def mark_due(group_ids: Iterable[UUID]) -> None:
+    """Make groups due at once, and say so when the transaction has committed."""
+    ids = list(group_ids)
+    TaskGroup.objects.filter(pk__in=ids).update(nudges=F("nudges") + 1, next_reconcile_at=Now())
+    nudge_on_commit(ids)
+
+
+def nudge_on_commit(group_ids: Iterable[UUID]) -> None:
+    """Send the messages for groups that are due already, after the commit."""
+    ids = list(group_ids)[:MOST_MESSAGES]
+    transaction.on_commit(lambda: _send(ids), robust=True)
+
+
+def _send(ids: list[UUID]) -> None:
+    try:
+        for group_id in ids:
+            current_app.send_task(RECONCILE, args=[str(group_id)], retry=False)
+    except (KombuError, OSError) as error:
+        log.warning("nudge_not_sent", groups=len(ids), error=str(error))
