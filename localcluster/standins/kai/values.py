@@ -228,6 +228,8 @@ class Claim:
     reserved_for: tuple[str, ...] = ()
     """Uids of the pods that may use it."""
     deleting: bool = False
+    config: tuple[Mapping[str, Any], ...] = ()
+    """``spec.devices.config``, copied into the allocation as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,29 @@
+"""``python -m localcluster.standins.kai --kubeconfig F``: run the stand-in for KAI until SIGTERM."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from localcluster.api import Access
+from localcluster.standins import process
+from localcluster.standins.kai.loop import Scheduler
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="localcluster.standins.kai", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--version", choices=("0.13", "0.17"), default="0.13")
+    parser.add_argument("--stale-grace", type=float, default=60.0, help="seconds; negative never evicts")
+    parser.add_argument("--detailed-fit-errors", action="store_true", help="as KAI's flag of that name")
+    options = parser.parse_args()
+    scheduler = Scheduler(
+        Access.from_kubeconfig(options.kubeconfig),
+        version=options.version,
+        stale_grace=options.stale_grace,
+        detailed_fit_errors=options.detailed_fit_errors,
+    )
+    return process.run("kai", work=scheduler.run, shut_down=scheduler.shut_down)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""The scheduler's loop: wait for a change, take a snapshot, decide, write.
+
+Nothing happens while nothing changes. Cycles keep a distance of ``PERIOD`` seconds and take at most half of
+the time, so a burst of changes costs a few cycles and not one each. What was just written is remembered
+(``Memory``) until the watch shows it, so no cycle decides on a cluster that is already past.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from localcluster.api import Access, Api, Json
+from localcluster.standins.kai import reader
+from localcluster.standins.kai.cycle import schedule
+from localcluster.standins.kai.values import Binding, Decisions, Eviction, Pod, Snapshot, Version
+from localcluster.standins.kai.writer import GROUPS, RESOURCES, Answers, Writer
+from localcluster.standins.mirror import Mirror, start_all
+
+PERIOD = 0.2
+RETRY_SECONDS = 1.0
+MEMORY_SECONDS = 30.0
+DEFAULT_PRIORITY = 50
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Memory:
+    """Bindings and deletions asked for but not yet seen; forgotten once seen, or after a while."""
+
+    bound: dict[str, tuple[str, float]] = field(default_factory=dict)
+    deleted: dict[str, float] = field(default_factory=dict)
+
+    def add(self, bindings: list[Binding], evictions: list[Eviction], now: float) -> None:
+        """Remember what is about to be asked for."""
+        self.bound.update((binding.pod.uid, (binding.node, now)) for binding in bindings)
+        self.deleted.update((eviction.pod.uid, now) for eviction in evictions)
+
+    def forget(self, bindings: list[Binding], evictions: list[Eviction]) -> None:
+        """Drop what was refused."""
+        for binding in bindings:
+            self.bound.pop(binding.pod.uid, None)
+        for eviction in evictions:
+            self.deleted.pop(eviction.pod.uid, None)
+
+    def overlay(self, pods: tuple[Pod, ...], now: float) -> tuple[Pod, ...]:
+        """Show pods as they will be once the watch has caught up."""
+        if not self.bound and not self.deleted:
+            return pods
+        known = {pod.uid: pod for pod in pods}
+        self.bound = {
+            uid: entry
+            for uid, entry in self.bound.items()
+            if uid in known and known[uid].node is None and now - entry[1] < MEMORY_SECONDS
+        }
+        self.deleted = {
+            uid: since
+            for uid, since in self.deleted.items()
+            if uid in known and known[uid].state == "active" and now - since < MEMORY_SECONDS
+        }
+        return tuple(self._shown(pod) for pod in pods)
+
+    def _shown(self, pod: Pod) -> Pod:
+        if pod.uid in self.deleted:
+            return replace(pod, state="releasing")
+        if pod.uid in self.bound and pod.state in ("pending", "gated"):
+            return replace(pod, state="active", node=self.bound[pod.uid][0])
+        return pod
+
+
+class Scheduler:
+    """The stand-in for KAI's scheduler and binder on one API server."""
+
+    def __init__(
+        self, access: Access, *, version: Version, stale_grace: float, detailed_fit_errors: bool
+    ) -> None:
+        self.version, self.stale_grace, self.detailed = version, stale_grace, detailed_fit_errors
+        self.api = Api(access, connections=24)
+        self.stop = threading.Event()
+        self.changed = threading.Event()
+        self.memory = Memory()
+        self.mirrors: list[Mirror[Any]] = []
+
+        self.nodes = self._mirror("/api/v1/nodes", reader.node)
+        self.pods = self._mirror("/api/v1/pods", reader.pod)
+        self.groups = self._mirror(f"{GROUPS}/podgroups", reader.pod_group)
+        self.queues = self._mirror("/apis/scheduling.run.ai/v2/queues", reader.queue)
+        self.topologies = self._mirror("/apis/kai.scheduler/v1alpha1/topologies", reader.topology)
+        self.priorities = self._mirror("/apis/scheduling.k8s.io/v1/priorityclasses", reader.priority_class)
+        self.claims = self._mirror(f"{RESOURCES}/resourceclaims", reader.claim)
+        self.slices = self._mirror(f"{RESOURCES}/resourceslices", reader.resource_slice)
+        self.classes = self._mirror(f"{RESOURCES}/deviceclasses", reader.device_class)
+        answers = Answers(pod=self.pods.put, group=self.groups.put, claim=self.claims.put)
+        self.writer = Writer(self.api, answers)
+
+    def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
+        mirror = Mirror(api=self.api, path=path, read=read, changed=self.changed.set, stop=self.stop)
+        self.mirrors.append(mirror)
+        return mirror
+
+    def run(self) -> None:
+        """Work until ``shut_down``."""
+        self.writer.start()
+        start_all(self.mirrors, stop=self.stop)
+        log.info("all kinds listed, scheduling as KAI v%s", self.version)
+        wake_at: float | None = None
+        while not self.stop.is_set():
+            self.changed.wait(None if wake_at is None else max(wake_at - time.time(), 0))
+            if self.stop.is_set():
+                return
+            self.changed.clear()
+            started = time.monotonic()
+            wake_at = self.cycle()
+            self.stop.wait(max(PERIOD, time.monotonic() - started))
+
+    def shut_down(self) -> None:
+        """End ``run`` at its next step; safe from a signal handler."""
+        self.stop.set()
+        self.changed.set()
+
+    def snapshot(self) -> Snapshot:
+        """What is known now, own writes included."""
+        now = time.time()
+        priorities = self.priorities.values()
+        return Snapshot(
+            now=now,
+            nodes=self.nodes.values(),
+            pods=self.memory.overlay(self.pods.values(), now),
+            groups=self.groups.values(),
+            queues=self.queues.values(),
+            topologies=self.topologies.values(),
+            priorities={name: value for name, value, _ in priorities},
+            default_priority=next((value for _, value, default in priorities if default), DEFAULT_PRIORITY),
+            devices=reader.newest(self.slices.values()),
+            device_classes=dict(self.classes.values()),
+            claims=self.claims.values(),
+        )
+
+    def cycle(self) -> float | None:
+        """Decide and write once; return when to look again even if nothing changes."""
+        decisions = schedule(
+            self.snapshot(),
+            version=self.version,
+            stale_grace=self.stale_grace,
+            detailed_fit_errors=self.detailed,
+        )
+        return decisions.wake_at if self._write(decisions) else time.time() + RETRY_SECONDS
+
+    def _write(self, decisions: Decisions) -> bool:
+        bindings, evictions = list(decisions.bindings), list(decisions.evictions)
+        self.memory.add(bindings, evictions, time.time())
+        if bindings:
+            groups = sorted({f"{each.pod.namespace}/{each.group}" for each in bindings})
+            log.info("bind %d pods of %s", len(bindings), ", ".join(groups))
+        unbound = self.writer.bind(bindings)
+        unevicted = self.writer.evict(evictions)
+        self.memory.forget(unbound, unevicted)
+        noted = self.writer.note(decisions.stale_marks, decisions.group_conditions, decisions.pod_conditions)
+        self.writer.tell(decisions.events)
+        return not unbound and not unevicted and noted

@@ -1,0 +1,354 @@
+"""Objects of the API server, as JSON, to the values the scheduler decides on."""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from localcluster.standins.kai.values import (
+    UNIT,
+    Claim,
+    ClaimRequest,
+    Constraint,
+    Device,
+    Match,
+    Node,
+    Pod,
+    PodClaim,
+    PodGroup,
+    PodState,
+    Queue,
+    QueueLimit,
+    Shape,
+    SubGroup,
+    Taint,
+    Toleration,
+    Topology,
+)
+
+Json = Mapping[str, Any]
+
+SCHEDULER = "kai-scheduler"
+GROUP_ANNOTATION = "pod-group-name"
+SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+QUEUE_LABEL = "kai.scheduler/queue"
+STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
+
+_SUFFIXES = {
+    "": Decimal(1),
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+}
+_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
+
+
+def amount(quantity: Any) -> int:
+    """A Kubernetes quantity in thousandths, rounded up."""
+    found = _QUANTITY.match(str(quantity))
+    if found is None or found[2] not in _SUFFIXES:
+        raise ValueError(f"{quantity!r} is no Kubernetes quantity")
+    exact = Decimal(found[1]) * _SUFFIXES[found[2]] * UNIT
+    return int(exact.to_integral_value(rounding=ROUND_CEILING))
+
+
+def node(body: Json) -> Node:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    taints = (Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ())
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return Node(
+        name=body["metadata"]["name"],
+        labels=body["metadata"].get("labels") or {},
+        allocatable={name: amount(value) for name, value in (status.get("allocatable") or {}).items()},
+        taints=tuple(taints),
+        unschedulable=bool(spec.get("unschedulable")),
+        ready=conditions.get("Ready", "True") == "True",
+    )
+
+
+def pod(body: Json) -> Pod:
+    meta, spec, status = body["metadata"], body["spec"], body.get("status") or {}
+    annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
+    ours = spec.get("schedulerName") == SCHEDULER
+    return Pod(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        created=meta["creationTimestamp"],
+        state=_state(meta, spec, status),
+        shape=_shape(spec, ours=ours),
+        node=spec.get("nodeName") or None,
+        group=annotations.get(GROUP_ANNOTATION) or None,
+        subgroup=labels.get(SUBGROUP_LABEL) or None,
+        queue_label=labels.get(QUEUE_LABEL) or None,
+        claims=tuple(_pod_claims(spec, status)),
+        ours=ours,
+        unschedulable_message=_unschedulable(status),
+    )
+
+
+def _state(meta: Json, spec: Json, status: Json) -> PodState:
+    phase = status.get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return "succeeded" if phase == "Succeeded" else "failed"
+    if meta.get("deletionTimestamp"):
+        return "releasing"
+    if spec.get("nodeName"):
+        return "active"
+    return "gated" if spec.get("schedulingGates") else "pending"
+
+
+def _shape(spec: Json, *, ours: bool) -> Shape:
+    """What placement asks; of other schedulers' pods only the room they take matters."""
+    requests = tuple(sorted(_requests(spec).items()))
+    if not ours:
+        return Shape(requests)
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    return Shape(
+        requests=requests,
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        affinity=tuple(_term(each) for each in required.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(_toleration(each) for each in spec.get("tolerations") or ()),
+        claims=len(spec.get("resourceClaims") or ()),
+    )
+
+
+def _toleration(body: Json) -> Toleration:
+    empty = {"key": "", "operator": "Equal", "value": "", "effect": ""}
+    return Toleration(**{name: body.get(name, default) for name, default in empty.items()})
+
+
+def _requests(spec: Json) -> dict[str, int]:
+    """Containers and sidecars together, at least the largest init container, plus overhead."""
+    total = _sum(spec.get("containers") or ())
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for each in spec.get("initContainers") or ():
+        wanted = _sum((each,))
+        if each.get("restartPolicy") == "Always":
+            _add(sidecars, wanted)
+            wanted = {}
+        for name, value in wanted.items():
+            peak[name] = max(peak.get(name, 0), value + sidecars.get(name, 0))
+    _add(total, sidecars)
+    for name, value in peak.items():
+        total[name] = max(total.get(name, 0), value)
+    _add(total, {name: amount(value) for name, value in (spec.get("overhead") or {}).items()})
+    return {**{name: value for name, value in total.items() if value}, "pods": UNIT}
+
+
+def _sum(containers: Iterable[Json]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in containers:
+        requests = (each.get("resources") or {}).get("requests") or {}
+        _add(total, {name: amount(value) for name, value in requests.items()})
+    return total
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _term(term: Json) -> tuple[Match, ...]:
+    labels = [_match(each, field=False) for each in term.get("matchExpressions") or ()]
+    return (*labels, *(_match(each, field=True) for each in term.get("matchFields") or ()))
+
+
+def _match(expression: Json, *, field: bool) -> Match:
+    values = tuple(expression.get("values") or ())
+    return Match(expression["key"], expression["operator"], values, field)
+
+
+def _pod_claims(spec: Json, status: Json) -> Iterable[PodClaim]:
+    made = {each["name"]: each for each in status.get("resourceClaimStatuses") or ()}
+    for each in spec.get("resourceClaims") or ():
+        if named := each.get("resourceClaimName"):
+            yield PodClaim(each["name"], named)
+            continue
+        known = made.get(each["name"])
+        if known is not None and not known.get("resourceClaimName"):
+            continue  # Kubernetes says so: this template needs no claim
+        yield PodClaim(each["name"], known["resourceClaimName"] if known else None)
+
+
+def _unschedulable(status: Json) -> str | None:
+    for each in status.get("conditions") or ():
+        if each["type"] == "PodScheduled" and each["status"] == "False":
+            return str(each.get("message", ""))
+    return None
+
+
+def pod_group(body: Json) -> PodGroup:
+    meta, spec = body["metadata"], body.get("spec") or {}
+    stale = (meta.get("annotations") or {}).get(STALE_ANNOTATION)
+    return PodGroup(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        created=meta["creationTimestamp"],
+        queue=spec.get("queue", ""),
+        min_member=spec.get("minMember"),
+        subgroups=tuple(_subgroup(each) for each in spec.get("subGroups") or ()),
+        constraint=_constraint(spec.get("topologyConstraint")),
+        priority_class=spec.get("priorityClassName", ""),
+        preemptibility=spec.get("preemptibility", ""),
+        mark_unschedulable=spec.get("markUnschedulable", True),
+        stale_since=_time(stale),
+        grace=seconds(spec.get("stalenessGracePeriod")),
+        conditions=tuple((body.get("status") or {}).get("schedulingConditions") or ()),
+    )
+
+
+def _subgroup(body: Json) -> SubGroup:
+    constraint = _constraint(body.get("topologyConstraint"))
+    return SubGroup(body["name"], body.get("minMember"), body.get("parent"), constraint)
+
+
+def _constraint(body: Json | None) -> Constraint | None:
+    if not body:
+        return None
+    return Constraint(
+        topology=body.get("topology", ""),
+        required=body.get("requiredTopologyLevel", ""),
+        preferred=body.get("preferredTopologyLevel", ""),
+    )
+
+
+def _time(text: str | None) -> float | None:
+    """Read an RFC 3339 time; KAI ignores one it cannot read, and so do we."""
+    try:
+        return dt.datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+_DURATION = re.compile(r"([0-9.]+)(ms|us|µs|ns|h|m|s)")
+_PARTS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def seconds(duration: str | None) -> float | None:
+    """A Go duration (``1m30s``) in seconds; None for none, or for what is not one."""
+    if not duration:
+        return None
+    text = duration.removeprefix("-")
+    parts = _DURATION.findall(text)
+    if "".join(value + unit for value, unit in parts) != text:
+        return None
+    total = sum(float(value) * _PARTS[unit] for value, unit in parts)
+    return -total if duration.startswith("-") else total
+
+
+def queue(body: Json) -> Queue:
+    spec = body.get("spec") or {}
+    resources = spec.get("resources") or {}
+    return Queue(
+        name=body["metadata"]["name"],
+        parent=spec.get("parentQueue", ""),
+        priority=spec.get("priority", 100),
+        cpu=_limit(resources.get("cpu"), 1),  # written in millicores, kept in thousandths of a core
+        memory=_limit(resources.get("memory"), 1_000_000 * UNIT),  # written in MB
+        gpu=_limit(resources.get("gpu"), UNIT),
+    )
+
+
+def _limit(body: Json | None, factor: int) -> QueueLimit:
+    def scaled(value: float) -> int:
+        return -1 if value == -1 else int(value * factor)
+
+    body = body or {}
+    return QueueLimit(quota=scaled(body.get("quota", 0)), limit=scaled(body.get("limit", 0)))
+
+
+def topology(body: Json) -> Topology:
+    levels = (body.get("spec") or {}).get("levels") or ()
+    return Topology(body["metadata"]["name"], tuple(each["nodeLabel"] for each in levels))
+
+
+def priority_class(body: Json) -> tuple[str, int, bool]:
+    """Name, value, and whether it is the default of the cluster."""
+    return body["metadata"]["name"], body["value"], bool(body.get("globalDefault"))
+
+
+def device_class(body: Json) -> tuple[str, tuple[str, ...]]:
+    """Name and CEL selectors."""
+    return body["metadata"]["name"], _selectors(body.get("spec") or {})
+
+
+def _selectors(body: Json) -> tuple[str, ...]:
+    return tuple((each.get("cel") or {}).get("expression", "") for each in body.get("selectors") or ())
+
+
+def resource_slice(body: Json) -> tuple[str, str, int, tuple[Device, ...]]:
+    """Driver, pool, generation and devices of one slice; only slices of single nodes are understood."""
+    spec = body["spec"]
+    driver, pool = spec["driver"], spec["pool"]
+    devices = (
+        Device(driver, pool["name"], each["name"], spec.get("nodeName", ""), _attributes(each))
+        for each in spec.get("devices") or ()
+    )
+    return driver, pool["name"], pool["generation"], tuple(devices)
+
+
+def _attributes(device: Json) -> dict[str, Any]:
+    return {name: next(iter(value.values())) for name, value in (device.get("attributes") or {}).items()}
+
+
+def newest(slices: Iterable[tuple[str, str, int, tuple[Device, ...]]]) -> tuple[Device, ...]:
+    """Devices of each pool's highest generation."""
+    slices = tuple(slices)
+    last: dict[tuple[str, str], int] = {}
+    for driver, pool, generation, _ in slices:
+        last[(driver, pool)] = max(generation, last.get((driver, pool), generation))
+    return tuple(
+        device
+        for driver, pool, generation, devices in slices
+        if generation == last[(driver, pool)]
+        for device in devices
+    )
+
+
+def claim(body: Json) -> Claim:
+    meta, status = body["metadata"], body.get("status") or {}
+    wanted = body["spec"].get("devices") or {}
+    allocation = status.get("allocation")
+    devices = (allocation or {}).get("devices") or {}
+    return Claim(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        requests=tuple(_claim_request(each) for each in wanted.get("requests") or ()),
+        allocated=None
+        if allocation is None
+        else tuple((each["driver"], each["pool"], each["device"]) for each in devices.get("results") or ()),
+        node=_selected_node(allocation),
+        reserved_for=tuple(each["uid"] for each in status.get("reservedFor") or ()),
+        deleting=bool(meta.get("deletionTimestamp")),
+        config=tuple(wanted.get("config") or ()),
+    )
+
+
+def _claim_request(body: Json) -> ClaimRequest:
+    """One request; a list of alternatives is not understood and matches no device."""
+    exact = body.get("exactly") or {}
+    return ClaimRequest(
+        name=body["name"],
+        device_class=exact.get("deviceClassName", ""),
+        count=exact.get("count", 1),
+        every=exact.get("allocationMode") == "All",
+        selectors=_selectors(exact),
+    )
+
+
+def _selected_node(allocation: Json | None) -> str | None:
+    terms = ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
+    for term in terms:
+        for each in term.get("matchFields") or ():
+            if each["key"] == "metadata.name" and each.get("values"):
+                return str(each["values"][0])
+    return None

@@ -1,0 +1,140 @@
+"""A local copy of one collection of the API server, kept up by list and watch.
+
+Objects are turned into values as they arrive; only values are kept, and ``changed`` is called only if one
+really differs, so a stand-in sleeps through heartbeats and its own echoes. A stream that ends is taken up
+where it stopped; anything else (410, a refused connection, a server that restarts) lists again, with
+growing pauses. A kind the server does not serve yet is asked for until it does.
+
+``put`` enters the answer of a write at once; an older version that arrives later does not overwrite it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import urllib3
+
+from localcluster.api import Api, ApiError, Json
+
+PAGE = 500
+WATCH_SECONDS = 300
+LONGEST_PAUSE = 2.0
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Mirror(Generic[T]):
+    """``path`` is the collection's, ``read`` turns an object into a value."""
+
+    api: Api
+    path: str
+    read: Callable[[Json], T]
+    changed: Callable[[], None]
+    stop: threading.Event
+    synced: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _items: dict[Key, tuple[int, str, T]] = field(default_factory=dict)
+    """By namespace and name: resourceVersion, uid, value."""
+
+    def start(self) -> None:
+        """Begin in a thread that ends with the process or with ``stop``."""
+        threading.Thread(target=self._run, name=f"mirror {self.path}", daemon=True).start()
+
+    def values(self) -> tuple[T, ...]:
+        """Return all values, in no particular order."""
+        with self._lock:
+            return tuple(value for _, _, value in self._items.values())
+
+    def put(self, body: Json) -> None:
+        """Enter the answer to a write, unless the object is gone or something newer is known."""
+        key, version, uid = _identity(body)
+        value = self.read(body)
+        with self._lock:
+            known = self._items.get(key)
+            if known is not None and known[1] == uid and known[0] < version:
+                self._items[key] = (version, uid, value)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self.stop.is_set():
+            try:
+                version = self._list()
+                pause = 0.1
+                self.synced.set()
+                self._follow(version)
+            except (ApiError, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+                if not (isinstance(error, ApiError) and error.code == 410):
+                    log.warning("%s: %s; listing again in %.1f s", self.path, error, pause)
+                    self.stop.wait(pause)
+                    pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _list(self) -> str:
+        items: dict[Key, tuple[int, str, T]] = {}
+        version = ""
+        for page in self._pages():
+            version = page["metadata"]["resourceVersion"]
+            for body in page.get("items") or []:
+                key, number, uid = _identity(body)
+                items[key] = (number, uid, self.read(body))
+        with self._lock:
+            same = {k: v[1:] for k, v in items.items()} == {k: v[1:] for k, v in self._items.items()}
+            self._items = items
+        if not same or not self.synced.is_set():
+            self.synced.set()
+            self.changed()
+        return version
+
+    def _pages(self) -> Iterator[Json]:
+        query: dict[str, object] = {"limit": PAGE}
+        while True:
+            page = self.api.call("GET", self.path, query=query)
+            yield page
+            if not (token := page["metadata"].get("continue")):
+                return
+            query = {"limit": PAGE, "continue": token}
+
+    def _follow(self, version: str) -> None:
+        """Apply events until the stream breaks; a stream that merely ended is opened again."""
+        while not self.stop.is_set():
+            for kind, body in self.api.watch(self.path, resource_version=version, seconds=WATCH_SECONDS):
+                version = body["metadata"]["resourceVersion"]
+                if kind != "BOOKMARK":
+                    self._apply(kind, body)
+
+    def _apply(self, kind: str, body: Json) -> None:
+        key, version, uid = _identity(body)
+        with self._lock:
+            known = self._items.get(key)
+            if kind == "DELETED":
+                if known is None or known[1] != uid:
+                    return
+                del self._items[key]
+            else:
+                if known is not None and known[1] == uid and known[0] >= version:
+                    return
+                value = self.read(body)
+                self._items[key] = (version, uid, value)
+                if known is not None and known[1:] == (uid, value):
+                    return
+        self.changed()
+
+
+def start_all(mirrors: Iterable[Mirror[Any]], *, stop: threading.Event) -> None:
+    """Start all and wait until each has listed once, or until ``stop``."""
+    mirrors = tuple(mirrors)
+    for mirror in mirrors:
+        mirror.start()
+    for mirror in mirrors:
+        while not mirror.synced.wait(0.2) and not stop.is_set():
+            continue
+
+
+def _identity(body: Json) -> tuple[Key, int, str]:
+    meta = body["metadata"]
+    return (meta.get("namespace", ""), meta["name"]), int(meta["resourceVersion"]), meta["uid"]
