@@ -35,7 +35,7 @@ WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say whe
 WAIT_SECONDS_MAX = 30.0
 
 Job = tuple[str, str, requests.Request]  # namespace, name, and the encoded request
-Read = Callable[[int, bytes], tuple[Wrote, str]]  # status and body of a good reply: how it ended, uid
+Read = Callable[[bytes], str]  # the uid that the body of a good reply tells, or empty
 
 
 def run(
@@ -122,11 +122,23 @@ class _Run:
                 lost.__cause__ = failure
                 return Wrote.UNKNOWN, "", lost
             if status < 300:
-                wrote, uid = self.read(status, body)
-                return wrote, uid, None
+                return self._good(request, body)
             error = errors.from_reply(status, body, headers=headers, request=str(request))
             if not await self._waited(error):
                 return (Wrote.UNKNOWN if error.maybe_applied else self.refused(error)), "", error
+
+    def _good(self, request: requests.Request, body: bytes) -> tuple[Wrote, str, ClusterError | None]:
+        try:
+            uid = self.read(body)
+        except (ValueError, KeyError, TypeError) as failure:
+            odd = Unreachable(
+                f"the reply is not what an API server says: {body[:200]!r}",
+                request=str(request),
+                maybe_applied=True,
+            )
+            odd.__cause__ = failure
+            return Wrote.UNKNOWN, "", odd
+        return Wrote.DONE, uid, None
 
     async def _send(
         self, session: aiohttp.ClientSession, request: requests.Request

@@ -20,6 +20,10 @@ from typing import Any
 
 MESSAGE_CHARS = 1000  # a refused pod can quote its whole spec; a log line or a row needs its head only
 
+# An apply with a field that the schema lacks is answered with 500 (seen on 1.36). It is a refusal: asking
+# again will not help, and nothing was written.
+UNTYPED_APPLY = "failed to create typed patch object"
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -133,14 +137,17 @@ def from_status(
         Cause(str(c.get("reason", "")), shorten(str(c.get("message", ""))), str(c.get("field", "")))
         for c in details.get("causes") or ()
     )
-    return _class_of(status, reason, details)(
+    kind = _class_of(status, reason, details)
+    if message.startswith(UNTYPED_APPLY):
+        kind = Invalid
+    return kind(
         message,
         request=request,
         status=status,
         reason=reason,
         causes=causes,
         retry_after=_retry_after(headers or {}, details),
-        maybe_applied=status >= 500,
+        maybe_applied=issubclass(kind, ServerFault),
     )
 
 

@@ -161,9 +161,8 @@ class ClusterGateway:
         field_manager: str = FIELD_MANAGER,
         dry_run: bool = False,
     ) -> Obj:
-        typed = {"apiVersion": kind.api_version, "kind": kind.name} | obj  # an apply must name them
         return self._json(
-            requests.apply(kind, typed, field_manager=field_manager, force=force, dry_run=dry_run)
+            requests.apply(kind, obj, field_manager=field_manager, force=force, dry_run=dry_run)
         )
 
     def patch(
@@ -302,7 +301,7 @@ class ClusterGateway:
         return str(self._json(requests.read("/version"))["gitVersion"])
 
     def _json(self, request: requests.Request) -> Obj:
-        reply = self._send(request, timeout=urllib3.Timeout(self._connect_seconds, self._read_seconds))
+        reply = self._send(request, timeout=self._patience(self._read_seconds))
         try:
             said = json.loads(reply.data)
         except ValueError as failure:
@@ -317,8 +316,11 @@ class ClusterGateway:
         return said
 
     def _stream(self, request: requests.Request, *, silence: float | None) -> HttpStream:
-        timeout = urllib3.Timeout(self._connect_seconds, silence)
-        return HttpStream(self._send(request, timeout=timeout, whole=False), request=str(request))
+        reply = self._send(request, timeout=self._patience(silence), whole=False)
+        return HttpStream(reply, request=str(request))
+
+    def _patience(self, silence: float | None) -> urllib3.Timeout:
+        return urllib3.Timeout(connect=self._connect_seconds, read=silence)
 
     def _send(
         self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
@@ -382,12 +384,12 @@ def _deletion(reply: Obj) -> Deletion:
     return Deletion.REMOVED if reply.get("kind") == "Status" else Deletion.ACCEPTED
 
 
-def _created(_status: int, body: bytes) -> tuple[Wrote, str]:
-    return Wrote.DONE, str(json.loads(body)["metadata"]["uid"])
+def _created(body: bytes) -> str:
+    return str(json.loads(body)["metadata"]["uid"])
 
 
-def _deleted(_status: int, _body: bytes) -> tuple[Wrote, str]:
-    return Wrote.DONE, ""
+def _deleted(_body: bytes) -> str:
+    return ""
 
 
 def _refused(error: ClusterError) -> Wrote:

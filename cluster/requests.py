@@ -55,13 +55,13 @@ def read(path: str, query: Mapping[str, Any] | None = None) -> Request:
 def create(kind: Kind, obj: Obj, *, dry_run: bool = False) -> Request:
     namespace = namespace_of(kind, obj)
     path = path_of(kind, namespace=namespace)
-    return Request("POST", path + _query(STRICT | _dry(dry_run)), encode(obj))
+    return Request("POST", path + _query(STRICT | _dry(dry_run)), encode(typed(kind, obj)))
 
 
 def apply(kind: Kind, obj: Obj, *, field_manager: str, force: bool, dry_run: bool) -> Request:
     path = path_of(kind, namespace=namespace_of(kind, obj), name=obj["metadata"]["name"])
     query = STRICT | {"fieldManager": field_manager, "force": _flag(on=force)} | _dry(dry_run)
-    return Request("PATCH", path + _query(query), encode(obj), APPLY)
+    return Request("PATCH", path + _query(query), encode(typed(kind, obj)), APPLY)
 
 
 def patch(path: str, body: Any, *, patch_type: str) -> Request:
@@ -83,6 +83,11 @@ def delete(
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     return Request("DELETE", path, encode(options))
+
+
+def typed(kind: Kind, obj: Obj) -> Obj:
+    """Let an object say what it is, as applies and custom kinds demand."""
+    return {"apiVersion": kind.api_version, "kind": kind.name} | obj
 
 
 def namespace_of(kind: Kind, obj: Obj) -> str:

@@ -435,9 +435,8 @@ class FakeCluster:
             fault = self._fault(verb, kind, name)
             if fault is not None and not fault.applied:
                 raise fault.error
-            if kind in self.unserved:
+            if kind is not None and (kind in self.unserved or kind not in ALL):
                 raise errors.NotServed("the server could not find the requested resource", status=404)
-            assert kind is None or kind in ALL, f"{kind} is not in cluster.kinds"
             yield (kind, namespace if kind and kind.namespaced else "", name)
             self._play()
             if fault is not None:

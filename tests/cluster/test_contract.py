@@ -1,0 +1,481 @@
+"""What every ``Cluster`` promises, held against the one in memory and a real API server alike."""
+
+import itertools
+import time
+from uuid import uuid4
+
+import pytest
+
+from cluster import gateway
+from cluster.errors import (
+    AlreadyExists,
+    Conflict,
+    DeadlinePassed,
+    Expired,
+    Invalid,
+    NotFound,
+    NotServed,
+)
+from cluster.gateway import ClusterGateway
+from cluster.interface import JSON_PATCH, MERGE_PATCH, Deletion, Doomed, Wrote
+from cluster.kinds import (
+    COMPUTE_DOMAIN,
+    CONFIG_MAP,
+    CRD,
+    EVENT,
+    KAI_POD_GROUP,
+    KAI_QUEUE,
+    NAMESPACE,
+    NODE,
+    POD,
+    Kind,
+)
+from tests.fakes.cluster import FakeCluster
+
+UNSERVED = Kind("Nothing", "nothing.example.com", "v1", "nothings")
+SERVICE_ACCOUNT = Kind("ServiceAccount", "", "v1", "serviceaccounts")
+PATIENCE = 20.0
+
+
+def eventually(condition, what):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, f"waited {PATIENCE} s in vain for {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=["memory", "real"])
+def cluster(request):
+    if request.param == "memory":
+        return FakeCluster()
+    return request.getfixturevalue("real")
+
+
+@pytest.fixture
+def namespace(cluster):
+    name = f"contract-{uuid4().hex[:12]}"
+    cluster.create(NAMESPACE, {"metadata": {"name": name}})
+    yield name
+    cluster.delete(NAMESPACE, name, uid=None)
+
+
+@pytest.fixture
+def within():
+    return time.monotonic() + PATIENCE
+
+
+def config_map(namespace, name="one", *, labels=None, **metadata):
+    named = {"name": name, "namespace": namespace} | ({"labels": labels} if labels else {})
+    return {"metadata": named | metadata, "data": {"a": "1"}}
+
+
+def pod(namespace, name, **spec):
+    containers = [{"name": "main", "image": "none"}]
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": containers, "schedulerName": "nobody"} | spec,
+    }
+
+
+def pods_allowed(cluster, namespace):
+    if isinstance(cluster, ClusterGateway):
+        ready = lambda: cluster.get(SERVICE_ACCOUNT, "default", namespace=namespace)  # noqa: E731
+        eventually(ready, "the default service account")
+
+
+def names(listing):
+    return [obj["metadata"]["name"] for obj in listing.items]
+
+
+# get
+
+
+def test_get_is_none_for_an_object_that_is_not_there(cluster, namespace):
+    assert cluster.get(CONFIG_MAP, "nope", namespace=namespace) is None
+    assert cluster.get(CONFIG_MAP, "nope", namespace="no-such-namespace") is None
+    assert cluster.get(NODE, "nope") is None
+
+
+def test_a_kind_that_is_not_served_is_no_missing_object(cluster, namespace):
+    with pytest.raises(NotServed):
+        cluster.get(UNSERVED, "x", namespace=namespace)
+    with pytest.raises(NotServed):
+        cluster.list(UNSERVED, namespace=namespace)
+    with pytest.raises(NotServed):
+        cluster.create(UNSERVED, {"metadata": {"name": "x", "namespace": namespace}})
+    with pytest.raises(NotServed):
+        cluster.delete(UNSERVED, "x", namespace=namespace, uid=None)
+
+
+# create
+
+
+def test_create_answers_with_the_object_as_it_is_now(cluster, namespace):
+    made = cluster.create(CONFIG_MAP, config_map(namespace))
+    assert made["metadata"]["uid"]
+    assert made == cluster.get(CONFIG_MAP, "one", namespace=namespace)
+
+
+def test_creating_a_name_twice_is_told_apart_from_other_conflicts(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace))
+    with pytest.raises(AlreadyExists):
+        cluster.create(CONFIG_MAP, config_map(namespace))
+
+
+def test_creating_in_a_missing_namespace_says_so(cluster):
+    with pytest.raises(NotFound, match="no-such-namespace"):
+        cluster.create(CONFIG_MAP, config_map("no-such-namespace"))
+
+
+def test_a_dry_run_makes_nothing(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace), dry_run=True)
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
+
+
+def test_a_field_that_the_server_does_not_know_is_refused_not_dropped(real):
+    name = f"strict-{uuid4().hex[:8]}"
+    with pytest.raises(Invalid, match="placement"):
+        real.create(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}}, dry_run=True)
+    with pytest.raises(Invalid, match="placement"):
+        real.apply(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}}, force=True)
+
+
+# list
+
+
+def test_a_list_holds_what_the_selectors_choose(cluster, namespace):
+    for name, labels in {"a": {"app": "x"}, "b": {"app": "y"}, "c": {"tier": "x"}}.items():
+        cluster.create(CONFIG_MAP, config_map(namespace, name, labels=labels))
+    want = {
+        "app=x": ["a"],
+        "app!=x": ["b", "c"],
+        "app in (x,y)": ["a", "b"],
+        "app notin (x)": ["b", "c"],
+        "app": ["a", "b"],
+        "!app": ["c"],
+        "app,app!=y": ["a"],
+    }
+    for selector, chosen in want.items():
+        found = names(cluster.list(CONFIG_MAP, namespace=namespace, label_selector=selector))
+        assert [name for name in found if name in {"a", "b", "c"}] == chosen, selector
+    only = cluster.list(CONFIG_MAP, namespace=namespace, field_selector="metadata.name=b")
+    assert names(only) == ["b"]
+
+
+def test_listed_objects_say_what_they_are(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace))
+    (found,) = cluster.list(CONFIG_MAP, namespace=namespace, field_selector="metadata.name=one").items
+    assert (found["apiVersion"], found["kind"]) == ("v1", "ConfigMap")
+
+
+def test_no_namespace_means_all_of_them(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace, labels={"only": namespace}))
+    assert names(cluster.list(CONFIG_MAP, label_selector=f"only={namespace}")) == ["one"]
+
+
+def test_a_list_of_many_pages_is_whole(cluster, namespace, within, monkeypatch):
+    monkeypatch.setattr(gateway, "PAGE", 7)
+    want = [f"m-{number:02d}" for number in range(23)]
+    made = [config_map(namespace, name, labels={"many": "yes"}) for name in want]
+    cluster.create_many(CONFIG_MAP, made, deadline=within)
+    listing = cluster.scan(
+        CONFIG_MAP, lambda obj: obj["metadata"]["name"], namespace=namespace, label_selector="many"
+    )
+    assert listing.items == tuple(want)
+    assert int(listing.resource_version) > 0
+
+
+# apply
+
+
+def test_apply_creates_changes_and_leaves_alone(cluster, namespace):
+    first = cluster.apply(CONFIG_MAP, config_map(namespace), force=False)
+    assert first["data"] == {"a": "1"}
+    changed = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False)
+    assert changed["data"] == {"a": "2"}
+    again = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False)
+    assert again["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
+
+
+def test_apply_removes_what_it_applied_before_and_no_more(cluster, namespace):
+    cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1", "b": "2"}}, force=False)
+    cluster.patch(CONFIG_MAP, "one", {"data": {"theirs": "3"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    left = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "1"}}, force=False)
+    assert left["data"] == {"a": "1", "theirs": "3"}
+
+
+def test_apply_against_another_manager_names_the_field_and_force_wins(cluster, namespace):
+    cluster.apply(CONFIG_MAP, config_map(namespace), force=False, field_manager="somebody-else")
+    ours = config_map(namespace) | {"data": {"a": "ours"}}
+    with pytest.raises(Conflict) as refused:
+        cluster.apply(CONFIG_MAP, ours, force=False)
+    assert [cause.field for cause in refused.value.causes] == [".data.a"]
+    assert cluster.apply(CONFIG_MAP, ours, force=True)["data"] == {"a": "ours"}
+
+
+def test_apply_with_the_uid_of_something_gone_makes_nothing(cluster, namespace):
+    gone = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]["uid"]
+    cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=gone)
+    with pytest.raises(Conflict):
+        cluster.apply(CONFIG_MAP, config_map(namespace, uid=gone), force=True)
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
+
+
+def test_an_apply_as_a_dry_run_changes_nothing(cluster, namespace):
+    cluster.apply(CONFIG_MAP, config_map(namespace), force=False)
+    would = cluster.apply(CONFIG_MAP, config_map(namespace) | {"data": {"a": "2"}}, force=False, dry_run=True)
+    assert would["data"] == {"a": "2"}
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == {"a": "1"}
+
+
+# patch
+
+
+def test_patches_merge_or_operate(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace))
+    merged = cluster.patch(
+        CONFIG_MAP, "one", {"data": {"a": None, "b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace
+    )
+    assert merged["data"] == {"b": "2"}
+    operations = [
+        {"op": "test", "path": "/data/b", "value": "2"},
+        {"op": "replace", "path": "/data/b", "value": "3"},
+        {"op": "add", "path": "/metadata/annotations", "value": {"x/y": "0"}},
+        {"op": "replace", "path": "/metadata/annotations/x~1y", "value": "4"},
+    ]
+    operated = cluster.patch(CONFIG_MAP, "one", operations, patch_type=JSON_PATCH, namespace=namespace)
+    assert operated["data"] == {"b": "3"}
+    assert operated["metadata"]["annotations"] == {"x/y": "4"}
+
+
+def test_a_patch_that_does_not_apply_changes_nothing(cluster, namespace):
+    cluster.create(CONFIG_MAP, config_map(namespace))
+    with pytest.raises(NotFound):
+        cluster.patch(CONFIG_MAP, "nope", {}, patch_type=MERGE_PATCH, namespace=namespace)
+    wrong = [
+        {"op": "replace", "path": "/data/a", "value": "9"},
+        {"op": "test", "path": "/data/a", "value": "0"},
+    ]
+    with pytest.raises(Invalid):
+        cluster.patch(CONFIG_MAP, "one", wrong, patch_type=JSON_PATCH, namespace=namespace)
+    stale = {"metadata": {"resourceVersion": "1"}, "data": {"a": "9"}}
+    with pytest.raises(Conflict):
+        cluster.patch(CONFIG_MAP, "one", stale, patch_type=MERGE_PATCH, namespace=namespace)
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == {"a": "1"}
+
+
+# delete
+
+
+def test_delete_takes_the_object_with_the_uid_and_no_other(cluster, namespace):
+    uid = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]["uid"]
+    other = str(uuid4())
+    assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=other) is Deletion.ABSENT
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is not None
+    assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=uid) is Deletion.REMOVED
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
+    assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=uid) is Deletion.ABSENT
+
+
+def test_delete_of_a_version_that_is_no_more_is_a_conflict(cluster, namespace):
+    made = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]
+    cluster.patch(CONFIG_MAP, "one", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    with pytest.raises(Conflict):
+        cluster.delete(
+            CONFIG_MAP,
+            "one",
+            namespace=namespace,
+            uid=made["uid"],
+            resource_version=made["resourceVersion"],
+        )
+
+
+def test_an_object_with_a_finalizer_stays_until_it_is_taken_off(cluster, namespace):
+    held = config_map(namespace, finalizers=["example.com/held"])
+    uid = cluster.create(CONFIG_MAP, held)["metadata"]["uid"]
+    for _ in range(2):  # asking twice changes nothing
+        assert cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=uid) is Deletion.ACCEPTED
+        assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["metadata"]["deletionTimestamp"]
+    with pytest.raises(AlreadyExists):
+        cluster.create(CONFIG_MAP, config_map(namespace))
+    cluster.patch(
+        CONFIG_MAP, "one", {"metadata": {"finalizers": None}}, patch_type=MERGE_PATCH, namespace=namespace
+    )
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
+
+
+def test_a_custom_object_lives_and_dies_like_any_other(cluster, namespace):
+    spec = {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "t"}, "allocationMode": "Single"}}
+    body = {
+        "metadata": {"name": "d", "namespace": namespace, "finalizers": ["example.com/held"]},
+        "spec": spec,
+    }
+    uid = cluster.create(COMPUTE_DOMAIN, body)["metadata"]["uid"]
+    assert names(cluster.list(COMPUTE_DOMAIN, namespace=namespace)) == ["d"]
+    assert cluster.delete(COMPUTE_DOMAIN, "d", namespace=namespace, uid=uid) is Deletion.ACCEPTED
+    cluster.patch(
+        COMPUTE_DOMAIN, "d", {"metadata": {"finalizers": []}}, patch_type=MERGE_PATCH, namespace=namespace
+    )
+    eventually(lambda: cluster.get(COMPUTE_DOMAIN, "d", namespace=namespace) is None, "the end of it")
+
+
+def test_a_pod_without_a_node_goes_at_once(cluster, namespace):
+    pods_allowed(cluster, namespace)
+    uid = cluster.create(POD, pod(namespace, "p"))["metadata"]["uid"]
+    assert cluster.delete(POD, "p", namespace=namespace, uid=uid) is Deletion.ACCEPTED
+    assert cluster.get(POD, "p", namespace=namespace) is None
+
+
+def test_a_pod_on_a_node_waits_for_its_kubelet_unless_told_not_to(cluster, namespace):
+    pods_allowed(cluster, namespace)
+    held = pod(namespace, "p", nodeName="no-such-node")
+    uid = cluster.create(POD, held)["metadata"]["uid"]
+    cluster.delete(POD, "p", namespace=namespace, uid=uid)
+    assert cluster.get(POD, "p", namespace=namespace)["metadata"]["deletionTimestamp"]
+    cluster.delete(POD, "p", namespace=namespace, uid=uid, grace_seconds=0)
+    assert cluster.get(POD, "p", namespace=namespace) is None
+
+
+def test_what_an_object_owns_goes_with_it(cluster, namespace):
+    owner = cluster.create(CONFIG_MAP, config_map(namespace, "owner"))["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+    cluster.create(CONFIG_MAP, config_map(namespace, "owned", ownerReferences=[reference]))
+    cluster.delete(CONFIG_MAP, "owner", namespace=namespace, uid=owner["uid"])
+    eventually(lambda: cluster.get(CONFIG_MAP, "owned", namespace=namespace) is None, "the owned object")
+
+
+# many at once
+
+
+def test_create_many_reports_each_object_in_order(cluster, namespace, within):
+    cluster.create(CONFIG_MAP, config_map(namespace, "m-1"))
+    outcomes = cluster.create_many(
+        CONFIG_MAP, [config_map(namespace, f"m-{n}") for n in range(4)], deadline=within
+    )
+    assert [(o.name, o.wrote) for o in outcomes] == [
+        ("m-0", Wrote.DONE),
+        ("m-1", Wrote.EXISTS),
+        ("m-2", Wrote.DONE),
+        ("m-3", Wrote.DONE),
+    ]
+    made = cluster.get(CONFIG_MAP, "m-2", namespace=namespace)["metadata"]
+    assert outcomes[2].uid == made["uid"]
+    assert isinstance(outcomes[1].error, AlreadyExists)
+
+
+def test_create_many_says_why_an_object_was_refused(cluster, within):
+    (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("no-such-namespace")], deadline=within)
+    assert outcome.wrote is Wrote.REFUSED
+    assert isinstance(outcome.error, NotFound)
+
+
+def test_nothing_is_begun_after_the_deadline(cluster, namespace):
+    made = [config_map(namespace, f"m-{n}") for n in range(3)]
+    outcomes = cluster.create_many(CONFIG_MAP, made, deadline=time.monotonic() - 1)
+    assert {o.wrote for o in outcomes} == {Wrote.UNSENT}
+    assert all(isinstance(o.error, DeadlinePassed) for o in outcomes)
+    assert cluster.get(CONFIG_MAP, "m-0", namespace=namespace) is None
+
+
+def test_nothing_to_do_is_done(cluster, within):
+    assert list(cluster.create_many(CONFIG_MAP, [], deadline=within)) == []
+    assert list(cluster.delete_many(CONFIG_MAP, [], deadline=within)) == []
+
+
+def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within):
+    made = cluster.create_many(
+        CONFIG_MAP, [config_map(namespace, f"m-{n}") for n in range(3)], deadline=within
+    )
+    doomed = [
+        Doomed("m-0", namespace, made[0].uid),
+        Doomed("m-1", namespace, str(uuid4())),
+        Doomed("nope", namespace, str(uuid4())),
+    ]
+    outcomes = cluster.delete_many(CONFIG_MAP, doomed, deadline=within)
+    assert [o.wrote for o in outcomes] == [Wrote.DONE, Wrote.ABSENT, Wrote.ABSENT]
+    left = [n for n in range(3) if cluster.get(CONFIG_MAP, f"m-{n}", namespace=namespace)]
+    assert left == [1, 2]
+
+
+# watch
+
+
+def followed(cluster, namespace, version, **options):
+    given = {"namespace": namespace, "resource_version": version, "timeout_seconds": 10} | options
+    return cluster.watch(CONFIG_MAP, **given)
+
+
+def heard(stream, count):
+    found = []
+    for event in stream:
+        if event["type"] != "BOOKMARK":
+            found.append((event["type"], event["object"]["metadata"]["name"]))
+        if len(found) == count:
+            break
+    return found
+
+
+def test_a_watch_tells_what_came_after_the_list(cluster, namespace):
+    listing = cluster.list(CONFIG_MAP, namespace=namespace)
+    mine = {"labels": {"mine": "yes"}}
+    cluster.create(CONFIG_MAP, config_map(namespace, "a", **mine))
+    cluster.create(CONFIG_MAP, config_map(namespace, "other"))
+    cluster.patch(CONFIG_MAP, "a", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    cluster.delete(CONFIG_MAP, "a", namespace=namespace, uid=None)
+    with followed(cluster, namespace, listing.resource_version, label_selector="mine=yes") as stream:
+        assert heard(stream, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+def test_a_watch_ends_at_its_time(cluster, namespace):
+    version = cluster.list(CONFIG_MAP, namespace=namespace).resource_version
+    with followed(cluster, namespace, version, timeout_seconds=1) as stream:
+        assert heard(stream, 1000) is not None
+
+
+def test_a_version_too_old_is_told(cluster, namespace):
+    if isinstance(cluster, FakeCluster):
+        cluster.compact()
+    said = []
+    try:
+        with followed(cluster, namespace, "1") as stream:
+            said = [(event["type"], event["object"].get("code")) for event in itertools.islice(stream, 1)]
+    except Expired:
+        said = [("ERROR", 410)]
+    assert said == [("ERROR", 410)]
+
+
+# the cluster itself
+
+
+def test_logs_of_a_missing_pod_say_so(cluster, namespace):
+    with pytest.raises(NotFound):
+        cluster.logs("nope", namespace=namespace, tail_lines=5)
+
+
+def test_a_cluster_has_an_identity_and_a_version(cluster):
+    assert cluster.kube_system_uid() == cluster.get(NAMESPACE, "kube-system")["metadata"]["uid"]
+    assert cluster.server_version().startswith("v1.")
+
+
+def test_discovery_tells_what_is_served(cluster):
+    assert "podgroups" in cluster.discover("scheduling.run.ai", "v2alpha2")
+    assert {"pods", "events"} <= cluster.discover("", "v1")
+    assert cluster.discover("nothing.example.com", "v1") is None
+
+
+def test_the_schema_of_a_served_custom_kind_can_be_read(cluster):
+    if isinstance(cluster, FakeCluster):
+        version = {
+            "name": "v2alpha2",
+            "served": True,
+            "schema": {"openAPIV3Schema": {"properties": {"spec": {}}}},
+        }
+        cluster.put(
+            CRD, {"metadata": {"name": "podgroups.scheduling.run.ai"}, "spec": {"versions": [version]}}
+        )
+    assert "spec" in cluster.read_crd_schema(KAI_POD_GROUP)["properties"]
+    assert cluster.read_crd_schema(UNSERVED) is None
+
+
+def test_events_can_be_listed(cluster, namespace):
+    assert cluster.list(EVENT, namespace=namespace).items == ()

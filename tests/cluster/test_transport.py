@@ -1,0 +1,286 @@
+"""What the gateway makes of networks, proxies and credentials that misbehave."""
+
+import json
+import os
+import socket
+import time
+
+import pytest
+
+from cluster.connection import Access, connection_for
+from cluster.errors import (
+    BadConnectionSettings,
+    DeadlinePassed,
+    ServerFault,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from cluster.gateway import ClusterGateway
+from cluster.interface import Wrote
+from cluster.kinds import CONFIG_MAP, POD
+from tests.cluster.scripted import Reply, ScriptedServer, kubeconfig
+
+MADE = Reply(201, b'{"metadata": {"uid": "u-1"}}')
+
+
+def status(code, reason):
+    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": reason}).encode()
+
+
+def config_map(name):
+    return {"metadata": {"name": name, "namespace": "ns"}}
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def script(server):
+    return server.script
+
+
+@pytest.fixture
+def way(tmp_path, server):
+    return kubeconfig(tmp_path / "config", server.url)
+
+
+@pytest.fixture
+def cluster(way):
+    return ClusterGateway(way, connect_seconds=2, read_seconds=5)
+
+
+@pytest.fixture
+def nowhere(tmp_path):
+    """A way to a port on which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    return ClusterGateway(kubeconfig(tmp_path / "nowhere", f"http://127.0.0.1:{port}"))
+
+
+@pytest.fixture
+def within():
+    return time.monotonic() + 10
+
+
+def test_an_outage_is_never_an_answer(nowhere):
+    with pytest.raises(Unreachable) as refused:
+        nowhere.get(POD, "p", namespace="ns")
+    assert not refused.value.maybe_applied
+    with pytest.raises(Unreachable):
+        nowhere.list(POD)
+
+
+def test_a_write_that_was_never_sent_is_not_in_doubt(nowhere):
+    with pytest.raises(Unreachable) as refused:
+        nowhere.create(CONFIG_MAP, config_map("a"))
+    assert not refused.value.maybe_applied
+
+
+def test_a_write_without_a_reply_is_in_doubt_and_not_repeated(cluster, script):
+    script.replies.append(Reply(drop=True))
+    with pytest.raises(Unreachable) as lost:
+        cluster.create(CONFIG_MAP, config_map("a"))
+    assert lost.value.maybe_applied
+    assert len(script.seen) == 1
+
+
+def test_a_read_without_a_reply_is_asked_again_once(cluster, script):
+    script.replies += [Reply(drop=True), Reply(body=b'{"metadata": {"name": "a"}}')]
+    assert cluster.get(CONFIG_MAP, "a", namespace="ns")["metadata"]["name"] == "a"
+    script.otherwise = Reply(drop=True)
+    with pytest.raises(Unreachable):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+    assert len(script.seen) == 4
+
+
+def test_a_server_that_says_nothing_is_given_up(way, script):
+    cluster = ClusterGateway(way, connect_seconds=1, read_seconds=0.2)
+    script.otherwise = Reply(hang=True)
+    with pytest.raises(Unreachable):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+
+
+def test_a_page_of_a_proxy_is_no_answer(cluster, script):
+    script.replies.append(Reply(200, b"<html>please log in</html>"))
+    with pytest.raises(Unreachable, match="not JSON"):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+    script.replies.append(Reply(302, b"", (("Location", "https://login.example.com"),)))
+    with pytest.raises(Unreachable):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+    script.replies.append(Reply(503, b"<html>no healthy upstream</html>"))
+    with pytest.raises(ServerFault, match="no healthy upstream"):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+
+
+def test_every_request_can_be_found_in_the_audit_log(cluster, script):
+    cluster.get(CONFIG_MAP, "a", namespace="ns")
+    cluster.get(CONFIG_MAP, "b", namespace="ns")
+    first, second = (seen.headers for seen in script.seen)
+    assert first["audit-id"] != second["audit-id"]
+    assert first["user-agent"] == "osmo-topology"
+    assert first["authorization"] == "Bearer secret"
+
+
+# credentials
+
+
+def test_a_rejected_token_is_read_anew_before_giving_up(way, cluster, script, server, tmp_path):
+    cluster.get(CONFIG_MAP, "a", namespace="ns")
+    script.replies.append(Reply(401, status(401, "Unauthorized")))
+    cluster.create(CONFIG_MAP, config_map("a"))
+    assert [seen.method for seen in script.seen] == ["GET", "POST", "POST"]
+    script.otherwise = Reply(401, status(401, "Unauthorized"))
+    with pytest.raises(Unauthorized):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+
+
+def test_an_edited_kubeconfig_is_used_from_the_next_request_on(way, cluster, script, server, tmp_path):
+    cluster.get(CONFIG_MAP, "a", namespace="ns")
+    fresh = tmp_path / "fresh"
+    kubeconfig(fresh, server.url, token="rotated")
+    fresh.rename(way.kubeconfig)
+    cluster.get(CONFIG_MAP, "a", namespace="ns")
+    assert [seen.headers["authorization"] for seen in script.seen] == ["Bearer secret", "Bearer rotated"]
+
+
+def test_gateways_to_one_cluster_share_their_connection(way, script):
+    assert connection_for(way) is connection_for(Access(way.kubeconfig))
+
+
+def test_a_connection_is_not_carried_over_a_fork(way, script):
+    before = connection_for(way)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if connection_for(way) is not before else 1)
+    _, code = os.waitpid(pid, 0)
+    assert code == 0
+    assert connection_for(way) is before
+
+
+BAD = {
+    "a file that is not there": (None, "", "cannot be read"),
+    "not YAML": (":\n\t- {", "", "."),
+    "an empty file": ("", "", "."),
+    "no such context": ("apiVersion: v1\ncontexts: []\nclusters: []\ncurrent-context: main\n", "", "main"),
+    "certificates that are none": (
+        """{clusters: [{name: c, cluster:
+          {server: "https://127.0.0.1:1", certificate-authority-data: bm9uZQ==}}],
+        contexts: [{name: main, context: {cluster: c}}], current-context: main}""",
+        "",
+        "certificates",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_kubeconfig_that_cannot_be_used_says_which_and_why(case, tmp_path):
+    content, context, match = BAD[case]
+    path = tmp_path / "bad"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(BadConnectionSettings, match=match) as refused:
+        ClusterGateway(Access(str(path), context)).server_version()
+    assert str(path) in str(refused.value) or case == "certificates that are none"
+
+
+def test_an_unknown_context_is_answered_with_those_there_are(way):
+    with pytest.raises(BadConnectionSettings, match="its contexts are: main"):
+        ClusterGateway(Access(way.kubeconfig, "other")).server_version()
+
+
+def test_in_cluster_settings_outside_a_cluster_are_refused(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(BadConnectionSettings, match="in-cluster"):
+        ClusterGateway(Access()).server_version()
+
+
+# many at once
+
+
+def test_each_lost_reply_of_many_is_told(cluster, script, within):
+    script.otherwise = MADE
+    script.replies += [MADE] * 20 + [Reply(drop=True)] * 3
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(60)], deadline=within)
+    count = {wrote: sum(o.wrote is wrote for o in outcomes) for wrote in Wrote}
+    assert (count[Wrote.DONE], count[Wrote.UNKNOWN], len(outcomes)) == (57, 3, 60)
+    assert all(o.error.maybe_applied for o in outcomes if o.wrote is Wrote.UNKNOWN)
+    assert len(script.seen) == 60
+
+
+def test_a_dead_server_is_not_tried_for_every_object(nowhere, within):
+    outcomes = nowhere.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(500)], deadline=within)
+    assert {o.wrote for o in outcomes} == {Wrote.UNSENT}
+    assert all(isinstance(o.error, Unreachable) for o in outcomes)
+
+
+def test_settings_that_cannot_be_used_leave_all_unsent(tmp_path, within):
+    cluster = ClusterGateway(Access(str(tmp_path / "none")))
+    (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=within)
+    assert outcome.wrote is Wrote.UNSENT
+    assert isinstance(outcome.error, BadConnectionSettings)
+
+
+def test_being_asked_to_wait_is_heeded(cluster, script, within):
+    busy = Reply(429, status(429, "TooManyRequests"), (("Retry-After", "1"),))
+    script.replies += [busy, busy]
+    script.otherwise = MADE
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(4)], deadline=within)
+    assert [o.wrote for o in outcomes] == [Wrote.DONE] * 4
+    assert len(script.seen) == 6
+
+
+def test_no_wait_goes_past_the_deadline(cluster, script):
+    script.otherwise = Reply(429, status(429, "TooManyRequests"), (("Retry-After", "60"),))
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=time.monotonic() + 2)
+    assert outcomes[0].wrote is Wrote.REFUSED
+    assert isinstance(outcomes[0].error, TooManyRequests)
+
+
+def test_a_fault_of_the_server_leaves_a_create_in_doubt(cluster, script, within):
+    script.otherwise = Reply(500, status(500, "InternalError"))
+    (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=within)
+    assert outcome.wrote is Wrote.UNKNOWN
+    assert isinstance(outcome.error, ServerFault)
+
+
+def test_a_request_that_outlasts_the_deadline_is_in_doubt_and_the_rest_unsent(way, script):
+    cluster = ClusterGateway(way)
+    script.otherwise = Reply(hang=True)
+    outcomes = cluster.create_many(
+        CONFIG_MAP, [config_map(f"m-{n}") for n in range(20)], deadline=time.monotonic() + 0.5
+    )
+    assert [o.wrote for o in outcomes] == [Wrote.UNKNOWN] * 8 + [Wrote.UNSENT] * 12
+    assert all(isinstance(o.error, DeadlinePassed) for o in outcomes if o.wrote is Wrote.UNSENT)
+
+
+def test_a_good_reply_that_cannot_be_read_is_in_doubt(cluster, script, within):
+    script.replies += [Reply(201, b""), Reply(201, b"[]"), Reply(200, b"<html>")]
+    script.otherwise = MADE
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(9)], deadline=within)
+    assert sorted(o.wrote for o in outcomes) == ["done"] * 6 + ["unknown"] * 3
+
+
+def test_an_object_that_is_no_json_sends_nothing(cluster, script, within):
+    with pytest.raises(TypeError):
+        cluster.create_many(
+            CONFIG_MAP, [config_map("a"), config_map("b") | {"data": object()}], deadline=within
+        )
+    assert script.seen == []
+
+
+# streams
+
+
+def test_a_stream_that_is_cut_is_no_end(cluster, script):
+    event = b'{"type": "ADDED", "object": {"metadata": {"name": "a"}}}\n'
+    script.replies.append(Reply(200, event + b'{"type": "AD', cut=True))
+    stream = cluster.watch(CONFIG_MAP, namespace="ns", resource_version="5", timeout_seconds=3)
+    seen = []
+    with stream, pytest.raises(Unreachable):
+        seen.extend(stream)
+    assert [e["object"]["metadata"]["name"] for e in seen] == ["a"]
