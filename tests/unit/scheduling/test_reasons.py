@@ -101,8 +101,8 @@ KAI = {
         "Unable to schedule podgroup.",
         "Unschedulable",
         (
-            "The scheduler cannot place the group and gives no reason; its queue, its topology levels or a lack "
-            "of room may be the cause."
+            "The scheduler cannot place the group and gives no reason; its queue, its topology levels or a "
+            "lack of room may be the cause."
         ),
     ),
     "a text nobody has seen": (
