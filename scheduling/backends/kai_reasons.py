@@ -114,12 +114,17 @@ def _no_topology(match: _Match, waiting: Waiting) -> str:
 
 
 def _not_ready(match: _Match, waiting: Waiting) -> str:
-    return f"{match['missing']} pods of {_set(match['subgroup'], waiting)} do not exist yet."
+    words = _set(match["subgroup"], waiting)
+    return f"{match['exist']} of {match['need']} pods of {words} exist; the gang waits for the rest."
 
 
 def _gang_short(match: _Match, waiting: Waiting) -> str:
     del waiting
     return f"There is room for {match['fit']} tasks, but {match['need']} must start together."
+
+
+def _set_short(match: _Match, waiting: Waiting) -> str:
+    return f"There is not enough room for the {match['need']} tasks of {_set(match['subgroup'], waiting)}."
 
 
 def _no_queue(match: _Match, waiting: Waiting) -> str:
@@ -162,9 +167,20 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
         _domain_short,
     ),
     (
-        re.compile(r"Waiting for (?P<missing>\d+) pods for SubGroup (?P<subgroup>[a-z0-9-]+)"),
+        re.compile(
+            r"Waiting for (?P<need>\d+) pods(?: for SubGroup (?P<subgroup>[a-z0-9-]+))?, "
+            r"currently (?P<exist>\d+) exist"
+        ),
         "PodsMissing",
         _not_ready,
+    ),
+    (
+        re.compile(
+            r"Resources were found for (?P<fit>\d+) pods from all sub-groups while sub-group "
+            r"(?P<subgroup>[a-z0-9-]+) requires (?P<need>\d+)"
+        ),
+        "NotEnoughRoom",
+        _set_short,
     ),
     (
         re.compile(r"Resources were found for (?P<fit>\d+) pods while (?P<need>\d+) are required"),
@@ -173,12 +189,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
     ),
     (re.compile(r"Queue '?(?P<queue>[^'\s]+)'? does not exist"), "QueueMissing", _no_queue),
     (
-        re.compile(r"NonPreemptibleOverQuota|over.{0,30}non-preemptible.{0,30}quota", re.IGNORECASE),
+        re.compile(r"NonPreemptibleOverQuota|Non-preemptible workload is over quota"),
         "OverQuota",
         _said("The pool's guaranteed GPUs are all in use, and this priority may not go beyond them."),
     ),
     (
-        re.compile(r"OverLimit|over.{0,20} limit", re.IGNORECASE),
+        re.compile(r"OverLimit|quota has reached the allowable limit"),
         "OverQuota",
         _said("The pool's largest number of GPUs is in use."),
     ),

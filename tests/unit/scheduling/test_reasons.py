@@ -82,6 +82,16 @@ KAI = {
         "NotEnoughRoom",
         "There is room for 3 tasks, but 4 must start together.",
     ),
+    "too few nodes for one set": (
+        f"Resources were found for 5 pods from all sub-groups while sub-group {RACK} requires 4 pods",
+        "NotEnoughRoom",
+        'There is not enough room for the 4 tasks of rack "r1" in zone "z".',
+    ),
+    "a queue at its limit": (
+        "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 4 GPUs allocated",
+        "OverQuota",
+        "The pool's largest number of GPUs is in use.",
+    ),
     "no free GPUs": (
         "no nodes with enough resources were found: 4 node(s) didn't have enough resources: GPUs",
         "NotEnoughRoom",
@@ -148,10 +158,10 @@ def test_a_gang_that_is_not_complete_says_so_from_the_event():
     event = {
         "reason": "NotReady",
         "message": f"Job is not ready for scheduling. "
-        f"Waiting for 2 pods for SubGroup {RACK}, currently 2 exist, 0 are gated.",
+        f"Waiting for 4 pods for SubGroup {RACK}, currently 2 exist, 0 are gated.",
     }
     (reason,) = Kai().waiting_reasons(waiting(events=(event,)))
-    assert reason.message == '2 pods of rack "r1" in zone "z" do not exist yet.'
+    assert reason.message == '2 of 4 pods of rack "r1" in zone "z" exist; the gang waits for the rest.'
 
 
 @pytest.mark.parametrize("backend", [Kai(), Kubernetes()], ids=lambda b: b.name)
