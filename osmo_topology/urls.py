@@ -1,7 +1,7 @@
 """Every address of the service, and the composition root of the web process."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from osmo_topology.web import errors, health
@@ -10,6 +10,7 @@ urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("admin/", admin.site.urls),
+    path("", include("pools.api.urls")),
     path("api/schema", SpectacularJSONAPIView.as_view(), name="schema"),
     path("api/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
 ]

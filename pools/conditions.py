@@ -52,9 +52,15 @@ def without(conditions: Sequence[dict[str, Any]], kinds: Iterable[str]) -> list[
     return [entry for entry in conditions if entry["type"] not in gone]
 
 
+def find(conditions: Iterable[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    """The condition of this type, or None if it was never set."""
+    return next((entry for entry in conditions if entry["type"] == kind), None)
+
+
 def status_of(conditions: Iterable[dict[str, Any]], kind: str) -> str | None:
     """The status of a condition, or None if it was never set."""
-    return next((str(entry["status"]) for entry in conditions if entry["type"] == kind), None)
+    entry = find(conditions, kind)
+    return str(entry["status"]) if entry else None
 
 
 def as_time(moment: datetime) -> str:

@@ -107,6 +107,10 @@ class Conflict(TopologyError):
     code = "USER"
 
 
+class PreconditionFailed(Conflict):
+    """The object is not at the revision that the caller saw."""
+
+
 class ClusterUnavailable(TopologyError):
     """A cluster does not answer."""
 

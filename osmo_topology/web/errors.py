@@ -19,6 +19,7 @@ from scheduling.errors import (
     Fault,
     InvalidSpec,
     NotFound,
+    PreconditionFailed,
     TopologyError,
     UnknownTopologyKeys,
     UnsupportedCapability,
@@ -33,6 +34,7 @@ HTTP_STATUS: dict[type[TopologyError], int] = {
     UnknownTopologyKeys: 400,
     NotFound: 404,
     Conflict: 409,
+    PreconditionFailed: 412,
     ClusterUnavailable: 503,
     TopologyError: 400,
 }
@@ -112,12 +114,12 @@ def summary(faults: Iterable[Fault]) -> str:
     lines = [
         (f"line {f['line']}, column {f['column']}: " if f["line"] else "")
         + (f"{f['path']}: " if f["path"] else "")
-        + f["message"]
+        + f["message"].rstrip(".")
         for f in ordered[:3]
     ]
     if len(ordered) > 3:
         lines.append(f"and {len(ordered) - 3} more, see details")
-    return "; ".join(lines) or "The request was refused."
+    return "; ".join(lines) + "." if lines else "The request was refused."
 
 
 def _faults(detail: Any, path: tuple[str | int, ...]) -> Iterable[Fault]:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
+_SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -32,9 +33,9 @@ class RequestIdMiddleware:
 
 
 class StrictJSONParser(JSONParser):
-    """JSON whatever the content type says, within the body limit, without NaN or NUL characters.
+    """JSON whatever the content type says, within the body limit.
 
-    OSMO's client sends ``Content-Type: application/json`` even without a body.
+    Refused are NaN, NUL characters and half surrogate pairs, which no column or reply can hold. OSMO's client sends ``Content-Type: application/json`` even without a body.
     """
 
     media_type = "*/*"
@@ -54,8 +55,8 @@ class StrictJSONParser(JSONParser):
             value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ParseError(f"The body is not valid JSON: {error}") from error
-        if b"\\u0000" in body and _has_nul(value):
-            raise ParseError("The body contains a NUL character, which no field accepts.")
+        if _SUSPECT.search(body) and (fault := _unwritable(value)):
+            raise ParseError(f"The body contains {fault}, which no field accepts.")
         return value
 
 
@@ -63,9 +64,17 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _has_nul(value: Any) -> bool:
-    if isinstance(value, str):
-        return "\0" in value
-    if isinstance(value, dict):
-        return any(_has_nul(k) or _has_nul(v) for k, v in value.items())
-    return isinstance(value, list) and any(_has_nul(v) for v in value)
+def _unwritable(value: Any) -> str | None:
+    """Name what no database column and no reply can hold, if any text in the value has it."""
+    rest = [value]
+    while rest:
+        match rest.pop():
+            case str() as text if "\0" in text:
+                return "a NUL character"
+            case str() as text if any("\ud800" <= character <= "\udfff" for character in text):
+                return "half a surrogate pair"
+            case dict() as mapping:
+                rest += [*mapping.keys(), *mapping.values()]
+            case list() as entries:
+                rest += entries
+    return None

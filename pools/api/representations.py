@@ -1,0 +1,149 @@
+"""Rows as the replies of REST: OSMO's shapes, with the fields this product adds.
+
+Times are naive UTC, because OSMO's client refuses a zone. Whatever is shown here and not part of the
+document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET returned.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pools import conditions
+from pools.capabilities import capabilities_of
+from pools.documents import backend as backend_shape
+from pools.documents import pool as pool_shape
+from pools.models import Backend, Pool
+from pools.selectors import PoolDomains
+from scheduling.errors import Notice, format_path
+
+HEARTBEAT_LASTS = timedelta(minutes=2)
+
+_BASE = (
+    "description",
+    "download_type",
+    "enable_maintenance",
+    "backend",
+    "nvlink",
+    "default_platform",
+    "default_exec_timeout",
+    "default_queue_timeout",
+    "max_exec_timeout",
+    "max_queue_timeout",
+    "default_exit_actions",
+    "resources",
+    "topology_keys",
+)
+_MINIMAL_PLATFORM = (
+    "description",
+    "host_network_allowed",
+    "privileged_allowed",
+    "allowed_mounts",
+    "default_mounts",
+)
+
+
+def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
+    """What any user of a pool sees."""
+    document = pool_shape.document_of(pool)
+    platforms = document["platforms"]
+    return {
+        **_observed_pool(pool, now=now),
+        **{field: document[field] for field in _BASE},
+        "platforms": {
+            name: {field: platforms[name][field] for field in _MINIMAL_PLATFORM} for name in platforms
+        },
+    }
+
+
+def editable_pool(pool: Pool, *, now: datetime, verbose: str) -> dict[str, Any]:
+    """A pool whole; ``verbose`` "yes" adds what OSMO derives from templates, which are none here."""
+    shown = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
+    if verbose == "yes":
+        shown |= {
+            "parsed_pod_template": {},
+            "parsed_resource_validations": [],
+            "parsed_group_templates": [],
+            "parsed_pod_template_for_accounting": {},
+            "last_heartbeat": _time(pool.backend.probed_at),
+        }
+    return shown
+
+
+def _observed_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "status": pool_status(pool, now=now),
+        "revision": pool.revision,
+        "conditions": pool.conditions,
+    }
+
+
+def pool_status(pool: Pool, *, now: datetime) -> str:
+    if not pool.backend.enabled or not online(pool.backend, now=now):
+        return "OFFLINE"
+    return "MAINTENANCE" if pool.enable_maintenance else "ONLINE"
+
+
+def online(backend: Backend, *, now: datetime) -> bool:
+    """Whether the cluster answers, and did so lately."""
+    if conditions.status_of(backend.conditions, "Reachable") != "True" or backend.probed_at is None:
+        return False
+    return now - backend.probed_at < HEARTBEAT_LASTS
+
+
+def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
+    return {
+        "name": backend.name,
+        **backend_shape.document_of(backend),
+        "k8s_uid": backend.cluster_id or "",
+        "version": backend.kubernetes_version,
+        "scheduler_version": backend.scheduler_version,
+        "capabilities": capabilities_of(backend).as_json(),
+        "card": backend.card,
+        "conditions": backend.conditions,
+        "last_heartbeat": _time(backend.probed_at),
+        "created_date": _time(backend.created_at),
+        "online": online(backend, now=now),
+        "revision": backend.revision,
+    }
+
+
+def keys_of(pool: Pool) -> dict[str, Any]:
+    """A pool's keys, broadest first."""
+    return {
+        "name": pool.name,
+        "revision": pool.revision,
+        "backend": pool.backend.name,
+        "nvlink": pool.nvlink,
+        "topology_keys": [{"key": row.key, "label": row.label} for row in pool.topology_keys.all()],
+    }
+
+
+def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
+    """A pool's keys with their live domains."""
+    return {
+        **keys_of(pool),
+        "capabilities": capabilities_of(pool.backend).as_json(),
+        "nodes": found.nodes,
+        "nodes_synced_at": _time(found.synced_at),
+        "topology_keys": [
+            {
+                "key": entry.level.key,
+                "label": entry.level.label,
+                "level": rank,
+                "domain_count": len(entry.domains),
+                "nodes_without_label": entry.outside,
+                "domains": [{"path": list(path), "nodes": n} for path, n in entry.domains.items()],
+            }
+            for rank, entry in enumerate(found.keys)
+        ],
+    }
+
+
+def warnings(notices: Iterable[Notice]) -> list[str]:
+    """Notices as OSMO's clients print them."""
+    return [f"{format_path(n.path)}: {n.message}" if n.path else n.message for n in notices]
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if moment else None

@@ -1,0 +1,101 @@
+"""Reading what clients of configuration send: envelopes, flags and If-Match."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rest_framework.request import Request
+
+from pools.documents.reading import unknown_field
+from pools.services import Change
+from pools.services.recording import MAX_TAGS
+from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
+
+_ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
+_TRUE = frozenset({"true", "1", "yes"})
+_FALSE = frozenset({"false", "0", "no", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The configuration in a request's body, and who changes it, and why."""
+
+    content: Any
+    change: Change
+    force: bool = False
+
+
+def envelope(request: Request, *, holds: str | None) -> Envelope:
+    """Read ``{<holds>, description?, tags?, force?}``; ``holds`` None for a deletion."""
+    body = request.data
+    if not isinstance(body, Mapping):
+        raise InvalidSpec(
+            "The body must be a JSON object.", [Fault((), "not_a_mapping", "An object is needed.")]
+        )
+    known = [*([holds] if holds else ["force"]), "description", "tags"]
+    faults = [unknown_field((str(key),), known) for key in body if key not in known]
+    if holds and holds not in body:
+        faults.append(Fault((holds,), "required", f'The configuration is given as "{holds}".'))
+    description, tags = body.get("description") or "", body.get("tags") or []
+    faults += _text(description, ("description",), limit=10_000)
+    faults += _tags(tags)
+    force = body.get("force") or False
+    if not isinstance(force, bool):
+        faults.append(Fault(("force",), "bool_type", "true or false.", allowed=("true", "false")))
+    if faults:
+        raise InvalidSpec(
+            "The request was refused: " + "; ".join(f.message for f in faults[:3]), in_order(faults)
+        )
+    change = Change(username=request.user.get_username(), description=description, tags=tuple(tags))
+    return Envelope(body.get(holds) if holds else None, change, force or flag(request, "force"))
+
+
+def _text(value: Any, path: Path, *, limit: int) -> list[Fault]:
+    if isinstance(value, str) and len(value) <= limit:
+        return []
+    return [Fault(path, "invalid_text", f"A text of at most {limit} characters is needed.")]
+
+
+def _tags(tags: Any) -> list[Fault]:
+    if not isinstance(tags, list) or len(tags) > MAX_TAGS:
+        return [Fault(("tags",), "invalid_tags", f"A list of at most {MAX_TAGS} words is needed.")]
+    return [fault for i, tag in enumerate(tags) for fault in _text(tag, ("tags", i), limit=63)]
+
+
+def flag(request: Request, name: str) -> bool:
+    """A boolean of the query; OSMO's client writes ``True`` and ``False``."""
+    text = request.query_params.get(name, "").lower()
+    if text not in _TRUE | _FALSE:
+        fault = Fault((name,), "bool_parsing", f'"{text[:20]}" is neither.', allowed=("true", "false"))
+        raise InvalidSpec(f'The query parameter "{name}" is true or false.', [fault])
+    return text in _TRUE
+
+
+def expected_revision(request: Request) -> int | None:
+    """The revision in If-Match; None if the header is absent or ``*``."""
+    header = request.headers.get("If-Match", "").strip()
+    if header in {"", "*"}:
+        return None
+    match = _ETAG.fullmatch(header)
+    if match is None:
+        raise PreconditionFailed('If-Match must be the ETag of a reply, such as W/"7".')
+    return int(match[1])
+
+
+def etag(revision: int) -> dict[str, str]:
+    return {"ETag": f'W/"{revision}"'}
+
+
+@contextmanager
+def placed(holder: str) -> Iterator[None]:
+    """Put the envelope's field before the path of every fault, so it is the path in the request's body."""
+    try:
+        yield
+    except InvalidSpec as error:
+        faults = [
+            Fault((holder, *f.path), f.code, f.message, f.allowed, capability=f.capability)
+            for f in error.faults
+        ]
+        raise InvalidSpec(error.message, faults) from error

@@ -1,0 +1,31 @@
+"""Addresses of configuration and of what users see of pools. None ends in a slash, as in OSMO."""
+
+from django.urls import path, register_converter
+
+from pools.api import views
+
+
+class ConfigName:
+    """The name of an object in an address: anything but what the database cannot compare."""
+
+    regex = r"[^/\x00]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(ConfigName, "config_name")
+
+urlpatterns = [
+    path("api/configs/backend", views.BackendsView.as_view()),
+    path("api/configs/backend/<config_name:name>", views.BackendView.as_view()),
+    path("api/configs/pool", views.PoolsConfigView.as_view()),
+    path("api/configs/pool/<config_name:name>", views.PoolConfigView.as_view()),
+    path("api/configs/workflow", views.WorkflowConfigView.as_view()),
+    path("api/pool", views.PoolsView.as_view()),
+    path("api/pool/<config_name:name>/topology", views.PoolTopologyView.as_view()),
+    path("api/topology", views.TopologyView.as_view()),
+]

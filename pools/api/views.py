@@ -1,0 +1,257 @@
+"""Configuration over REST, in OSMO's paths and shapes; every view is thin.
+
+Replies are 200 with JSON, whatever was done, because OSMO's client takes nothing else for success.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web.permissions import StaffWrites
+from pools import selectors, services
+from pools.api import representations as show
+from pools.api import serializers as shapes
+from pools.api.requests import envelope, etag, expected_revision, flag, placed
+from pools.models import Backend, Pool
+from scheduling.errors import Fault, InvalidSpec
+
+VERBOSE = OpenApiParameter("verbose", OpenApiTypes.BOOL, description="Adds derived fields.")
+POOLS = OpenApiParameter("pools", OpenApiTypes.STR, many=True, description="Only these pools.")
+ALL_POOLS = OpenApiParameter("all_pools", OpenApiTypes.BOOL, description="All pools, whatever pools says.")
+BACKEND = OpenApiParameter("backend", OpenApiTypes.STR, description="Only pools of this backend.")
+FORCE = OpenApiParameter("force", OpenApiTypes.BOOL, description="Although work still runs there.")
+IF_MATCH = OpenApiParameter(
+    "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETag of the revision that was read."
+)
+
+
+class ConfigurationView(APIView):
+    """Any user reads configuration, staff writes it."""
+
+    permission_classes = [StaffWrites]
+
+
+class BackendsView(ConfigurationView):
+    @extend_schema(operation_id="list_backends", responses=shapes.BackendsSerializer)
+    def get(self, request: Request) -> Response:
+        """List the backends with what is known of their clusters."""
+        del request
+        now = timezone.now()
+        rows = selectors.living_backends().order_by("name")
+        return Response({"backends": [show.backend_entry(row, now=now) for row in rows]})
+
+
+class BackendView(ConfigurationView):
+    @extend_schema(operation_id="get_backend", responses=shapes.BackendSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Show one backend."""
+        del request
+        return self._reply(selectors.backend_named(name))
+
+    @extend_schema(
+        operation_id="post_backend",
+        request=shapes.BackendWriteSerializer,
+        responses=shapes.BackendSerializer,
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Register a backend, or change the fields that are given."""
+        sent = envelope(request, holds="configs")
+        with placed("configs"):
+            saved = services.post_backend(name=name, changes=sent.content, change=sent.change)
+        return self._reply(saved.value, warnings=show.warnings(saved.notices))
+
+    @extend_schema(
+        operation_id="put_backend",
+        request=shapes.BackendWriteSerializer,
+        responses=shapes.BackendSerializer,
+    )
+    def put(self, request: Request, name: str) -> Response:
+        """Register a backend, or replace its configuration whole."""
+        sent = envelope(request, holds="configs")
+        with placed("configs"):
+            saved = services.put_backend(name=name, document=sent.content, change=sent.change)
+        return self._reply(saved.value, warnings=show.warnings(saved.notices))
+
+    @extend_schema(
+        operation_id="delete_backend", parameters=[FORCE], request=None, responses=shapes.DeletedSerializer
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a backend that no pool uses."""
+        sent = envelope(request, holds=None)
+        services.delete_backend(name=name, change=sent.change, force=sent.force)
+        return Response({"name": name})
+
+    def _reply(self, backend: Backend, **more: Any) -> Response:
+        entry = show.backend_entry(backend, now=timezone.now())
+        return Response({**entry, **more}, headers=etag(backend.revision))
+
+
+class PoolsConfigView(ConfigurationView):
+    @extend_schema(
+        operation_id="list_pool_configs", parameters=[VERBOSE, BACKEND], responses=shapes.PoolsSerializer
+    )
+    def get(self, request: Request) -> Response:
+        """Show the configuration of every pool."""
+        pools = selectors.pools_visible_to(request.user).order_by("name")
+        if backend := request.query_params.get("backend", "").replace("\0", ""):
+            pools = pools.filter(backend__name=backend)
+        rows = pools.prefetch_related("topology_keys", "platforms")
+        return Response({"pools": _editable(rows, request)})
+
+    @extend_schema(
+        operation_id="put_pool_configs",
+        request=shapes.PoolsWriteSerializer,
+        responses=shapes.PoolsSerializer,
+    )
+    def put(self, request: Request) -> Response:
+        """Create or replace each pool named, all or none; pools not named stay as they are."""
+        sent = envelope(request, holds="configs")
+        with placed("configs"):
+            if not isinstance(sent.content, Mapping):
+                fault = Fault((), "not_a_mapping", "An object of pools by name is needed here.")
+                raise InvalidSpec(fault.message, [fault])
+            saved = services.put_pools(documents=sent.content, change=sent.change)
+        pools = _editable(saved.value, request)
+        return Response({"pools": pools, "warnings": show.warnings(saved.notices)})
+
+
+class PoolConfigView(ConfigurationView):
+    @extend_schema(operation_id="get_pool_config", parameters=[VERBOSE], responses=shapes.PoolSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Show the configuration of one pool."""
+        return self._reply(selectors.pool_visible_to(request.user, name), request)
+
+    @extend_schema(
+        operation_id="put_pool_config",
+        parameters=[IF_MATCH],
+        request=shapes.PoolWriteSerializer,
+        responses=shapes.PoolSerializer,
+    )
+    def put(self, request: Request, name: str) -> Response:
+        """Create a pool, or replace it whole."""
+        sent = envelope(request, holds="configs")
+        expected = expected_revision(request)
+        with placed("configs"):
+            saved = services.put_pool(
+                name=name, document=sent.content, change=sent.change, expected_revision=expected
+            )
+        return self._reply(saved.value, request, warnings=show.warnings(saved.notices))
+
+    @extend_schema(
+        operation_id="patch_pool_config",
+        parameters=[IF_MATCH],
+        request=shapes.PoolPatchSerializer,
+        responses=shapes.PoolSerializer,
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
+        sent = envelope(request, holds="configs_dict")
+        expected = expected_revision(request)
+        with placed("configs_dict"):
+            saved = services.patch_pool(
+                name=name, changes=sent.content, change=sent.change, expected_revision=expected
+            )
+        return self._reply(saved.value, request, warnings=show.warnings(saved.notices))
+
+    @extend_schema(
+        operation_id="delete_pool_config",
+        parameters=[FORCE, IF_MATCH],
+        request=None,
+        responses=shapes.DeletedSerializer,
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a pool on which no workflow lives."""
+        sent = envelope(request, holds=None)
+        expected = expected_revision(request)
+        services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        return Response({"name": name})
+
+    def _reply(self, pool: Pool, request: Request, **more: Any) -> Response:
+        entry = _editable([pool], request)[pool.name]
+        return Response({**entry, **more}, headers=etag(pool.revision))
+
+
+class WorkflowConfigView(ConfigurationView):
+    @extend_schema(operation_id="get_workflow_config", responses=shapes.WorkflowConfigSerializer)
+    def get(self, request: Request) -> Response:
+        """Show the service-wide limits on workflows."""
+        del request
+        return self._reply()
+
+    @extend_schema(
+        operation_id="put_workflow_config",
+        request=shapes.WorkflowConfigWriteSerializer,
+        responses=shapes.WorkflowConfigSerializer,
+    )
+    def put(self, request: Request) -> Response:
+        """Replace the limits; what is left out takes its default."""
+        sent = envelope(request, holds="configs")
+        with placed("configs"):
+            services.put_workflow_config(document=sent.content, change=sent.change)
+        return self._reply()
+
+    @extend_schema(
+        operation_id="patch_workflow_config",
+        request=shapes.WorkflowConfigPatchSerializer,
+        responses=shapes.WorkflowConfigSerializer,
+    )
+    def patch(self, request: Request) -> Response:
+        """Change the limits that are given."""
+        sent = envelope(request, holds="configs_dict")
+        with placed("configs_dict"):
+            services.patch_workflow_config(changes=sent.content, change=sent.change)
+        return self._reply()
+
+    def _reply(self) -> Response:
+        document, revision = selectors.workflow_config()
+        return Response({**document.model_dump(), "revision": revision}, headers=etag(revision))
+
+
+class PoolsView(APIView):
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="list_pools", parameters=[POOLS, ALL_POOLS], responses=shapes.MinimalPoolsSerializer
+    )
+    def get(self, request: Request) -> Response:
+        """List the pools the caller may use."""
+        pools = selectors.pools_visible_to(request.user).order_by("name")
+        wanted = request.query_params.getlist("pools")
+        if wanted and not flag(request, "all_pools"):
+            pools = pools.filter(name__in=[name for name in wanted if "\0" not in name])
+        now = timezone.now()
+        rows = pools.prefetch_related("topology_keys", "platforms")
+        return Response({"pools": {row.name: show.minimal_pool(row, now=now) for row in rows}})
+
+
+class PoolTopologyView(APIView):
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologySerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Show a pool's topology keys, broadest first, with the live domains of each."""
+        pool = selectors.pool_visible_to(request.user, name)
+        return Response(show.topology_of(pool, selectors.domains_of(pool)), headers=etag(pool.revision))
+
+
+class TopologyView(APIView):
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(operation_id="list_topology", responses=shapes.AllKeysSerializer)
+    def get(self, request: Request) -> Response:
+        """Show the topology keys of every pool the caller may use."""
+        rows = selectors.pools_visible_to(request.user).order_by("name").prefetch_related("topology_keys")
+        return Response({"pools": {row.name: show.keys_of(row) for row in rows}})
+
+
+def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, Any]:
+    now = timezone.now()
+    verbose = "yes" if flag(request, "verbose") else "no"
+    return {row.name: show.editable_pool(row, now=now, verbose=verbose) for row in rows}

@@ -1,0 +1,21 @@
+"""What the scheduler of a backend can hold: its row, read against the scheduler backend's table.
+
+An unprobed or unreachable cluster counts as the oldest supported version, so nothing is promised that its
+scheduler might not keep.
+"""
+
+from pools.models import Backend
+from scheduling.backends.registry import installed
+from scheduling.capabilities import Capabilities, SchedulerVersion
+
+
+def capabilities_of(backend: Backend) -> Capabilities:
+    return capabilities_at(backend.scheduler_type, backend.scheduler_version)
+
+
+def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
+    """The capabilities of a scheduler; ``version`` empty: not known."""
+    scheduler = installed().get(scheduler_type)
+    if scheduler is None:  # its package was taken away: it can hold nothing
+        return Capabilities(scheduler_type, frozenset(), 0)
+    return scheduler.capabilities(SchedulerVersion.parse(version) if version else None)

@@ -1,0 +1,224 @@
+"""What configuration must satisfy before it is saved, as pure functions from values to faults.
+
+Every door (REST, admin, import) passes the same checks, because they sit below the services. What needs
+other rows (which backend, what its scheduler can hold, which pools use it) comes in as values, read by the
+service under its locks. Paths are relative to the object; the caller prefixes them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from pools.documents.backend import BackendDocument
+from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
+from pools.documents.workflow import WorkflowConfigDocument
+from pools.durations import ACCEPTED, parse_duration
+from pools.models import CONFIG_NAME, config_name
+from scheduling.capabilities import Capabilities, check_pool_levels
+from scheduling.errors import Fault, Path, in_order
+from scheduling.levels import Levels, check_levels, is_label_key
+
+MAX_NAME = 63
+EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
+
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_EXIT_CODES = re.compile(r"\s*\d{1,5}(\s*-\s*\d{1,5})?\s*(,\s*\d{1,5}(\s*-\s*\d{1,5})?\s*)*", re.ASCII)
+_URL = re.compile(r"https?://\S+")
+
+
+def check_name(name: str, *, path: Path) -> list[Fault]:
+    """Find what is wrong with the name of a pool, platform or backend."""
+    if len(name) <= MAX_NAME and re.fullmatch(CONFIG_NAME, name):
+        return []
+    message = f"{name[:MAX_NAME]!r} is no name: at most {MAX_NAME} characters. {config_name.message}"
+    return [Fault(path, "invalid_name", message, allowed=(CONFIG_NAME,))]
+
+
+def check_pool(document: PoolDocument) -> list[Fault]:
+    """Find everything wrong with a pool that can be seen from the pool alone."""
+    faults = [*check_levels(document.levels, path=("topology_keys",))]
+    faults += _selector(document.node_selector, path=("node_selector",))
+    faults += _tolerations(document.tolerations, path=("tolerations",))
+    for name, platform in document.platforms.items():
+        faults += _platform(name, platform, document)
+    if document.default_platform and document.default_platform not in document.platforms:
+        message = f'There is no platform "{document.default_platform[:MAX_NAME]}" in this pool.'
+        allowed = tuple(sorted(document.platforms))
+        faults.append(Fault(("default_platform",), "unknown_platform", message, allowed=allowed))
+    faults += _timeouts(document)
+    faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
+    faults += _gpus(document)
+    return in_order(faults)
+
+
+def check_placement(
+    document: PoolDocument, *, backend: str, enabled: bool, moved: bool, capabilities: Capabilities
+) -> list[Fault]:
+    """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before."""
+    faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
+    if moved and not enabled:
+        message = f'Backend "{backend}" is disabled: enable it, or name another one.'
+        faults.append(Fault(("backend",), "backend_disabled", message))
+    return faults
+
+
+def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:
+    near = get_close_matches(name, known, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    message = f'There is no backend "{name[:MAX_NAME]}"{hint}'
+    return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(known)))
+
+
+def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> list[Fault]:
+    """Find everything wrong with a backend that can be seen from the backend alone."""
+    faults: list[Fault] = []
+    settings = document.scheduler_settings
+    if settings.scheduler_type not in schedulers:
+        near = get_close_matches(settings.scheduler_type, schedulers, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else "."
+        message = f'There is no scheduler backend "{settings.scheduler_type[:MAX_NAME]}"{hint}'
+        where = ("scheduler_settings", "scheduler_type")
+        faults.append(Fault(where, "unknown_scheduler", message, allowed=tuple(sorted(schedulers))))
+    if settings.scheduler_name and not _SCHEDULER_NAME.fullmatch(settings.scheduler_name):
+        message = "A schedulerName is lower-case letters, digits, '-' and '.', at most 253 characters."
+        faults.append(Fault(("scheduler_settings", "scheduler_name"), "invalid_scheduler_name", message))
+    if not _NAMESPACE.fullmatch(document.k8s_namespace):
+        message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
+        faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
+    faults += _kubeconfig(document)
+    for field in ("dashboard_url", "grafana_url"):
+        url = getattr(document, field)
+        if url and not _URL.fullmatch(url):
+            faults.append(Fault((field,), "invalid_url", "A link begins with http:// or https://."))
+    return in_order(faults)
+
+
+def check_scheduler_holds_pools(
+    pools: Mapping[str, Levels], *, capabilities: Capabilities, path: Path
+) -> list[Fault]:
+    """Find the pools of a backend whose topology keys its scheduler, as changed, could not hold."""
+    faults = []
+    for name, levels in sorted(pools.items()):
+        for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
+            message = f'Pool "{name}" of this backend has topology keys. {fault.message}'
+            faults.append(Fault(path, fault.code, message, fault.allowed, capability=fault.capability))
+    return faults
+
+
+def check_workflow_config(document: WorkflowConfigDocument) -> list[Fault]:
+    return in_order(
+        _order(f"default_{kind}_timeout", default, f"max_{kind}_timeout", most)
+        for kind, default, most in (
+            ("exec", document.default_exec_timeout, document.max_exec_timeout),
+            ("queue", document.default_queue_timeout, document.max_queue_timeout),
+        )
+        if parse_duration(default) > parse_duration(most)
+    )
+
+
+def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iterator[Fault]:
+    path: Path = ("platforms", name)
+    yield from check_name(name, path=path)
+    yield from _selector(platform.node_selector, path=(*path, "node_selector"))
+    yield from _tolerations(platform.tolerations, path=(*path, "tolerations"))
+    for label, value in platform.node_selector.items():
+        ours = pool.node_selector.get(label, value)
+        if ours != value:
+            message = f'The pool selects {label}={ours}; a platform adds to that and cannot say "{value}".'
+            where = (*path, "node_selector", label)
+            yield Fault(where, "contradicts_pool", message, allowed=(ours,))
+    for field in ("allowed_mounts", "default_mounts"):
+        for i, mount in enumerate(getattr(platform, field)):
+            if not mount.startswith("/"):
+                message = "A mount is an absolute path, or two joined by ':'."
+                yield Fault((*path, field, i), "invalid_mount", message, allowed=("/data", "/data:/mnt"))
+
+
+def _selector(selector: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
+    for label, value in selector.items():
+        if not is_label_key(label):
+            message = f"{label[:MAX_NAME]!r} is no Kubernetes label key."
+            yield Fault((*path, label), "invalid_label", message, allowed=("example.com/pool",))
+        if not _LABEL_VALUE.fullmatch(value):
+            message = (
+                f"{value[:MAX_NAME]!r} is no label value: at most 63 letters, digits, '-', '_' and '.', "
+                "beginning and ending with a letter or digit."
+            )
+            yield Fault((*path, label), "invalid_label_value", message)
+
+
+def _tolerations(entries: Sequence[TolerationDocument], *, path: Path) -> Iterator[Fault]:
+    for i, entry in enumerate(entries):
+        where = (*path, i)
+        if entry.key and not is_label_key(entry.key):
+            message = f"{entry.key[:MAX_NAME]!r} is no taint's key."
+            yield Fault((*where, "key"), "invalid_label", message)
+        if not entry.key and entry.operator != "Exists":
+            message = "A toleration without a key tolerates every taint, and then its operator is Exists."
+            yield Fault((*where, "operator"), "invalid_toleration", message, allowed=("Exists",))
+        if entry.operator == "Exists" and entry.value:
+            message = "With the operator Exists there is no value."
+            yield Fault((*where, "value"), "invalid_toleration", message, allowed=("",))
+        if not _LABEL_VALUE.fullmatch(entry.value):
+            message = f"{entry.value[:MAX_NAME]!r} is no taint's value."
+            yield Fault((*where, "value"), "invalid_label_value", message)
+        if entry.tolerationSeconds is not None and entry.effect != "NoExecute":
+            message = "Only the effect NoExecute has seconds."
+            yield Fault((*where, "tolerationSeconds"), "invalid_toleration", message)
+
+
+def _timeouts(document: PoolDocument) -> Iterator[Fault]:
+    seconds: dict[str, float] = {}
+    for field in ("default_exec_timeout", "default_queue_timeout", "max_exec_timeout", "max_queue_timeout"):
+        if text := getattr(document, field):
+            try:
+                seconds[field] = parse_duration(text)
+            except ValueError as error:
+                yield Fault((field,), "invalid_duration", str(error), allowed=ACCEPTED)
+    for kind in ("exec", "queue"):
+        default, most = f"default_{kind}_timeout", f"max_{kind}_timeout"
+        if seconds.keys() >= {default, most} and seconds[default] > seconds[most]:
+            yield _order(default, getattr(document, default), most, getattr(document, most))
+
+
+def _order(default: str, given: str, most: str, bound: str) -> Fault:
+    return Fault((default,), "over_maximum", f"{given} is over {most}, which is {bound}.")
+
+
+def _exit_actions(actions: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
+    for action, codes in actions.items():
+        if action not in EXIT_ACTIONS:
+            message = f'There is no exit action "{action[:MAX_NAME]}".'
+            yield Fault((*path, action), "unknown_exit_action", message, allowed=EXIT_ACTIONS)
+        if not _EXIT_CODES.fullmatch(codes):
+            message = f"{codes[:MAX_NAME]!r} is no list of exit codes."
+            yield Fault((*path, action), "invalid_exit_codes", message, allowed=("1-3,7", "3006"))
+
+
+def _gpus(document: PoolDocument) -> Iterator[Fault]:
+    gpu = document.resources.gpu
+    if gpu is None:
+        return
+    for field in ("guarantee", "maximum"):
+        value = getattr(gpu, field)
+        if value < 0 and value != -1:
+            message = "A number of GPUs, or -1 for unlimited."
+            yield Fault(("resources", "gpu", field), "invalid_number", message)
+    if 0 <= gpu.maximum < gpu.guarantee:
+        message = f"{gpu.guarantee:g} is over the maximum, which is {gpu.maximum:g}."
+        yield Fault(("resources", "gpu", "guarantee"), "over_maximum", message)
+
+
+def _kubeconfig(document: BackendDocument) -> Iterator[Fault]:
+    path = document.kubeconfig
+    if path and (not path.startswith("/") or not path.isprintable()):
+        message = (
+            "The absolute path of a file that workers and the observer can read; its contents are never kept "
+            "here. Empty: the service account of the pod they run in."
+        )
+        yield Fault(("kubeconfig",), "invalid_path", message, allowed=("/etc/osmo/kubeconfig", ""))
+    if document.context and not path:
+        message = "A context is one of a kubeconfig: give the file, or leave the context empty."
+        yield Fault(("context",), "context_without_kubeconfig", message, allowed=("",))

@@ -1,0 +1,200 @@
+"""The shape of a pool and its platforms."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from pools.documents.reading import Document, Line, Text
+from pools.models import Platform, Pool
+from scheduling.levels import Level, Levels
+
+READ_ONLY = frozenset(
+    {
+        "capabilities",
+        "conditions",
+        "last_heartbeat",
+        "name",
+        "parsed_group_templates",
+        "parsed_pod_template",
+        "parsed_pod_template_for_accounting",
+        "parsed_resource_validations",
+        "revision",
+        "status",
+        "warnings",
+    }
+)
+"""What a GET of a pool shows and a write ignores (``name`` must be the pool's own)."""
+
+NoTemplates = Annotated[
+    list[str], Field(max_length=0, description="OSMO's templates are not carried out; must be empty.")
+]
+NoVariables = Annotated[
+    dict[str, Any],
+    Field(max_length=0, description="OSMO's template variables are not carried out; must be empty."),
+]
+
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
+
+
+class TopologyKeyDocument(Document):
+    """One level: ``key`` is the user's word, ``label`` the node label behind it."""
+
+    key: Line
+    label: Line
+
+
+class TolerationDocument(Document):
+    """A toleration as Kubernetes writes it."""
+
+    key: Line = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: Line = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    tolerationSeconds: Annotated[int, Field(ge=0, le=2**31)] | None = None  # noqa: N815 -- Kubernetes' name
+
+
+class GpuDocument(Document):
+    """GPUs of a pool: what it is guaranteed, its most, its share of what is left. -1 is unlimited."""
+
+    guarantee: Number = -1
+    maximum: Number = -1
+    weight: Annotated[float, Field(allow_inf_nan=False, ge=0, le=1e9)] = 1
+
+
+class ResourcesDocument(Document):
+    gpu: GpuDocument | None = None
+
+
+class PlatformDocument(Document):
+    """A kind of hardware inside a pool."""
+
+    description: Text = ""
+    node_selector: dict[Line, Line] = {}
+    tolerations: list[TolerationDocument] = []
+    host_network_allowed: bool = False
+    privileged_allowed: bool = False
+    allowed_mounts: list[Line] = []
+    default_mounts: list[Line] = []
+    default_variables: NoVariables = {}
+    resource_validations: NoTemplates = []
+    override_pod_template: NoTemplates = []
+
+
+class PoolDocument(Document):
+    """A pool, whole."""
+
+    description: Text = ""
+    backend: Line
+    nvlink: bool = False
+    topology_keys: list[TopologyKeyDocument] = []
+    enable_maintenance: bool = False
+    default_platform: Line = ""
+    platforms: dict[str, PlatformDocument] = {}
+    node_selector: dict[Line, Line] = {}
+    tolerations: list[TolerationDocument] = []
+    split_gangs: Literal["refuse", "warn"] = "refuse"
+    download_type: Literal["download"] | None = None
+    default_exec_timeout: Line = ""
+    default_queue_timeout: Line = ""
+    max_exec_timeout: Line = ""
+    max_queue_timeout: Line = ""
+    default_exit_actions: dict[Line, Line] = {}
+    resources: ResourcesDocument = ResourcesDocument()
+    common_default_variables: NoVariables = {}
+    common_resource_validations: NoTemplates = []
+    common_pod_template: NoTemplates = []
+    common_group_templates: NoTemplates = []
+
+    @property
+    def levels(self) -> Levels:
+        return tuple(Level(entry.key, entry.label) for entry in self.topology_keys)
+
+
+COLUMNS = (
+    "description",
+    "nvlink",
+    "enable_maintenance",
+    "default_platform",
+    "node_selector",
+    "split_gangs",
+    "download_type",
+    "default_exec_timeout",
+    "default_queue_timeout",
+    "max_exec_timeout",
+    "max_queue_timeout",
+    "default_exit_actions",
+)
+"""Fields of a pool that are columns of the same name and meaning."""
+
+PLATFORM_COLUMNS = (
+    "description",
+    "node_selector",
+    "host_network_allowed",
+    "privileged_allowed",
+    "allowed_mounts",
+    "default_mounts",
+)
+
+
+def tolerations(entries: list[TolerationDocument]) -> list[dict[str, Any]]:
+    """Tolerations as a pod's spec has them: nothing that was not said."""
+    return [entry.model_dump(exclude_defaults=True) | {"operator": entry.operator} for entry in entries]
+
+
+def write(document: PoolDocument, pool: Pool) -> None:
+    """Put a document's fields into a row, apart from its backend and its lists of rows."""
+    for name in COLUMNS:
+        setattr(pool, name, getattr(document, name))
+    pool.tolerations = tolerations(document.tolerations)
+    pool.resources = document.resources.model_dump()
+
+
+def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:
+    """The rows of a document's platforms, unsaved."""
+    return [
+        Platform(
+            pool=pool,
+            name=name,
+            tolerations=tolerations(platform.tolerations),
+            **{column: getattr(platform, column) for column in PLATFORM_COLUMNS},
+        )
+        for name, platform in document.platforms.items()
+    ]
+
+
+def document_of(pool: Pool) -> dict[str, Any]:
+    """The document of a saved pool; reads ``backend``, ``platforms`` and ``topology_keys``."""
+    keys = [{"key": row.key, "label": row.label} for row in pool.topology_keys.all()]
+    return _assembled(pool, keys, pool.platforms.all())
+
+
+def content_of(document: PoolDocument, pool: Pool) -> dict[str, Any]:
+    """The same, of a pool that ``write`` has filled and whose lists of rows are not written yet."""
+    keys = [entry.model_dump() for entry in document.topology_keys]
+    return _assembled(pool, keys, platform_rows(document, pool))
+
+
+def _assembled(pool: Pool, keys: list[dict[str, Any]], platforms: Iterable[Platform]) -> dict[str, Any]:
+    return {
+        **{name: getattr(pool, name) for name in COLUMNS},
+        "backend": pool.backend.name,
+        "tolerations": pool.tolerations,
+        "resources": {"gpu": None, **pool.resources},
+        "topology_keys": keys,
+        "platforms": {row.name: _platform(row) for row in platforms},
+        "common_default_variables": {},
+        "common_resource_validations": [],
+        "common_pod_template": [],
+        "common_group_templates": [],
+    }
+
+
+def _platform(row: Platform) -> dict[str, Any]:
+    return {
+        **{column: getattr(row, column) for column in PLATFORM_COLUMNS},
+        "tolerations": row.tolerations,
+        "default_variables": {},
+        "resource_validations": [],
+        "override_pod_template": [],
+    }

@@ -1,0 +1,122 @@
+"""Reading a document strictly, with every fault at once.
+
+pydantic reads; this module turns its findings into faults with a path and says what was meant. A null
+stands for "not given", as in OSMO's own replies, so it takes the default.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from scheduling.errors import Fault, Path
+
+
+class Document(BaseModel):
+    """Base of all shapes: nothing unknown, nothing coerced."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+def _printable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a NUL character is not accepted")
+    return text
+
+
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
+Line = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
+
+D = TypeVar("D", bound=Document)
+
+
+def merged(document: Mapping[str, Any], changes: Mapping[str, Any], *, depth: int = 8) -> dict[str, Any]:
+    """Apply a change: maps are merged, null removes a member, everything else (lists too) is replaced.
+
+    OSMO appends to lists instead, which gives a pool its topology keys twice.
+    """
+    result = dict(document)
+    for key, value in changes.items():
+        before = result.get(key)
+        if value is None:
+            result.pop(key, None)
+        elif depth and isinstance(value, Mapping):
+            result[key] = merged(before if isinstance(before, Mapping) else {}, value, depth=depth - 1)
+        else:
+            result[key] = value
+    return result
+
+
+def read(
+    shape: type[D], written: Any, *, path: Path, read_only: Collection[str] = ()
+) -> tuple[D | None, list[Fault]]:
+    """Read one document; without it there is at least one fault.
+
+    ``read_only`` names fields that a GET shows and a write ignores.
+    """
+    if not isinstance(written, Mapping):
+        return None, [Fault(path, "not_a_mapping", f"An object is needed here, not {_kind(written)}.")]
+    given = {key: value for key, value in written.items() if key not in read_only}
+    try:
+        return shape.model_validate(_without_nulls(given)), []
+    except ValidationError as error:
+        return None, [_fault(shape, entry, path) for entry in error.errors(include_url=False)]
+
+
+def _without_nulls(value: Any, *, depth: int = 8) -> Any:
+    """Drop null members of objects, as deep as any shape goes."""
+    if depth and isinstance(value, Mapping):
+        return {key: _without_nulls(each, depth=depth - 1) for key, each in value.items() if each is not None}
+    if depth and isinstance(value, list):
+        return [_without_nulls(each, depth=depth - 1) for each in value]
+    return value
+
+
+def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
+    where = tuple(step for step in entry["loc"] if step != "[key]")
+    if entry["type"] == "extra_forbidden":
+        return unknown_field((*path, *where), _fields_at(shape, where[:-1]))
+    if entry["type"] == "missing":
+        return Fault((*path, *where), "required", "This field is required.")
+    message = entry["msg"].removeprefix("Value error, ")
+    return Fault((*path, *where), entry["type"], f"{message}.".replace("..", "."))
+
+
+def unknown_field(path: Path, known: Collection[str]) -> Fault:
+    """The fault of a field nobody knows, with the one that was probably meant."""
+    name = str(path[-1])
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    message = f'There is no field "{name[:63]}" here{hint}'
+    return Fault(path, "unknown_field", message, allowed=tuple(sorted(known)))
+
+
+def _fields_at(shape: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:
+    """The fields of the shape found by walking ``where`` down from ``shape``."""
+    for step in where:
+        if isinstance(step, str) and step in shape.model_fields:
+            shape = next(_shapes(shape.model_fields[step].annotation), shape)
+    return list(shape.model_fields)
+
+
+def _shapes(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Every shape an annotation mentions, through optionals, lists and maps."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in {list, dict, Union, UnionType, Annotated, tuple}:
+        for inner in get_args(annotation):
+            yield from _shapes(inner)
+
+
+def _kind(value: Any) -> str:
+    return {
+        type(None): "null",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }.get(type(value), "something else")

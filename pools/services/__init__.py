@@ -1,0 +1,24 @@
+"""The only writers of configuration, and of what was observed of backends.
+
+Each write is one transaction that locks what it checks, finds all faults at once, and leaves a
+ConfigRevision. REST, the admin and commands call these and nothing below them.
+"""
+
+from pools.services.backends import delete_backend, post_backend, put_backend
+from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
+from pools.services.recording import Change, Saved
+from pools.services.workflow_config import patch_workflow_config, put_workflow_config
+
+__all__ = [
+    "Change",
+    "Saved",
+    "delete_backend",
+    "delete_pool",
+    "patch_pool",
+    "patch_workflow_config",
+    "post_backend",
+    "put_backend",
+    "put_pool",
+    "put_pools",
+    "put_workflow_config",
+]

@@ -1,0 +1,195 @@
+"""Writes of backends.
+
+A new address or scheduler is tried before anything is saved, outside every transaction: a cluster that
+answers and cannot serve the scheduler is refused, one that does not answer is registered as unreachable.
+Then the row is checked and written under the lock that pools' saves take too, so a scheduler cannot lose
+the capability that a pool's keys need between the check and the write, in either order.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from pools import notices, selectors
+from pools.capabilities import capabilities_at
+from pools.checks import check_backend, check_name, check_scheduler_holds_pools
+from pools.clusters import cluster_for
+from pools.documents import backend as shape
+from pools.documents.reading import merged, read
+from pools.interfaces import usage
+from pools.models import Backend, ConfigRevision
+from pools.probe import READ_SECONDS, Address, Probe, ask
+from pools.services.observed import note_probe
+from pools.services.recording import Change, Saved, configuration_change, nudge, record, refuse
+from scheduling.backends.registry import installed
+from scheduling.errors import Conflict, Fault, NotFound
+
+BACKEND = ConfigRevision.Type.BACKEND
+SCHEDULER = ("scheduler_settings", "scheduler_type")
+
+
+def put_backend(*, name: str, document: Any, change: Change) -> Saved[Backend]:
+    """Register a backend or replace its configuration whole."""
+    return _save(name, document, change=change, merge=False)
+
+
+def post_backend(*, name: str, changes: Any, change: Change) -> Saved[Backend]:
+    """Register a backend, or change what is given of one, as OSMO's client writes it."""
+    return _save(name, changes, change=change, merge=True)
+
+
+def delete_backend(*, name: str, change: Change, force: bool) -> None:
+    """Delete a backend. Its row stays, hidden, until nothing of it is left in its cluster.
+
+    Raises Conflict while a pool uses it, or, unless ``force``, while task groups are not released.
+    """
+    with configuration_change():
+        backend = _locked(name)
+        if backend is None:
+            raise NotFound(f'There is no backend "{name[:63]}".')
+        if pools := list(backend.pools.values_list("name", flat=True)):
+            raise Conflict(
+                f'Backend "{name}" is used by pools {", ".join(pools)}: move or delete them first.'
+            )
+        if not force and (left := usage().unreleased_groups(backend.pk)):
+            raise Conflict(
+                f'Backend "{name}" has {left} task groups that are not released: wait, cancel them, or force '
+                "the deletion, which leaves them running."
+            )
+        record(config_type=BACKEND, name=name, content=None, change=change)
+        backend.deleted_at = timezone.now()
+        if backend.cluster_id is None:  # never reached, so nothing was made there
+            backend.cleaned_at = backend.deleted_at
+        backend.save()
+        nudge("pools.sync_backend", backend.pk)
+
+
+def probe_address(address: Address) -> Probe | None:
+    """Try an address. None if its scheduler backend does not exist. Never inside a transaction."""
+    scheduler = installed().get(address.scheduler_type)
+    if scheduler is None:
+        return None
+    stand_in = Backend(kubeconfig=address.kubeconfig, context=address.context)
+    return ask(cluster_for(stand_in, read_seconds=READ_SECONDS), scheduler)
+
+
+def address_of(backend: Backend) -> Address:
+    return Address(
+        kubeconfig=backend.kubeconfig, context=backend.context, scheduler_type=backend.scheduler_type
+    )
+
+
+def _save(name: str, written: Any, *, change: Change, merge: bool) -> Saved[Backend]:
+    before = selectors.living_backends().filter(name=name).first()
+    document, faults = _read(name, written, before, merge=merge)
+    refuse(faults)
+    address = _wanted(document)
+    probe = None if before and address_of(before) == address else probe_address(address)
+    with configuration_change():
+        backend = _locked(name)
+        document, faults = _read(name, written, backend, merge=merge)
+        if document is None or _wanted(document) != address:
+            raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')
+        refuse([*faults, *_check(backend, document, probe)])
+        backend = _write(backend or Backend(name=name), document, probe, change=change)
+    return Saved(backend, tuple(notices.backend_notices(backend)))
+
+
+def _locked(name: str) -> Backend | None:
+    rows = selectors.living_backends().filter(name=name).select_related("cluster")
+    return rows.select_for_update(of=("self",)).first()
+
+
+def _read(
+    name: str, written: Any, backend: Backend | None, *, merge: bool
+) -> tuple[shape.BackendDocument | None, list[Fault]]:
+    """Read the document, and find what can be told without any other row."""
+    faults = check_name(name, path=("name",)) if backend is None else []
+    if isinstance(written, Mapping):
+        written, spoken = _one_namespace(written)
+        faults += spoken
+        if (said := written.get("name")) not in (None, name):
+            message = (
+                f'The backend is named "{name[:63]}" by the address, not {said!r:.80}; leave the name out.'
+            )
+            faults.append(Fault(("name",), "wrong_name", message, allowed=(name,)))
+        if merge and backend is not None:
+            written = _merged(backend, written)
+    document, unread = read(shape.BackendDocument, written, path=(), read_only=shape.READ_ONLY)
+    faults += unread
+    if document is not None:
+        faults += check_backend(document, schedulers=sorted(installed()))
+    return document, faults
+
+
+def _one_namespace(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+    """Accept ``namespace`` for OSMO's ``k8s_namespace``."""
+    given = dict(written)
+    if "namespace" not in given:
+        return given, []
+    namespace = given.pop("namespace")
+    if given.setdefault("k8s_namespace", namespace) != namespace:
+        message = "Said twice, and differently: leave it out beside k8s_namespace."
+        return given, [Fault(("namespace",), "contradiction", message)]
+    return given, []
+
+
+def _merged(backend: Backend, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge; another scheduler brings its own schedulerName unless one is given or was chosen."""
+    base = shape.document_of(backend)
+    if backend.scheduler_name == shape.default_name(backend.scheduler_type):
+        base["scheduler_settings"].pop("scheduler_name")
+    return merged(base, changes)
+
+
+def _wanted(document: shape.BackendDocument | None) -> Address:
+    if document is None:
+        raise AssertionError("unreachable: a document that cannot be read has faults")
+    return Address(
+        kubeconfig=document.kubeconfig,
+        context=document.context,
+        scheduler_type=document.scheduler_settings.scheduler_type,
+    )
+
+
+def _check(backend: Backend | None, document: shape.BackendDocument, probe: Probe | None) -> list[Fault]:
+    """What the cluster, the pools and the running work say to a change."""
+    faults = []
+    if probe and probe.refusal:
+        faults.append(Fault(SCHEDULER, "scheduler_not_served", probe.refusal))
+    if backend is None:
+        return faults
+    kind = document.scheduler_settings.scheduler_type
+    version = probe.scheduler_version if probe else backend.scheduler_version
+    pools = {
+        pool.name: selectors.pool_levels(pool) for pool in backend.pools.prefetch_related("topology_keys")
+    }
+    faults += check_scheduler_holds_pools(pools, capabilities=capabilities_at(kind, version), path=SCHEDULER)
+    moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)
+    if moved and (left := usage().unreleased_groups(backend.pk)):
+        message = (
+            f"This leads to another cluster, and {left} task groups are not released in the present one: "
+            "wait for them, or register another backend."
+        )
+        faults.append(Fault(("kubeconfig",), "another_cluster", message))
+    return faults
+
+
+def _write(
+    backend: Backend, document: shape.BackendDocument, probe: Probe | None, *, change: Change
+) -> Backend:
+    """Write a checked document; a backend that is so already keeps its revision."""
+    before = shape.document_of(backend) if backend.pk else None
+    shape.write(document, backend)
+    content = shape.document_of(backend)
+    if content == before:
+        return backend
+    backend.revision = record(config_type=BACKEND, name=backend.name, content=content, change=change)
+    if probe is not None:
+        backend.scheduler_version = ""  # of another address or scheduler
+        note_probe(backend, probe)
+    backend.save()
+    nudge("pools.probe_backend", backend.pk)
+    nudge("pools.sync_backend", backend.pk)
+    return backend

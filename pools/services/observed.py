@@ -1,0 +1,86 @@
+"""Writes of what was seen of backends: never configuration, and so no history."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from pools import conditions
+from pools.conditions import Condition
+from pools.interfaces import usage
+from pools.models import Backend, Cluster
+from pools.probe import Address, Probe, conditions_of
+from pools.services.recording import nudge
+
+
+def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None = None) -> bool:
+    """Put what a probe found into the row, unsaved; True if its cluster answers again or anew."""
+    now = timezone.now()
+    before = conditions.status_of(backend.conditions, "Reachable")
+    news = [*conditions_of(probe), *(more or [])]
+    if probe.reachable and backend.cluster_id not in (None, probe.cluster_uid) and backend.pk:
+        left = usage().unreleased_groups(backend.pk)
+        if left:
+            news = [_another_cluster(backend, left)]
+            probe = Probe(problem="another cluster", reason="AnotherCluster")
+    if probe.reachable:
+        _note_cluster(backend, probe, now=now)
+    backend.conditions = conditions.upsert(
+        backend.conditions, news, now=now, observed_revision=backend.revision
+    )
+    return probe.reachable and before != "True"
+
+
+def record_probe(
+    backend_id: int, probe: Probe, *, asked: Address, more: list[Condition] | None = None
+) -> bool:
+    """Save what a probe found, unless the backend has moved on; True if its cluster answers again."""
+    with transaction.atomic():
+        backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
+        if backend is None or asked != Address(
+            kubeconfig=backend.kubeconfig, context=backend.context, scheduler_type=backend.scheduler_type
+        ):
+            return False
+        back = note_probe(backend, probe, more=more)
+        backend.save(update_fields=[*_OBSERVED])
+        if back:
+            nudge("pools.sync_backend", backend.pk)
+    if back:
+        usage().nudge_backend(backend_id)
+    return back
+
+
+_OBSERVED = ("card", "cluster", "conditions", "kubernetes_version", "probed_at", "scheduler_version")
+
+
+def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
+    backend.cluster, _ = Cluster.objects.get_or_create(uid=probe.cluster_uid)
+    backend.kubernetes_version = probe.kubernetes_version
+    backend.scheduler_version = probe.scheduler_version or backend.scheduler_version
+    backend.card = probe.card()
+    backend.probed_at = now
+
+
+def _another_cluster(backend: Backend, left: int) -> Condition:
+    message = (
+        f"The address now leads to another cluster than {backend.cluster_id}, where {left} task groups are "
+        "not released: point it back, or wait for them."
+    )
+    return Condition(type="Reachable", status="False", reason="AnotherCluster", message=message)
+
+
+def record_sync(cluster_uid: str, news: list[Condition]) -> None:
+    """Save how bringing a cluster's shared objects in line went, on each backend of it."""
+    now = timezone.now()
+    with transaction.atomic():
+        for backend in Backend.objects.select_for_update().filter(cluster_id=cluster_uid, cleaned_at=None):
+            backend.conditions = conditions.upsert(
+                backend.conditions, news, now=now, observed_revision=backend.revision
+            )
+            backend.synced_at = now
+            backend.save(update_fields=["conditions", "synced_at"])
+
+
+def record_cleaned(backend_ids: list[int]) -> None:
+    """Note that nothing of these deleted backends is left in their cluster."""
+    Backend.objects.filter(pk__in=backend_ids, deleted_at__isnull=False).update(cleaned_at=timezone.now())

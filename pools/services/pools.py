@@ -1,0 +1,208 @@
+"""Writes of pools.
+
+A pool is written whole: its columns, its platforms and its ordered topology keys, from one document. Rows
+of keys are replaced, never edited in place, because a reorder has no valid step between.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pools import notices, selectors
+from pools.capabilities import capabilities_of
+from pools.checks import check_name, check_placement, check_pool, unknown_backend
+from pools.documents import pool as shape
+from pools.documents.reading import merged, read
+from pools.interfaces import usage
+from pools.models import Backend, ConfigRevision, Pool, TopologyKey
+from pools.services.recording import Change, Saved, configuration_change, nudge, record, refuse
+from scheduling.errors import Conflict, Fault, NotFound, Notice, Path, PreconditionFailed
+
+POOL = ConfigRevision.Type.POOL
+
+
+@dataclass(slots=True)
+class _Draft:
+    """One pool on its way through the checks."""
+
+    name: str
+    written: Any
+    path: Path
+    pool: Pool | None
+    document: shape.PoolDocument | None = None
+    backend: Backend | None = None
+
+
+def put_pools(*, documents: Mapping[str, Any], change: Change) -> Saved[list[Pool]]:
+    """Create or replace each pool named, all or none; pools not named stay as they are."""
+    with configuration_change():
+        rows = _locked(list(documents))
+        drafts = [
+            _Draft(name=name, written=written, path=(name,), pool=rows.get(name))
+            for name, written in documents.items()
+        ]
+        return _save(drafts, change=change)
+
+
+def put_pool(
+    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+) -> Saved[Pool]:
+    """Create a pool or replace it whole. ``expected_revision`` is the one the author saw."""
+    with configuration_change():
+        pool = _locked([name]).get(name)
+        _expect(pool, expected_revision)
+        saved = _save([_Draft(name=name, written=document, path=(), pool=pool)], change=change)
+        return Saved(saved.value[0], saved.notices)
+
+
+def patch_pool(
+    *, name: str, changes: Any, change: Change, expected_revision: int | None = None
+) -> Saved[Pool]:
+    """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
+    with configuration_change():
+        pool = _existing(name)
+        _expect(pool, expected_revision)
+        if isinstance(changes, Mapping):
+            changes = merged(shape.document_of(pool), changes)
+        saved = _save([_Draft(name=name, written=changes, path=(), pool=pool)], change=change)
+        return Saved(saved.value[0], saved.notices)
+
+
+def delete_pool(*, name: str, change: Change, force: bool, expected_revision: int | None = None) -> None:
+    """Delete a pool. Running work is never touched: it was frozen when it was accepted.
+
+    Raises Conflict while workflows of the pool live, unless ``force``.
+    """
+    with configuration_change():
+        pool = _existing(name)
+        _expect(pool, expected_revision)
+        if not force and (living := usage().live_workflows(name)):
+            raise Conflict(
+                f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
+                "deletion, which leaves them running."
+            )
+        record(config_type=POOL, name=name, content=None, change=change)
+        nudge("pools.sync_backend", pool.backend_id)
+        pool.delete()
+
+
+def _locked(names: Sequence[str]) -> dict[str, Pool]:
+    """The pools of these names that exist, locked in order of name."""
+    rows = Pool.objects.filter(name__in=names).order_by("name").select_for_update(of=("self",))
+    return {row.name: row for row in rows.select_related("backend__cluster").prefetch_related(*_PARTS)}
+
+
+_PARTS = ("topology_keys", "platforms")
+
+
+def _existing(name: str) -> Pool:
+    pool = _locked([name]).get(name)
+    if pool is None:
+        raise NotFound(f'There is no pool "{name[:63]}".')
+    return pool
+
+
+def _expect(pool: Pool | None, revision: int | None) -> None:
+    if revision is not None and (pool is None or pool.revision != revision):
+        found = f"is at revision {pool.revision}" if pool else "does not exist"
+        raise PreconditionFailed(f"The pool {found}, not at revision {revision}: read it again.")
+
+
+def _save(drafts: Sequence[_Draft], *, change: Change) -> Saved[list[Pool]]:
+    """Check all drafts, then write all. Raises InvalidSpec with every fault of every draft."""
+    faults = [fault for draft in drafts for fault in _read(draft)]
+    backends = _locked_backends(drafts)
+    faults += [fault for draft in drafts for fault in _place(draft, backends)]
+    refuse(faults)
+    pools = [_write(draft, change=change) for draft in drafts]
+    saved = {row.pk: row for row in _reloaded(pools)}
+    told = [notice for draft in drafts for notice in _notices(saved, draft)]
+    return Saved([saved[pool.pk] for pool in pools], tuple(told))
+
+
+def _read(draft: _Draft) -> list[Fault]:
+    faults = check_name(draft.name, path=("name",)) if draft.pool is None else []
+    faults += _wrong_name(draft)
+    draft.document, unread = read(shape.PoolDocument, draft.written, path=(), read_only=shape.READ_ONLY)
+    faults += unread
+    if draft.document is not None:
+        faults += check_pool(draft.document)
+    return [_at(fault, draft.path) for fault in faults]
+
+
+def _wrong_name(draft: _Draft) -> list[Fault]:
+    written = draft.written.get("name") if isinstance(draft.written, Mapping) else None
+    if written is None or written == draft.name:
+        return []
+    message = f'The pool is named "{draft.name[:63]}" by the address; leave the name out.'
+    return [Fault(("name",), "wrong_name", message, allowed=(draft.name,))]
+
+
+def _at(fault: Fault, path: Path) -> Fault:
+    return Fault((*path, *fault.path), fault.code, fault.message, fault.allowed, capability=fault.capability)
+
+
+def _locked_backends(drafts: Sequence[_Draft]) -> dict[str, Backend]:
+    """The living backends the drafts name; a change of their schedulers waits for us."""
+    wanted = {draft.document.backend for draft in drafts if draft.document}
+    rows = selectors.living_backends().filter(name__in=wanted).order_by("pk")
+    return {row.name: row for row in rows.select_for_update(no_key=True)}
+
+
+def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
+    if draft.document is None:
+        return []
+    backend = draft.backend = backends.get(draft.document.backend)
+    if backend is None:
+        known = list(selectors.living_backends().values_list("name", flat=True))
+        return [_at(unknown_backend(draft.document.backend, known=known), draft.path)]
+    faults = check_placement(
+        draft.document,
+        backend=backend.name,
+        enabled=backend.enabled,
+        moved=draft.pool is None or draft.pool.backend_id != backend.pk,
+        capabilities=capabilities_of(backend),
+    )
+    return [_at(fault, draft.path) for fault in faults]
+
+
+def _write(draft: _Draft, *, change: Change) -> Pool:
+    """Write one checked draft; a pool that is so already keeps its revision."""
+    document, backend = draft.document, draft.backend
+    if document is None or backend is None:
+        raise AssertionError("unreachable: a draft without them has faults")
+    pool = draft.pool or Pool(name=draft.name)
+    before = shape.document_of(pool) if draft.pool else None
+    moved_from = pool.backend_id if draft.pool and pool.backend_id != backend.pk else None
+    pool.backend = backend
+    shape.write(document, pool)
+    content = shape.content_of(document, pool)
+    if content == before:
+        return pool
+    pool.revision = record(config_type=POOL, name=pool.name, content=content, change=change)
+    pool.save()
+    _replace_rows(document, pool)
+    nudge("pools.sync_backend", backend.pk)
+    if moved_from is not None:
+        nudge("pools.sync_backend", moved_from)
+    return pool
+
+
+def _replace_rows(document: shape.PoolDocument, pool: Pool) -> None:
+    pool.topology_keys.all().delete()
+    TopologyKey.objects.bulk_create(
+        TopologyKey(pool=pool, position=position, key=level.key, label=level.label)
+        for position, level in enumerate(document.levels)
+    )
+    pool.platforms.all().delete()
+    pool.platforms.model.objects.bulk_create(shape.platform_rows(document, pool))
+
+
+def _reloaded(pools: Sequence[Pool]) -> list[Pool]:
+    rows = Pool.objects.filter(pk__in=[pool.pk for pool in pools]).select_related("backend__cluster")
+    return list(rows.prefetch_related(*_PARTS))
+
+
+def _notices(saved: Mapping[int, Pool], draft: _Draft) -> list[Notice]:
+    pool = next(row for row in saved.values() if row.name == draft.name)
+    return [Notice(n.code, n.message, (*draft.path, *n.path)) for n in notices.pool_notices(pool)]

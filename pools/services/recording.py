@@ -1,0 +1,83 @@
+"""The transaction in which configuration is checked and written, and the history it leaves.
+
+One change of configuration at a time: what is checked spans rows (that a backend's scheduler can hold the
+keys of every pool on it, that a name is free), changes are rare, and a second one waits for milliseconds.
+The lock is the installation's row; pools and backends that a change depends on are locked besides, for
+readers that must not see them move (a submission freezing what it was accepted under). The counter of
+revisions needs no lock of its own. Rejected: serializable isolation, whose failures every caller would
+have to repeat.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from celery import current_app
+from django.db import transaction
+from django.db.models import Max
+
+from osmo_topology.web.errors import summary
+from pools import selectors
+from pools.models import ConfigRevision, Installation
+from scheduling.errors import Fault, InvalidSpec, Notice, in_order
+
+T = TypeVar("T")
+
+MAX_TAGS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Who changes configuration, and why."""
+
+    username: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Generic[T]):
+    """What was saved, and what its author should know of."""
+
+    value: T
+    notices: tuple[Notice, ...] = ()
+
+
+@contextmanager
+def configuration_change() -> Iterator[None]:
+    """Open the transaction of one change of configuration; others wait for its end."""
+    selectors.installation()
+    with transaction.atomic():
+        Installation.objects.select_for_update().get()
+        yield
+
+
+def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change: Change) -> int:
+    """Write the history of one object and return its revision. Only inside ``configuration_change``."""
+    newest = ConfigRevision.objects.filter(config_type=config_type).aggregate(newest=Max("revision"))
+    revision = (newest["newest"] or 0) + 1
+    ConfigRevision.objects.create(
+        config_type=config_type,
+        revision=revision,
+        name=name,
+        username=change.username,
+        description=change.description,
+        tags=list(change.tags),
+        content=content,
+    )
+    return revision
+
+
+def refuse(faults: Sequence[Fault]) -> None:
+    """Raise InvalidSpec if there is any fault."""
+    if faults:
+        ordered = in_order(faults)
+        raise InvalidSpec(f"The configuration was not changed. {summary(ordered)}", ordered)
+
+
+def nudge(task: str, *arguments: Any) -> None:
+    """Send a message once this transaction is committed. A lost one costs time, not correctness."""
+    send = partial(current_app.send_task, task, args=arguments, retry=False)
+    transaction.on_commit(send, robust=True)

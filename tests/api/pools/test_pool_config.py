@@ -1,0 +1,306 @@
+"""Pools over REST: what is written is what is read, and what is wrong is refused with every fault."""
+
+import pytest
+
+from pools.models import ConfigRevision, Pool, TopologyKey
+from tests.api.pools.conftest import POOL
+
+pytestmark = pytest.mark.django_db
+
+FULL = {
+    **POOL,
+    "description": "The big one",
+    "nvlink": True,
+    "enable_maintenance": False,
+    "node_selector": {"example.com/pool": "train"},
+    "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "split_gangs": "warn",
+    "default_platform": "h100",
+    "platforms": {
+        "h100": {
+            "description": "eight GPUs",
+            "node_selector": {"example.com/gpu": "h100"},
+            "host_network_allowed": True,
+            "allowed_mounts": ["/data:/mnt"],
+        }
+    },
+    "default_exec_timeout": "8h",
+    "max_exec_timeout": "2d",
+    "default_exit_actions": {"RESCHEDULE": "1-3,7"},
+    "resources": {"gpu": {"guarantee": 16, "maximum": -1, "weight": 2}},
+}
+
+
+def faults(reply):
+    return {(d["path"], d["code"]) for d in reply["details"]}
+
+
+def test_a_pool_reads_as_it_was_written(put, kai, ann):
+    put("pool/train", FULL)
+    shown = ann.get("/api/configs/pool/train").json()
+    for field, value in FULL.items():
+        if field == "platforms":
+            assert value["h100"].items() <= shown["platforms"]["h100"].items()
+        else:
+            assert shown[field] == value, field
+    assert shown["name"] == "train"
+
+
+@pytest.mark.parametrize("query", ["", "?verbose=True"], ids=["plain", "verbose"])
+def test_a_put_accepts_what_a_get_returned_and_changes_nothing(put, kai, admin, query):
+    put("pool/train", FULL)
+    shown = admin.get(f"/api/configs/pool/train{query}").json()
+    status, reply = put("pool/train", shown)
+    assert status == 200
+    assert reply["revision"] == shown["revision"]
+    assert ConfigRevision.objects.filter(config_type="POOL").count() == 1
+
+
+def test_a_put_of_the_whole_list_accepts_what_a_get_returned(put, pool, admin):
+    shown = admin.get("/api/configs/pool?verbose=True").json()["pools"]
+    assert put("pool", shown)[0] == 200
+
+
+def test_a_patch_replaces_topology_keys_and_never_appends(pool, admin):
+    keys = [{"key": "rack", "label": "example.com/rack"}]
+    answer = admin.patch("/api/configs/pool/train", {"configs_dict": {"topology_keys": keys}}, format="json")
+    assert answer.json()["topology_keys"] == keys
+    assert TopologyKey.objects.count() == 1
+
+
+def test_a_patch_swaps_two_keys(pool, admin):
+    keys = POOL["topology_keys"][::-1]
+    answer = admin.patch("/api/configs/pool/train", {"configs_dict": {"topology_keys": keys}}, format="json")
+    assert answer.json()["topology_keys"] == keys
+
+
+def test_a_patch_merges_maps_and_null_takes_away(put, kai, admin):
+    put("pool/train", FULL)
+    changes = {
+        "node_selector": {"example.com/pool": None, "example.com/zone": "a"},
+        "platforms": {"a100": {}, "h100": {"description": "new"}},
+        "description": None,
+    }
+    shown = admin.patch("/api/configs/pool/train", {"configs_dict": changes}, format="json").json()
+    assert shown["node_selector"] == {"example.com/zone": "a"}
+    assert set(shown["platforms"]) == {"a100", "h100"}
+    assert shown["platforms"]["h100"]["node_selector"] == {"example.com/gpu": "h100"}
+    assert shown["platforms"]["h100"]["description"] == "new"
+    assert shown["description"] == ""
+    assert shown["nvlink"] is True
+
+
+WRONG = {
+    "a mistyped field, with the right one named": (
+        {"topology_key": []},
+        {("configs.topology_key", "unknown_field")},
+    ),
+    "a field unknown in a key": (
+        {"topology_keys": [{"key": "rack", "label": "example.com/rack", "name": "x"}]},
+        {("configs.topology_keys[0].name", "unknown_field")},
+    ),
+    "a field unknown in a platform": (
+        {"platforms": {"p": {"nodeselector": {}}}},
+        {("configs.platforms.p.nodeselector", "unknown_field")},
+    ),
+    "a truth that is a word": ({"nvlink": "yes"}, {("configs.nvlink", "bool_type")}),
+    "a key without a label": (
+        {"topology_keys": [{"key": "rack"}]},
+        {("configs.topology_keys[0].label", "required")},
+    ),
+    "the same key twice": (
+        {"topology_keys": [{"key": "a", "label": "x"}, {"key": "a", "label": "y"}]},
+        {("configs.topology_keys[1].key", "duplicate_key")},
+    ),
+    "the same label twice": (
+        {"topology_keys": [{"key": "a", "label": "x"}, {"key": "b", "label": "x"}]},
+        {("configs.topology_keys[1].label", "duplicate_label")},
+    ),
+    "a hostname that is not the narrowest": (
+        {
+            "topology_keys": [
+                {"key": "host", "label": "kubernetes.io/hostname"},
+                {"key": "rack", "label": "example.com/rack"},
+            ]
+        },
+        {("configs.topology_keys[0].label", "hostname_not_last")},
+    ),
+    "seventeen keys": (
+        {"topology_keys": [{"key": f"k{i}", "label": f"l{i}"} for i in range(17)]},
+        {("configs.topology_keys", "too_many_levels"), ("configs.topology_keys", "unsupported_capability")},
+    ),
+    "an unknown backend": ({"backend": "kia"}, {("configs.backend", "unknown_backend")}),
+    "no backend": ({"backend": None}, {("configs.backend", "required")}),
+    "a platform against its pool": (
+        {"node_selector": {"a": "1"}, "platforms": {"p": {"node_selector": {"a": "2"}}}},
+        {("configs.platforms.p.node_selector.a", "contradicts_pool")},
+    ),
+    "a default platform that is not there": (
+        {"default_platform": "p"},
+        {("configs.default_platform", "unknown_platform")},
+    ),
+    "a timeout that is none": (
+        {"max_exec_timeout": "soon"},
+        {("configs.max_exec_timeout", "invalid_duration")},
+    ),
+    "a default timeout over the maximum": (
+        {"default_exec_timeout": "2d", "max_exec_timeout": "1d"},
+        {("configs.default_exec_timeout", "over_maximum")},
+    ),
+    "a selector that is no label": (
+        {"node_selector": {"not a label!": "x"}},
+        {("configs.node_selector.not a label!", "invalid_label")},
+    ),
+    "a toleration of nothing": (
+        {"tolerations": [{}]},
+        {("configs.tolerations[0].operator", "invalid_toleration")},
+    ),
+    "another name": ({"name": "other"}, {("configs.name", "wrong_name")}),
+    "templates, which are not carried out": (
+        {"common_pod_template": ["default"]},
+        {("configs.common_pod_template", "too_long")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "want"), WRONG.values(), ids=WRONG)
+def test_a_pool_is_refused_for(put, kai, written, want):
+    status, reply = put("pool/train", {**POOL, **written})
+    assert (status, faults(reply)) == (400, want)
+    assert not Pool.objects.exists()
+    assert not ConfigRevision.objects.filter(config_type="POOL").exists()
+
+
+def test_all_faults_come_at_once(put, kai):
+    status, reply = put("pool/9bad", {"backend": "kai", "nvlinks": 1, "max_exec_timeout": 3, "name": "x"})
+    assert status == 400
+    assert faults(reply) == {
+        ("configs.name", "invalid_name"),
+        ("configs.name", "wrong_name"),
+        ("configs.nvlinks", "unknown_field"),
+        ("configs.max_exec_timeout", "string_type"),
+    }
+    assert 'did you mean "nvlink"?' in {d["path"]: d["message"] for d in reply["details"]}["configs.nvlinks"]
+
+
+def test_of_many_pools_none_is_saved_when_one_is_wrong(put, kai):
+    status, reply = put("pool", {"a": POOL, "b": {**POOL, "topology_keys": [{"key": "!", "label": "x"}]}})
+    assert status == 400
+    assert faults(reply) == {("configs.b.topology_keys[0].key", "invalid_key")}
+    assert not Pool.objects.exists()
+
+
+def test_pools_that_are_not_named_stay(put, pool):
+    assert put("pool", {"other": POOL})[0] == 200
+    assert set(Pool.objects.values_list("name", flat=True)) == {"train", "other"}
+
+
+def test_keys_are_refused_on_a_backend_whose_scheduler_knows_no_topology(put, kai):
+    put("backend/plain", {"scheduler_settings": {"scheduler_type": "default"}})
+    status, reply = put("pool/train", {**POOL, "backend": "plain"})
+    assert status == 400
+    assert faults(reply) == {("configs.topology_keys", "unsupported_capability")}
+    assert "topology.required" in reply["message"]
+
+
+def test_a_pool_with_keys_cannot_move_to_such_a_backend(put, pool, admin):
+    put("backend/plain", {"scheduler_settings": {"scheduler_type": "default"}})
+    answer = admin.patch("/api/configs/pool/train", {"configs_dict": {"backend": "plain"}}, format="json")
+    assert answer.status_code == 400
+    assert Pool.objects.get().backend.name == "kai"
+
+
+def test_a_backend_under_pools_with_keys_cannot_take_such_a_scheduler(pool, admin):
+    configs = {"scheduler_settings": {"scheduler_type": "default"}}
+    answer = admin.post("/api/configs/backend/kai", {"configs": configs}, format="json")
+    assert answer.status_code == 400
+    assert faults(answer.json()) == {("configs.scheduler_settings.scheduler_type", "unsupported_capability")}
+    assert '"train"' in answer.json()["message"]
+
+
+def test_no_pool_is_put_on_a_disabled_backend_and_those_there_can_be_edited(put, pool, admin):
+    assert put("backend/kai", {"kubeconfig": "/etc/kai", "enabled": False})[0] == 200
+    assert faults(put("pool/other", POOL)[1]) == {("configs.backend", "backend_disabled")}
+    assert put("pool/train", {**POOL, "description": "new"})[0] == 200
+
+
+def test_an_edit_of_a_revision_that_is_gone_is_refused(put, pool, admin):
+    tag = admin.get("/api/configs/pool/train")["ETag"]
+    assert put("pool/train", {**POOL, "description": "one"}, HTTP_IF_MATCH=tag)[0] == 200
+    status, reply = put("pool/train", {**POOL, "description": "two"}, HTTP_IF_MATCH=tag)
+    assert status == 412
+    assert "read it again" in reply["message"]
+
+
+def test_a_deleted_pool_is_gone_and_its_history_stays(pool, admin):
+    answer = admin.delete("/api/configs/pool/train", {"description": "unused"}, format="json")
+    assert (answer.status_code, answer.json()) == (200, {"name": "train"})
+    assert admin.get("/api/configs/pool/train").status_code == 404
+    last = ConfigRevision.objects.filter(config_type="POOL").first()
+    assert (last.revision, last.content, last.description, last.username) == (2, None, "unused", "root")
+
+
+def test_only_staff_writes_and_everybody_reads(pool, ann):
+    assert ann.get("/api/configs/pool").status_code == 200
+    for verb in (ann.put, ann.patch, ann.delete):
+        answer = verb("/api/configs/pool/train", {}, format="json")
+        assert answer.status_code == 403
+        assert "staff" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, [], {"configs": []}, {"configs": "x"}, {"config": {}}, {"configs": {}, "tags": "a"}, "{"],
+    ids=[
+        "nothing",
+        "a list",
+        "a list inside",
+        "a text inside",
+        "another field",
+        "tags that are none",
+        "no JSON",
+    ],
+)
+def test_a_body_that_is_none_is_a_400(admin, kai, body):
+    for path in (
+        "/api/configs/pool",
+        "/api/configs/pool/train",
+        "/api/configs/backend/b",
+        "/api/configs/workflow",
+    ):
+        answer = (
+            admin.put(path, body, format="json")
+            if body != "{"
+            else admin.put(path, body, content_type="application/json")
+        )
+        if (path, body) == ("/api/configs/workflow", {"configs": {}, "tags": "a"}):
+            assert answer.status_code == 400
+        assert answer.status_code == 400, (path, answer.json())
+        assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
+
+
+@pytest.mark.parametrize("character", ["\\u0000", "\\ud800"], ids=["a NUL", "half a surrogate pair"])
+@pytest.mark.parametrize("nested", ["{}", '{"a": ' * 800 + "{}" + "}" * 800], ids=["plain", "nested"])
+def test_a_character_that_cannot_be_kept_is_refused(admin, kai, character, nested):
+    value = nested.replace("{}", f'"{character}"', 1)
+    body = '{"configs": {"backend": "kai", "description": ' + value + "}}"
+    answer = admin.put("/api/configs/pool/train", body, content_type="application/json")
+    assert answer.status_code == 400
+    assert "which no field accepts" in answer.json()["message"]
+
+
+def test_deep_nesting_is_refused_without_a_stumble(admin, pool):
+    deep = '{"configs_dict": ' + '{"a": ' * 900 + "1" + "}" * 901
+    answer = admin.patch("/api/configs/pool/train", deep, content_type="application/json")
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/configs/pool/%00", "/api/pool/%00/topology", "/api/pool/nope/topology"]
+)
+def test_an_unknown_pool_is_a_404(admin, path):
+    assert admin.get(path).status_code == 404
+
+
+def test_names_with_nul_in_a_query_find_nothing(ann, pool):
+    assert ann.get("/api/pool?pools=%00").json() == {"pools": {}}

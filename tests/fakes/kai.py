@@ -1,0 +1,40 @@
+"""A cluster in memory that serves KAI, and what pools need to reach it."""
+
+from contextlib import contextmanager
+
+from cluster.kinds import CRD
+from pools import clusters
+from tests.fakes.cluster import FakeCluster
+
+
+def pod_group_crd(*, parent=True, min_sub_group=False):
+    """The served PodGroup of KAI: 0.13 has ``parent``, 0.15 has ``minSubGroup`` too."""
+    subgroup = {"name": {"type": "string"}}
+    if parent:
+        subgroup["parent"] = {"type": "string"}
+    if min_sub_group:
+        subgroup["minSubGroup"] = {"type": "integer"}
+    spec = {"subGroups": {"type": "array", "items": {"properties": subgroup}}}
+    schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": spec}}}}
+    return {
+        "metadata": {"name": "podgroups.scheduling.run.ai"},
+        "spec": {"versions": [{"name": "v2alpha2", "served": True, "schema": schema}]},
+    }
+
+
+def kai_cluster(**schema):
+    cluster = FakeCluster()
+    cluster.put(CRD, pod_group_crd(**schema))
+    cluster._seeded = set(cluster._store)  # what a cluster has before anybody comes
+    return cluster
+
+
+@contextmanager
+def reached_through(by_kubeconfig):
+    """Let pools reach these clusters by the kubeconfig of their backend."""
+    before = clusters.connect
+    clusters.connect = lambda access, _seconds: by_kubeconfig[access.kubeconfig]
+    try:
+        yield by_kubeconfig
+    finally:
+        clusters.connect = before
