@@ -5,6 +5,7 @@ server would look that name up to read a pod's log, and fail. ``kubernetes.io/ho
 every kubelet sets it, since topology keys may name it.
 """
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from localcluster.api import Api, Json
 
 PATH = "/api/v1/nodes"
 THREADS = 8
+READY_SECONDS = 60
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,14 @@ def delete(api: Api, nodes: Iterable[Node]) -> None:
         list(pool.map(lambda node: api.delete(f"{PATH}/{node.name}"), nodes))
 
 
-def ready(api: Api, nodes: Iterable[Node]) -> bool:
-    """Whether every one of the nodes says that it is Ready."""
-    found = {each["metadata"]["name"]: each for each in api.list(PATH)[0]}
-    return all(node.name in found and _is_ready(found[node.name]) for node in nodes)
+def wait_ready(api: Api, nodes: Iterable[Node]) -> None:
+    """Wait until every one of the nodes says that it is Ready; raises TimeoutError naming the others."""
+    names = {node.name for node in nodes}
+    deadline = time.monotonic() + READY_SECONDS
+    while missing := names - {n["metadata"]["name"] for n in api.list(PATH)[0] if _is_ready(n)}:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not Ready after {READY_SECONDS} s: {', '.join(sorted(missing))}")
+        time.sleep(POLL_SECONDS)
 
 
 def manifest(node: Node) -> Json:

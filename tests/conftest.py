@@ -1,0 +1,19 @@
+"""Fixtures of every tier. Django's database is on the PostgreSQL that this run started."""
+
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from django.db import connections
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, postgres_url):
+    """Point the settings at the server before pytest-django creates a database on it."""
+    url = urlsplit(postgres_url)
+    connections["default"].settings_dict.update(
+        HOST=url.hostname,
+        PORT=str(url.port),
+        USER=url.username,
+        PASSWORD=unquote(url.password),
+        NAME=url.path.lstrip("/"),
+    )

@@ -1,0 +1,79 @@
+"""Pods and nodes behave as the tests and the demo need them to, on the real API server."""
+
+import time
+
+import pytest
+
+from localcluster.nodes import rack
+
+LIMIT_SECONDS = 30
+
+
+def pod(*, annotations=None, labels=None, **spec):
+    container = {"name": "main", "image": "any", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    return {
+        "metadata": {"name": "p", "annotations": annotations or {}, "labels": labels or {}},
+        "spec": {"containers": [container], "restartPolicy": "Never", **spec},
+    }
+
+
+@pytest.fixture
+def pods(namespace, add_nodes):
+    """The path of a namespace's pods, with one node for them; ``corner`` keeps other tests' pods off."""
+    add_nodes(rack("a", count=1, labels={"corner": namespace}))
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@pytest.fixture
+def run(cluster_api, pods, namespace):
+    def run(body):
+        body["spec"]["nodeSelector"] = {"corner": namespace}
+        cluster_api.create(pods, body)
+        until(cluster_api, f"{pods}/p", lambda status: status.get("phase") != "Pending")
+        return f"{pods}/p"
+
+    return run
+
+
+def until(api, path, holds):
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not holds((api.find(path) or {"status": {}})["status"]):
+        assert time.monotonic() < deadline, api.find(path)
+        time.sleep(0.02)
+    return api.find(path)
+
+
+def test_a_pod_runs_until_it_is_told_otherwise_and_then_ends_with_the_code_it_was_told(run, cluster_api):
+    path = run(pod())
+    assert cluster_api.get(path)["status"]["phase"] == "Running"
+    orders = {"sim.osmo.local/run-for": "0s", "sim.osmo.local/exit-code": "9"}
+    cluster_api.patch(path, {"metadata": {"annotations": orders}})
+    ended = until(cluster_api, path, lambda status: status["phase"] == "Failed")
+    (container,) = ended["status"]["containerStatuses"]
+    assert container["state"]["terminated"]["exitCode"] == 9
+
+
+@pytest.mark.parametrize("place", ["annotations", "labels"])
+def test_a_pod_that_was_given_a_time_succeeds_after_it(run, cluster_api, place):
+    path = run(pod(**{place: {"sim.osmo.local/run-for": "200ms"}}))
+    until(cluster_api, path, lambda status: status["phase"] == "Succeeded")
+
+
+def test_a_deleted_pod_with_a_foreign_finalizer_waits_for_it(run, cluster_api):
+    body = pod()
+    body["metadata"]["finalizers"] = ["example.com/held"]
+    path = run(body)
+    cluster_api.delete(path)
+    assert "deletionTimestamp" in cluster_api.get(path)["metadata"]
+    cluster_api.patch(path, {"metadata": {"finalizers": None}})
+    until(cluster_api, path, lambda status: status == {})
+
+
+def test_the_log_of_a_pod_can_be_read(run, cluster_api):
+    assert "a pod of the local cluster" in cluster_api.text(f"{run(pod())}/log")
+
+
+def test_a_privileged_pod_is_accepted(run, cluster_api):
+    body = pod()
+    body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    run(body)
