@@ -136,7 +136,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_NAME_OVERRIDES": {
+        "TaskStatus": "workflows.statuses.TaskStatus",
+        "WorkflowStatus": "workflows.statuses.WorkflowStatus",
+    },
 }
 
 CELERY_BROKER_URL = ENV.redis_url

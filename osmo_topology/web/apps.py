@@ -1,3 +1,5 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -5,3 +7,6 @@ class WebConfig(AppConfig):
     name = "osmo_topology.web"
     label = "web"
     verbose_name = "Access"
+
+    def ready(self) -> None:
+        import_module("osmo_topology.web.schema")

@@ -35,7 +35,8 @@ class RequestIdMiddleware:
 class StrictJSONParser(JSONParser):
     """JSON whatever the content type says, within the body limit.
 
-    Refused are NaN, NUL characters and half surrogate pairs, which no column or reply can hold. OSMO's client sends ``Content-Type: application/json`` even without a body.
+    Refused are NaN, NUL characters and half surrogate pairs, which no column or reply can hold. OSMO's
+    client sends ``Content-Type: application/json`` even without a body.
     """
 
     media_type = "*/*"

@@ -4,7 +4,7 @@ OSMO's client writes booleans as Python does (``True``) and lists as repeated ke
 a parameter nobody knows is refused with those that are.
 """
 
-from typing import Any, Self
+from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -20,10 +20,10 @@ class Query(serializers.Serializer[Any]):
     @classmethod
     def of(cls, request: Request) -> dict[str, Any]:
         """The parameters of a request. Raises ValidationError naming every one that is wrong."""
-        form: Self = cls()
+        fields = cls().fields
         given = request.query_params
         values = {
-            name: given.getlist(name) if isinstance(form.fields.get(name), serializers.ListField) else value
+            name: given.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
             for name, value in given.items()
         }
         read = cls(data=values)
@@ -50,8 +50,10 @@ def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
 class SubmitQuery(Query):
     dry_run = flag("Check everything and show the objects; make nothing.")
     validation_only = flag("Check everything; make nothing.")
-    priority = serializers.ChoiceField(choices=Workflow.Priority, default=Workflow.Priority.NORMAL)
-    label = texts("key=value, laid over the labels of the spec; may be repeated.")
+    priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
+    label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
+        "key=value, laid over the labels of the spec; may be repeated."
+    )
     env_vars = texts(
         "NAME=value, laid over the environment of every task; may be repeated.", max_length=65536
     )
@@ -66,7 +68,7 @@ class ListQuery(Query):
     users = texts("Submitted by one of these; left out: by the caller, unless all_users is given.")
     all_users = flag("Whoever submitted it.")
     statuses = serializers.ListField(
-        child=serializers.ChoiceField(choices=WorkflowStatus), max_length=100, default=list
+        child=serializers.ChoiceField(choices=WorkflowStatus.choices), max_length=100, default=list
     )
     name = serializers.CharField(default="", max_length=80, help_text="Part of the workflow's name.")
     tags = texts("Carries all of these.")
@@ -74,9 +76,11 @@ class ListQuery(Query):
     all_pools = flag("Whatever the pool; the same as leaving out pools.")
     app = texts("OSMO's apps are not kept here: any value matches nothing.")
     priority = serializers.ListField(
-        child=serializers.ChoiceField(choices=Workflow.Priority), max_length=3, default=list
+        child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
     )
-    label = texts("key or key=value that it carries; may be repeated.")
+    label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
+        "key or key=value that it carries; may be repeated."
+    )
     no_label = texts("key or key=value that it does not carry; may be repeated.")
     submitted_after = serializers.DateTimeField(default=None, help_text="UTC.")
     submitted_before = serializers.DateTimeField(default=None, help_text="UTC.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from pools.api.serializers import ConditionSerializer
 from workflows.models import Workflow
 from workflows.statuses import TaskStatus, WorkflowStatus
 
@@ -59,7 +60,7 @@ class AppliedConstraint(serializers.Serializer[Any]):
 
     set = SetMember(many=True, help_text="The co-location set, broadest key first; empty: the whole group.")
     key = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # a declared field, taken off the class
     requirementType = serializers.ChoiceField(choices=("required", "preferred"))  # noqa: N815 -- OSMO's name
     tasks = serializers.IntegerField()
     subgroup = serializers.CharField(allow_blank=True)
@@ -95,7 +96,7 @@ class ListedWorkflow(serializers.Serializer[Any]):
     end_time = _time()
     queued_time = serializers.FloatField(help_text="Seconds.")
     duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
-    status = serializers.ChoiceField(choices=WorkflowStatus)
+    status = serializers.ChoiceField(choices=WorkflowStatus.choices)
     overview = serializers.CharField()
     logs = serializers.CharField()
     error_logs = serializers.CharField()
@@ -105,7 +106,7 @@ class ListedWorkflow(serializers.Serializer[Any]):
     app_owner = _null()
     app_name = _null()
     app_version = _null()
-    priority = serializers.ChoiceField(choices=Workflow.Priority)
+    priority = serializers.ChoiceField(choices=Workflow.Priority.choices)
     labels = serializers.DictField(child=serializers.CharField())
 
 
@@ -117,7 +118,7 @@ class WorkflowList(serializers.Serializer[Any]):
 class TaskReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     retry_id = serializers.IntegerField()
-    status = serializers.ChoiceField(choices=TaskStatus)
+    status = serializers.ChoiceField(choices=TaskStatus.choices)
     failure_message = serializers.CharField(allow_null=True)
     exit_code = serializers.IntegerField(allow_null=True)
     logs = serializers.CharField()
@@ -139,15 +140,6 @@ class TaskReply(serializers.Serializer[Any]):
     lead = serializers.BooleanField()
 
 
-class Condition(serializers.Serializer[Any]):
-    type = serializers.CharField()
-    status = serializers.ChoiceField(choices=("True", "False", "Unknown"))
-    reason = serializers.CharField()
-    message = serializers.CharField()
-    lastTransitionTime = serializers.CharField()  # noqa: N815 -- Kubernetes' name
-    observedRevision = serializers.IntegerField()  # noqa: N815 -- Kubernetes' name
-
-
 class ComputeDomainReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     namespace = serializers.CharField()
@@ -160,7 +152,7 @@ class ComputeDomainReply(serializers.Serializer[Any]):
 class GroupReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     uuid = serializers.CharField()
-    status = serializers.ChoiceField(choices=TaskStatus)
+    status = serializers.ChoiceField(choices=TaskStatus.choices)
     start_time = _time()
     end_time = _time()
     processing_start_time = _time()
@@ -172,7 +164,7 @@ class GroupReply(serializers.Serializer[Any]):
     waiting_reason = serializers.CharField(allow_null=True, help_text="Why it waits, in plain words.")
     waiting_since = _time()
     constraints = AppliedConstraint(many=True)
-    conditions = Condition(many=True)
+    conditions = ConditionSerializer(many=True)
     compute_domain = ComputeDomainReply(allow_null=True)
     created_in_cluster_at = _time()
     released_at = _time()
@@ -205,7 +197,7 @@ class WorkflowReply(serializers.Serializer[Any]):
     queue_timeout = serializers.FloatField(help_text="Seconds.")
     duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
     queued_time = serializers.FloatField(help_text="Seconds.")
-    status = serializers.ChoiceField(choices=WorkflowStatus)
+    status = serializers.ChoiceField(choices=WorkflowStatus.choices)
     outputs = _null()
     groups = GroupReply(many=True)
     pool = serializers.CharField()
@@ -215,7 +207,7 @@ class WorkflowReply(serializers.Serializer[Any]):
     app_name = _null()
     app_version = _null()
     plugins = Plugins()
-    priority = serializers.ChoiceField(choices=Workflow.Priority)
+    priority = serializers.ChoiceField(choices=Workflow.Priority.choices)
     labels = serializers.DictField(child=serializers.CharField())
     warnings = serializers.ListField(child=serializers.CharField())
     request_id = serializers.CharField(allow_null=True)

@@ -1,0 +1,28 @@
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+
+@pytest.fixture
+def ann():
+    return User.objects.create_user("ann")
+
+
+@pytest.fixture
+def api(ann):
+    """A client of Ann's."""
+    client = APIClient()
+    client.force_authenticate(ann)
+    return client
+
+
+@pytest.fixture
+def as_user():
+    """A client of anybody's."""
+
+    def log_in(name, **fields):
+        client = APIClient()
+        client.force_authenticate(User.objects.create_user(name, **fields))
+        return client
+
+    return log_in

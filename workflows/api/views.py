@@ -1,0 +1,179 @@
+"""Workflows over REST: submit, list, look at, read, cancel. Addresses and shapes are OSMO's.
+
+Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Every
+user may read every workflow; its owner and staff may cancel it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.env import environment
+from pools.clusters import cluster_for
+from pools.selectors import workflow_limits
+from workflows import selectors
+from workflows.api import queries, serializers, shapes
+from workflows.models import Event, Workflow
+from workflows.services.logs import LogRequest, read_logs
+from workflows.services.stop import cancel_workflow
+
+TEXT = "text/plain; charset=utf-8"
+LINES = {(200, "text/plain"): OpenApiTypes.STR, 404: serializers.ErrorReply}
+
+
+def base_address(request: Request) -> str:
+    """Where the caller reaches the service: the public address if one is set."""
+    django: HttpRequest = request._request  # noqa: SLF001 -- DRF has no public way to it
+    return environment().service_url.rstrip("/") or django.build_absolute_uri("/").rstrip("/")
+
+
+def username(request: Request) -> str:
+    return request.user.get_username()
+
+
+class WorkflowListView(APIView):
+    @extend_schema(
+        operation_id="workflow_list",
+        parameters=[queries.ListQuery],
+        responses={200: serializers.WorkflowList, 400: serializers.ErrorReply},
+    )
+    def get(self, request: Request) -> Response:
+        """List workflows, the newest first, in pages."""
+        query = queries.ListQuery.of(request)
+        if query["app"]:  # apps are not kept, so none has one
+            return Response({"workflows": [], "more_entries": False})
+        page = selectors.workflow_page(
+            queries.workflow_filter(query, user=username(request)),
+            limit=query["limit"],
+            offset=query["offset"],
+            order=query["order"],
+        )
+        base, now = base_address(request), timezone.now()
+        rows = [shapes.listed(workflow, base=base, now=now) for workflow in page.workflows]
+        return Response({"workflows": rows, "more_entries": page.more})
+
+
+class WorkflowView(APIView):
+    @extend_schema(
+        operation_id="workflow_retrieve",
+        parameters=[queries.DetailQuery],
+        responses={200: serializers.WorkflowReply, 404: serializers.ErrorReply},
+    )
+    def get(self, request: Request, workflow_id: str) -> Response:
+        """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
+        query = queries.DetailQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id)
+        skip = query["skip_groups"]
+        groups = [] if skip else selectors.groups_of(workflow, every_try=query["verbose"])
+        reply = shapes.detailed(
+            workflow,
+            groups=groups,
+            domains=selectors.compute_domains_of(groups),
+            base=base_address(request),
+            now=timezone.now(),
+        )
+        return Response(reply)
+
+
+class SpecView(APIView):
+    @extend_schema(operation_id="workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
+    def get(self, request: Request, workflow_id: str) -> HttpResponse:
+        """Give the spec as it was parsed, or as it was before templating."""
+        query = queries.SpecQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id)
+        text = workflow.template_spec if query["use_template"] else ""
+        return HttpResponse(text or workflow.spec, content_type=TEXT)
+
+
+class EventsView(APIView):
+    @extend_schema(operation_id="workflow_events", parameters=[queries.LinesQuery], responses=LINES)
+    def get(self, request: Request, workflow_id: str) -> HttpResponse:
+        """Give the timeline, one event a line: our own steps and what the cluster said."""
+        query = queries.LinesQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id)
+        task, retry = query["task_name"], query["retry_id"]
+        selectors.check_task(workflow, task=task, retry_id=retry)
+        most = workflow_limits().max_event_log_lines
+        limit = min(query["last_n_lines"] or most, most)
+        events, more = selectors.last_events(workflow, task=task, retry_id=retry, limit=limit)
+        first = [f"(only the last {limit} events are shown)\n"] if more else []
+        return HttpResponse("".join([*first, *map(_line, events)]), content_type=TEXT)
+
+
+def _line(event: Event) -> str:
+    about = event.task_name or (event.group.name if event.group else event.workflow_id.hex)
+    kind = "Warning" if event.warning else "Normal"
+    message = " ".join(event.message.split())
+    return f"{shapes.moment(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
+
+
+class LogsView(APIView):
+    failed_only = False
+
+    @extend_schema(operation_id="workflow_logs", parameters=[queries.LinesQuery], responses=LINES)
+    def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
+        """Stream the logs of its pods, as long as the pods are there."""
+        return self._stream(request, workflow_id)
+
+    def _stream(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
+        query = queries.LinesQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id)
+        task, retry = query["task_name"], query["retry_id"]
+        selectors.check_task(workflow, task=task, retry_id=retry)
+        limits = workflow_limits()
+        most = limits.max_error_log_lines if self.failed_only else limits.max_log_lines
+        lines = _log_lines(
+            workflow,
+            task=task,
+            retry_id=retry,
+            wanted=LogRequest(lines=min(query["last_n_lines"] or most, most), failed_only=self.failed_only),
+        )
+        return StreamingHttpResponse(lines, content_type=TEXT)
+
+
+class ErrorLogsView(LogsView):
+    failed_only = True
+
+    @extend_schema(operation_id="workflow_error_logs", parameters=[queries.LinesQuery], responses=LINES)
+    def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
+        """Stream what the tasks that failed said last, with their exit codes."""
+        return self._stream(request, workflow_id)
+
+
+def _log_lines(workflow: Workflow, *, task: str, retry_id: int | None, wanted: LogRequest) -> Iterator[bytes]:
+    tries = list(selectors.tries_of(workflow, task=task, retry_id=retry_id))
+    return read_logs(tries, cluster=cluster_for(workflow.backend), wanted=wanted)
+
+
+class CancelView(APIView):
+    @extend_schema(
+        operation_id="workflow_cancel",
+        parameters=[queries.CancelQuery],
+        request=None,
+        responses={
+            200: serializers.CancelReply,
+            403: serializers.ErrorReply,
+            404: serializers.ErrorReply,
+            409: OpenApiResponse(serializers.ErrorReply, description="It has already ended."),
+        },
+    )
+    def post(self, request: Request, workflow_id: str) -> Response:
+        """Cancel a workflow: its pods, pod groups and ComputeDomains are taken down."""
+        query: dict[str, Any] = queries.CancelQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id)
+        user = request.user
+        if workflow.submitted_by != username(request) and not (isinstance(user, User) and user.is_staff):
+            raise PermissionDenied(
+                f"Workflow {workflow.name} is {workflow.submitted_by}'s, and you are no staff."
+            )
+        cancel_workflow(workflow, by=username(request), message=query["message"], force=query["force"])
+        return Response({"name": workflow.name})

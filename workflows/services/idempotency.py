@@ -1,0 +1,54 @@
+"""A submission repeated after a lost reply makes nothing twice.
+
+The key is the caller's, counts per user, and is kept on the workflow it made, so it lives exactly as long
+and needs no clearing. Two requests with one key at the same moment meet at the unique constraint: one
+commits, the other finds its row. What was refused left no row, so its key may be used again.
+"""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from scheduling.errors import Conflict, Fault, InvalidSpec
+from workflows.models import Workflow
+
+CONSTRAINT = "workflow_idempotency_key_once_per_user"
+
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+def checked_key(header: str | None) -> str | None:
+    """The key of a request, if it has one. Raises InvalidSpec for one that cannot be kept."""
+    if header is None:
+        return None
+    if not _KEY.fullmatch(header):
+        message = "An Idempotency-Key is 1 to 255 printable ASCII characters without spaces."
+        raise InvalidSpec(message, [Fault(("Idempotency-Key",), "invalid_idempotency_key", message)])
+    return header
+
+
+def digest(**request: Any) -> str:
+    """What a request asked for, as 64 hex digits."""
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def earlier_reply(*, user: str, key: str | None, digest: str) -> dict[str, Any] | None:
+    """What the first request with this key was answered.
+
+    Raises Conflict if that one asked for something else.
+    """
+    if key is None:
+        return None
+    row = Workflow.objects.only("name", "reply", "idempotency_digest").filter(
+        submitted_by=user, idempotency_key=key
+    )
+    if (workflow := row.first()) is None:
+        return None
+    if workflow.idempotency_digest != digest:
+        raise Conflict(
+            f"This Idempotency-Key was used for another request, which made workflow {workflow.name}; "
+            "use a new key for a new submission."
+        )
+    return dict(workflow.reply)
