@@ -51,13 +51,16 @@ class Mirror(Generic[T]):
         with self._lock:
             return tuple(value for _, _, value in self._items.values())
 
-    def put(self, body: Json) -> None:
-        """Enter the answer to a write, unless the object is gone or something newer is known."""
+    def put(self, body: Json, *, create: bool = False) -> None:
+        """Enter the answer to a write, unless something newer is known.
+
+        Only what was just created (``create``) may be unknown here; anything else unknown is gone.
+        """
         key, version, uid = _identity(body)
         value = self.read(body)
         with self._lock:
             known = self._items.get(key)
-            if known is not None and known[1] == uid and known[0] < version:
+            if (create and known is None) or (known and known[1] == uid and known[0] < version):
                 self._items[key] = (version, uid, value)
 
     def _run(self) -> None:

@@ -1,0 +1,234 @@
+"""What to do next, as a pure function of what is there.
+
+Deletion goes step by step, as in the original: the workload's template, then the daemons' template and
+DaemonSet, are deleted; node labels go; then finalizers come off the workload's template, off the daemons'
+objects, and last off the ComputeDomain, each once the step before is seen done. No step looks at pods. A name
+already taken by a foreign template is tried again and again, and fails each time (the caller logs it).
+
+Leftovers of domains that no longer exist are swept only when asked: the original does so every ten minutes
+and whenever a domain is created.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from localcluster.api import MERGE_PATCH
+from localcluster.standins.computedomain import objects
+from localcluster.standins.computedomain.values import (
+    DRIVER,
+    FINALIZER,
+    LABEL,
+    Domain,
+    Machine,
+    Member,
+    Owned,
+    View,
+)
+
+YAML = "application/yaml"
+"""How objects are created. The API server keeps opaque parameters byte by byte, and calls a later patch of
+the finalizers a change of an immutable spec if they are not as it would write them; YAML it rewrites."""
+DOMAINS = "/apis/resource.nvidia.com/v1beta1"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One request; ``body`` is JSON."""
+
+    verb: str
+    path: str
+    body: Any = None
+    content_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Switches that make the stand-in fail as real ones were seen to."""
+
+    stuck_finalizer: bool = False
+    """The ComputeDomain's own finalizer never comes off."""
+    absent_template: bool = False
+    """The workload's claim template is never made."""
+
+
+def plan(view: View, *, sweep: bool = False, faults: Faults | None = None) -> tuple[Action, ...]:
+    """Return the actions that can be taken now; later ones follow once these are seen done."""
+    faults = faults or Faults()
+    actions: list[Action] = []
+    for domain in view.domains:
+        if domain.deleting:
+            actions.extend(_tear_down(domain, view, faults))
+        else:
+            actions.extend(_build(domain, view, faults))
+    actions.extend(_slices(view))
+    if sweep:
+        actions.extend(_sweep(view))
+    return tuple(actions)
+
+
+def _build(domain: Domain, view: View, faults: Faults) -> list[Action]:
+    if not domain.finalized:
+        finalizers = [*domain.finalizers, FINALIZER]
+        return [_patch(_domain_path(domain), {"metadata": {"uid": domain.uid, "finalizers": finalizers}})]
+    mine = [each for each in view.owned if each.domain == domain.uid]
+    daemon = objects.daemon_name(domain.uid)
+    actions: list[Action] = []
+    if not any(each.name == daemon and each.kind == "ResourceClaimTemplate" for each in mine):
+        actions.append(_create(objects.daemon_template(domain)))
+    if not any(each.kind == "DaemonSet" for each in mine):
+        actions.append(_create(objects.daemon_set(domain)))
+    if not faults.absent_template and not any(_is_workload(each, domain) for each in mine):
+        actions.append(_create(objects.workload_template(domain)))
+    return actions + _labels(domain, view) + _status(domain, view)
+
+
+def _is_workload(owned: Owned, domain: Domain) -> bool:
+    return owned.kind == "ResourceClaimTemplate" and owned.name != objects.daemon_name(domain.uid)
+
+
+def _serving(domain: Domain, view: View) -> list[Machine]:
+    """Nodes where a claim of the domain is in use, and which no other living domain holds."""
+    living = {each.uid for each in view.domains}
+    used = {use.node for use in view.uses if use.domain == domain.uid}
+    return [
+        machine
+        for machine in sorted(view.machines, key=lambda machine: machine.name)
+        if machine.name in used and (machine.domain in (None, domain.uid) or machine.domain not in living)
+    ]
+
+
+def _labels(domain: Domain, view: View) -> list[Action]:
+    """Label nodes whose plugin prepares a claim of the domain, unlabel those where none is left."""
+    serving = {machine.name for machine in _serving(domain, view)}
+    actions = [
+        _label(machine, domain.uid)
+        for machine in view.machines
+        if machine.name in serving and machine.domain != domain.uid
+    ]
+    return actions + [
+        _label(machine, None)
+        for machine in view.machines
+        if machine.domain == domain.uid and machine.name not in serving
+    ]
+
+
+def _status(domain: Domain, view: View) -> list[Action]:
+    members = _members(domain, _serving(domain, view))
+    missing = len(members) < domain.num_nodes
+    status = "NotReady" if missing or any(member.status != "Ready" for member in members) else "Ready"
+    if status == domain.status and members == domain.members:
+        return []
+    nodes = [
+        {
+            "name": each.name,
+            "ipAddress": each.address,
+            "cliqueID": each.clique,
+            "index": each.index,
+            "status": each.status,
+        }
+        for each in members
+    ]
+    body = {"metadata": {"uid": domain.uid}, "status": {"status": status, "nodes": nodes}}
+    return [_patch(f"{_domain_path(domain)}/status", body)]
+
+
+def _members(domain: Domain, machines: Iterable[Machine]) -> tuple[Member, ...]:
+    """Entries in the order of names; a node keeps its index, a new one gets the lowest free of its clique."""
+    machines = tuple(machines)
+    names = {machine.name for machine in machines}
+    kept = {each.name: each for each in domain.members if each.name in names}
+    taken = {(each.clique, each.index) for each in kept.values()}
+    members: list[Member] = []
+    for machine in machines:
+        old = kept.get(machine.name)
+        index = -1
+        if machine.clique:
+            index = old.index if old and old.clique == machine.clique else 0
+            while not (old and old.index == index) and (machine.clique, index) in taken:
+                index += 1
+            taken.add((machine.clique, index))
+        members.append(Member(machine.name, machine.address, machine.clique, index))
+    return tuple(members)
+
+
+def _tear_down(domain: Domain, view: View, faults: Faults) -> list[Action]:
+    """Return the first step that still has something to do, or nothing while one is under way."""
+    if not domain.finalized:
+        return []
+    mine = [each for each in view.owned if each.domain == domain.uid]
+    workload = [each for each in mine if _is_workload(each, domain)]
+    daemons = [each for each in mine if not _is_workload(each, domain)]
+    for group in (workload, daemons):
+        if alive := [each for each in group if not each.deleting]:
+            return [Action("DELETE", _owned_path(each)) for each in alive]
+    if labelled := [machine for machine in view.machines if machine.domain == domain.uid]:
+        return [_label(machine, None) for machine in labelled]
+    for group in (workload, daemons):
+        if group:
+            held = [each for each in group if FINALIZER in each.finalizers]
+            return [_unfinalize(_owned_path(each), each.finalizers) for each in held]
+    if faults.stuck_finalizer:
+        return []
+    return [_unfinalize(_domain_path(domain), domain.finalizers)]
+
+
+def _slices(view: View) -> list[Action]:
+    """Publish the devices of NVLink nodes, withdraw those of nodes that are none any more."""
+    ours = {each.node: each for each in view.slices if each.driver == DRIVER}
+    nvlink = {machine.name for machine in view.machines if machine.nvlink}
+    actions = [
+        _create(objects.resource_slice(machine))
+        for machine in view.machines
+        if machine.nvlink and machine.name not in ours
+    ]
+    gone = [each for node, each in ours.items() if node not in nvlink]
+    return actions + [Action("DELETE", f"{objects.RESOURCES}/resourceslices/{each.name}") for each in gone]
+
+
+def _sweep(view: View) -> list[Action]:
+    """Remove what belongs to domains that do not exist."""
+    living = {domain.uid for domain in view.domains}
+    actions = [
+        _label(machine, None) for machine in view.machines if machine.domain and machine.domain not in living
+    ]
+    for each in view.owned:
+        if each.domain is None or each.domain in living:
+            continue
+        if not each.deleting:
+            actions.append(Action("DELETE", _owned_path(each)))
+        if FINALIZER in each.finalizers:
+            actions.append(_unfinalize(_owned_path(each), each.finalizers))
+    return actions
+
+
+def _create(body: dict[str, Any]) -> Action:
+    collections = {
+        "ResourceClaimTemplate": f"{objects.RESOURCES}/namespaces/{{}}/resourceclaimtemplates",
+        "DaemonSet": "/apis/apps/v1/namespaces/{}/daemonsets",
+        "ResourceSlice": f"{objects.RESOURCES}/resourceslices",
+    }
+    path = collections[body["kind"]].format(body["metadata"].get("namespace"))
+    return Action("POST", path, body, YAML)
+
+
+def _patch(path: str, body: dict[str, Any]) -> Action:
+    return Action("PATCH", path, body, MERGE_PATCH)
+
+
+def _label(machine: Machine, uid: str | None) -> Action:
+    return _patch(f"/api/v1/nodes/{machine.name}", {"metadata": {"labels": {LABEL: uid}}})
+
+
+def _unfinalize(path: str, finalizers: Iterable[str]) -> Action:
+    return _patch(path, {"metadata": {"finalizers": [each for each in finalizers if each != FINALIZER]}})
+
+
+def _domain_path(domain: Domain) -> str:
+    return f"{DOMAINS}/namespaces/{domain.namespace}/computedomains/{domain.name}"
+
+
+def _owned_path(owned: Owned) -> str:
+    group = "/apis/apps/v1" if owned.kind == "DaemonSet" else objects.RESOURCES
+    plural = "daemonsets" if owned.kind == "DaemonSet" else "resourceclaimtemplates"
+    return f"{group}/namespaces/{owned.namespace}/{plural}/{owned.name}"
