@@ -15,13 +15,11 @@ import itertools
 import json
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import itemgetter
-from typing import Any, Self
+from typing import Any
 
 from cluster import errors
 from cluster.errors import ClusterError, DeadlinePassed, Unreachable
@@ -37,6 +35,7 @@ from cluster.interface import (
 )
 from cluster.kinds import ALL, CRD, NAMESPACE, POD, Kind
 from tests.fakes import semantics
+from tests.fakes.streams import FakeLog, FakeStream
 
 Key = tuple[Kind, str, str]  # kind, namespace, name
 Player = Callable[["FakeCluster"], None]
@@ -98,7 +97,7 @@ class FakeCluster:
         self._events: list[tuple[int, Kind, str, Obj]] = []
         self._removals: list[Removal] = []
         self._deletes: list[Removal] = []
-        self._streams: set[_FakeStream] = set()
+        self._streams: set[FakeStream] = set()
         self._playing = False
         for name in namespaces:
             self.put(NAMESPACE, {"metadata": {"name": name}})
@@ -256,9 +255,9 @@ class FakeCluster:
         label_selector: str = "",
         field_selector: str = "",
         timeout_seconds: int,
-    ) -> "_FakeStream":
+    ) -> FakeStream:
         with self._call("watch", kind, namespace, ""):
-            stream = _FakeStream(
+            stream = FakeStream(
                 self,
                 kind,
                 int(resource_version),
@@ -392,13 +391,13 @@ class FakeCluster:
             [(each.namespace, each.name, lambda each=each: one(each)) for each in doomed], deadline
         )
 
-    def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> "_FakeLog":
+    def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> FakeLog:
         with self._call("logs", POD, namespace, pod) as key:
             if key not in self._store:
                 raise _not_found(POD, pod)
             text = self._store[key]["metadata"].get("annotations", {}).get("fake/log", "")
             kept = text.splitlines(keepends=True)
-            return _FakeLog("".join(kept if tail_lines is None else kept[-tail_lines:]).encode())
+            return FakeLog("".join(kept if tail_lines is None else kept[-tail_lines:]).encode())
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         found = self.get(CRD, f"{kind.plural}.{kind.group}")
@@ -602,77 +601,6 @@ class FakeCluster:
 
     def _time(self) -> str:
         return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class _FakeStream:
-    """A watch of the cluster in memory; ends at its time, when closed, or when cut."""
-
-    def __init__(self, cluster, kind, version, wanted, until) -> None:
-        self._cluster, self._kind, self._version = cluster, kind, version
-        self._wanted, self._until = wanted, until
-        self.cut = False
-        self._closed = False
-
-    def __iter__(self) -> Iterator[Obj]:
-        cluster = self._cluster
-        if self._version < cluster._oldest:
-            status = {
-                "kind": "Status",
-                "code": 410,
-                "reason": "Expired",
-                "message": "too old resource version",
-            }
-            yield {"type": "ERROR", "object": status}
-            return
-        while True:
-            with cluster._news:
-                known = bisect_right(cluster._events, self._version, key=itemgetter(0))
-                fresh = cluster._events[known:]
-                if not fresh and not self._closed and not self.cut:
-                    if (left := self._until - time.monotonic()) <= 0:
-                        return
-                    cluster._news.wait(min(left, 0.5))
-                    continue
-                if self._closed:
-                    return
-                if self.cut:
-                    raise Unreachable("the stream broke: cut")
-            for version, kind, event, obj in fresh:
-                self._version = version
-                if kind == self._kind and self._wanted(obj):
-                    yield {"type": event, "object": copy.deepcopy(obj)}
-            mark = {"metadata": {"resourceVersion": str(self._version)}}
-            yield {"type": "BOOKMARK", "object": mark}
-
-    def close(self) -> None:
-        with self._cluster._news:
-            self._closed = True
-            self._cluster._streams.discard(self)
-            self._cluster._news.notify_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class _FakeLog:
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._text:
-            yield self._text
-
-    def close(self) -> None:
-        self._text = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def _namespace_of(kind: Kind, obj: Obj) -> str:
