@@ -1,0 +1,114 @@
+"""Hostile and templated text: bounded in size, depth, aliases, memory and time."""
+
+import pytest
+
+from scheduling.errors import InvalidSpec
+from workflows.spec.document import Limits, parse_document
+from workflows.spec.template import is_templated, render
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(12)
+)
+
+HOSTILE = {
+    "an alias bomb": (BOMB, "too_large"),
+    "too many aliases": ("a: &a x\nb: [" + "*a," * 30000 + "]", "too_many_aliases"),
+    "nesting without end": ("[" * 5000, "too_deep"),
+    "a mapping in a mapping without end": ("{a: " * 500, "too_deep"),
+    "a document too long": ("a: " + "x" * 9_000_000, "too_large"),
+    "an object of Python": ("a: !!python/object/apply:os.system [ls]", "yaml_tag"),
+    "a binary": ("a: !!binary aGk=", "yaml_tag"),
+    "a key twice": ("a: 1\na: 2", "duplicate_key"),
+    "a list as a key": ("? [a]\n: b", "yaml_key"),
+    "an alias of nothing": ("a: *b", "yaml_alias"),
+    "an alias of itself": ("a: &a [*a]", "yaml_alias"),
+    "two documents": ("a: 1\n---\nb: 1", "yaml_documents"),
+    "a control character": ("a: \x01", "yaml_syntax"),
+    "half a surrogate pair": ("a: \ud800", "yaml_syntax"),
+    "a broken flow": ("a: [1, 2", "yaml_syntax"),
+    "a merge of a word": ("a:\n  <<: x", "yaml_merge"),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_text_is_refused_with_a_place(text, code):
+    with pytest.raises(InvalidSpec) as refused:
+        parse_document(text, limits=Limits())
+    (fault,) = refused.value.faults
+    assert fault.code == code
+    assert fault.line >= 1
+    assert fault.column >= 1
+
+
+def test_scalars_read_as_yaml_1_1_but_dates_stay_text():
+    text = "{a: 0x10, b: yes, c: ~, d: 1_000, e: 2024-01-01, f: '1', g: 1.5, h: 010}"
+    want = {"a": 16, "b": True, "c": None, "d": 1000, "e": "2024-01-01", "f": "1", "g": 1.5, "h": 8}
+    assert parse_document(text, limits=Limits()).data == want
+
+
+def test_a_merge_gives_way_to_what_the_mapping_says_itself():
+    text = "base: &b {x: 1, y: 2}\nhere:\n  <<: *b\n  y: 3\n"
+    document = parse_document(text, limits=Limits())
+    assert document.data["here"] == {"x": 1, "y": 3}
+    assert document.locate(("here", "x")) == (1, 11)
+    assert document.locate(("here", "y")) == (4, 3)
+
+
+def rendered(text, *, variables=(), string_variables=(), limits=None):
+    return render(text, variables=variables, string_variables=string_variables, limits=limits or Limits())
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("a: {{ x }}", True),
+        ("{% if x %}{% endif %}", True),
+        ("{# note #}", True),
+        ("default-values:\n  x: 1\n", True),
+        ("a: {{host:lead}} {{uuid}} {{input:0}}", False),
+        ("a: {b: 1}", False),
+    ],
+)
+def test_text_is_templated_if_there_is_anything_to_render_now(text, want):
+    assert is_templated(text) is want
+
+
+def test_tokens_for_later_survive_the_rendering():
+    text = "a: {{ x }} {{host:lead}} {{workflow_id}}"
+    assert rendered(text, variables=["x=1"]) == "a: 1 {{host:lead}} {{workflow_id}}"
+
+
+def test_given_variables_win_over_default_values():
+    text = "default-values:\n  x: 1\n  y: b\nworkflow: {{ x }}{{ y }}\n"
+    assert rendered(text, variables=["x=2"]) == "workflow: 2b\n"
+
+
+def test_a_variable_is_a_number_where_it_looks_like_one_unless_told_otherwise():
+    text = "{{ a + 1 }} {{ b * 2 }} {{ c + 'x' }}"
+    assert rendered(text, variables=["a=1", "b=1.5"], string_variables=["c=1"]) == "2 3.0 1x"
+
+
+TEMPLATES = {
+    "an undefined variable": "a: {{ nothing }}",
+    "a loop without end": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "output without end": "{% for a in range(99999) %}{{ 'y' * 1000 }}{% endfor %}",
+    "more memory than there is": "{{ 'x' * 10**10 }}",
+    "a way out of the sandbox": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "a file to include": "{% include '/etc/passwd' %}",
+    "broken syntax": "{% if %}",
+    "a division by zero": "{{ 1 / 0 }}",
+    "a macro that calls itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+}
+
+
+@pytest.mark.parametrize("text", TEMPLATES.values(), ids=TEMPLATES.keys())
+def test_a_template_that_cannot_be_rendered_is_refused(text):
+    with pytest.raises(InvalidSpec) as refused:
+        rendered(text, limits=Limits(template_seconds=1))
+    assert refused.value.faults[0].code == "template"
+
+
+def test_a_variable_without_a_value_is_refused_with_its_place():
+    with pytest.raises(InvalidSpec) as refused:
+        rendered("{{ x }}", variables=["x=1", "y"])
+    assert [fault.path for fault in refused.value.faults] == [("set_variables", 1)]

@@ -1,0 +1,82 @@
+"""The one way in: text to values, through template, document, grammar and reading."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from scheduling.errors import Fault, InvalidSpec, Notice, format_path
+from workflows.spec.document import Document, Limits, parse_document
+from workflows.spec.grammar import faults_of, read_models
+from workflows.spec.reading import Reader
+from workflows.spec.template import is_templated, render
+from workflows.spec.values import WorkflowSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A parsed workflow. ``rendered`` is the document that lines and columns count in.
+
+    ``template`` is the text before it was rendered, None where nothing was templated.
+    """
+
+    spec: WorkflowSpec
+    rendered: str
+    template: str | None
+    document: Document
+    warnings: tuple[Notice, ...]
+
+    def locate_faults(self, faults: Iterable[Fault]) -> list[Fault]:
+        """Faults of later checks with line and column, in document order."""
+        return located(faults, self.document)
+
+
+def parse_workflow(
+    text: str,
+    *,
+    variables: Sequence[str],
+    string_variables: Sequence[str],
+    limits: Limits,
+    allow_localpath: bool,
+) -> Parsed:
+    """Parse a workflow. Raises InvalidSpec with all the faults that can be told at once, in order.
+
+    ``allow_localpath``: a dry run accepts files that the command line has yet to read.
+    """
+    templated = is_templated(text)
+    rendered = (
+        render(text, variables=variables, string_variables=string_variables, limits=limits)
+        if templated
+        else text
+    )
+    document = parse_document(rendered, limits=limits)
+    try:
+        model = read_models(document.data)
+    except ValidationError as error:
+        raise _invalid(faults_of(error), document) from error
+    reader = Reader(model=model.workflow, limits=limits, allow_localpath=allow_localpath)
+    spec = reader.read()
+    if reader.faults:
+        raise _invalid(reader.faults, document)
+    return Parsed(
+        spec=spec,
+        rendered=rendered,
+        template=text if templated else None,
+        document=document,
+        warnings=tuple(reader.notices),
+    )
+
+
+def located(faults: Iterable[Fault], document: Document) -> list[Fault]:
+    placed = []
+    for fault in faults:
+        if fault.line is None:
+            line, column = document.locate(fault.path)
+            placed.append(replace(fault, line=line, column=column))
+        else:
+            placed.append(fault)
+    return sorted(placed, key=lambda fault: (fault.line or 0, fault.column or 0, format_path(fault.path)))
+
+
+def _invalid(faults: Iterable[Fault], document: Document) -> InvalidSpec:
+    return InvalidSpec("The workflow cannot be accepted.", located(faults, document))
