@@ -20,12 +20,13 @@ from scheduling.requirements import SetPath
 
 MAX_NAME = 63
 
-INSTALLATION_LABEL = "osmo.installation"
+INSTALLATION_LABEL = "osmo.nvidia.com/installation"
 """Carries our installation's uuid; only objects with ours on them may be edited or removed."""
 
 NAMESPACE_LABEL = "osmo.namespace"
 POOL_LABEL = "osmo.pool"
-GROUP_LABEL = "osmo.group_uuid"
+GROUP_LABEL = "osmo.nvidia.com/task-group"
+"""Carries the task group's uuid, on everything made for it."""
 
 CHANNEL_CLAIM = "channel"
 """Name by which a pod knows its claim on the ComputeDomain."""

@@ -150,6 +150,9 @@ class Task(models.Model):
     name = models.CharField(max_length=64)
     retry_id = models.PositiveIntegerField(default=0)
     latest = models.BooleanField(default=True, help_text="Whether no later retry exists.")
+    attempt = models.PositiveIntegerField(
+        default=0, help_text="The group's attempt whose pod group its pod joins."
+    )
     lead = models.BooleanField(default=False)
     status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)
     spec = models.JSONField(help_text="Frozen: see workflows.placement.")

@@ -144,19 +144,24 @@ class TaskPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTry:
-    """One try of one task, as rendering sees it: the row's own values and the frozen ones."""
+    """One try of one task, as rendering sees it: the row's own values and the frozen ones.
+
+    ``attempt`` is the group's attempt whose pod group its pod joins.
+    """
 
     task_uuid: UUID
     name: str
     retry_id: int
     placement: TaskPlacement
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
     """All that rendering a task group depends on. ``attempt`` counts pod groups made for it, from 0.
 
-    ``tasks`` holds the latest try of each task, in the user's order.
+    ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
+    which still say of how many pods an earlier attempt's pod group was made.
     """
 
     uuid: UUID
@@ -164,6 +169,7 @@ class GroupValues:
     attempt: int
     placement: GroupPlacement
     tasks: tuple[TaskTry, ...]
+    earlier: tuple[TaskTry, ...] = ()
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""

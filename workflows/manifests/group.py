@@ -1,0 +1,190 @@
+"""All objects of a task group.
+
+Pods are rendered by the try, the rest by the group, because a retry needs one pod of ten thousand. A
+scheduler whose pod groups cannot be edited gets one for each attempt; the pods of an attempt are those
+that ever joined it, so that a later rendering names its pod groups as the first one did.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduling import names
+from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
+from scheduling.backends.registry import scheduler_backend
+from scheduling.requirements import Gang, GangTask
+from workflows.manifests import labels
+from workflows.manifests.files import FileStore
+from workflows.manifests.pod import PodFrame, render_pod
+from workflows.manifests.tokens import Tokens
+from workflows.placement import GroupValues, TaskTry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupObjects:
+    """A task group in a cluster, in order of creation. ``pods`` are by task name.
+
+    ``claim_template`` is the name under which NVIDIA's controller makes the template of
+    ``compute_domain``; empty without one. ``sets`` says in the user's words what each subgroup or pod
+    group stands for.
+    """
+
+    secrets: tuple[Manifest, ...]
+    compute_domain: Manifest | None
+    claim_template: str
+    topologies: tuple[Manifest, ...]
+    pod_groups: tuple[Manifest, ...]
+    service: Manifest | None
+    pods: Mapping[str, Manifest]
+    constraints: tuple[AppliedConstraint, ...]
+    sets: Mapping[str, str]
+
+    def in_order(self) -> tuple[Manifest, ...]:
+        """Every manifest in the order in which they are created."""
+        domain = () if self.compute_domain is None else (self.compute_domain,)
+        service = () if self.service is None else (self.service,)
+        return (
+            *self.secrets,
+            *domain,
+            *self.topologies,
+            *self.pod_groups,
+            *service,
+            *self.pods.values(),
+        )
+
+
+class Renderer:
+    """Renders a group's objects; the scheduler is asked once, however many pods are rendered.
+
+    Raises what the scheduler backend raises for a gang that it cannot hold.
+    """
+
+    def __init__(self, values: GroupValues) -> None:
+        self.values = values
+        placement = values.placement
+        self._labels = labels.of_group(values.uuid, placement)
+        self.claim_template = names.claim_template(values.uuid) if placement.nvlink else ""
+        subdomain = names.headless_service(values.uuid) if len(values.tasks) > 1 else ""
+        tokens = Tokens(values, hosts=_hosts(values, subdomain))
+        self._frame = PodFrame(
+            namespace=placement.namespace,
+            labels=labels.of_pods(values.uuid, values.name, placement),
+            subdomain=subdomain,
+            claim_template=self.claim_template,
+            tokens=tokens,
+            files=FileStore(values, tokens, self._labels),
+        )
+        for task in values.tasks:  # all of them, or a retry would look for its files in another Secret
+            for file in task.placement.files:
+                self._frame.files.put(file)
+        self._gangs = {attempt: self._gang(attempt, tasks) for attempt, tasks in _attempts(values).items()}
+
+    def _gang(self, attempt: int, tasks: tuple[TaskTry, ...]) -> RenderedGang:
+        values, placement = self.values, self.values.placement
+        members = tuple(GangTask(t.name, t.placement.gpu, t.placement.requirements) for t in tasks)
+        request = GangRequest(
+            group=values.uuid,
+            gang=Gang(values.name, members),
+            levels=placement.levels,
+            namespace=placement.namespace,
+            queue=placement.queue,
+            priority_class=placement.priority_class,
+            scheduler_name=placement.scheduler_name,
+            installation=placement.installation,
+            attempt=attempt,
+            labels=self._labels,
+        )
+        return scheduler_backend(placement.scheduler_type).render(request)
+
+    @property
+    def gangs(self) -> Mapping[int, RenderedGang]:
+        """The rendered gang of each attempt."""
+        return self._gangs
+
+    def parts(self, task: TaskTry) -> PodParts:
+        return self._gangs[task.attempt].pods[task.name]
+
+    def pod(self, task: TaskTry) -> Manifest:
+        return render_pod(task, self.parts(task), frame=self._frame)
+
+    def secrets(self) -> tuple[Manifest, ...]:
+        """The Secrets with the files of all tasks."""
+        return tuple(self._frame.files.secrets)
+
+    def compute_domain(self) -> Manifest | None:
+        if not self.claim_template:
+            return None
+        return {
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "ComputeDomain",
+            "metadata": self._metadata(names.compute_domain(self.values.uuid)),
+            "spec": {
+                "numNodes": 0,
+                "channel": {
+                    "resourceClaimTemplate": {"name": self.claim_template},
+                    "allocationMode": "Single",
+                },
+            },
+        }
+
+    def service(self) -> Manifest | None:
+        """The headless service behind ``{{host:task}}``; a task alone needs none."""
+        if not self._frame.subdomain:
+            return None
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": self._metadata(self._frame.subdomain),
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": {names.GROUP_LABEL: self.values.uuid.hex},
+            },
+        }
+
+    def topologies(self) -> tuple[Manifest, ...]:
+        """The Topology objects that constraints name, each once."""
+        found = {t["metadata"]["name"]: t for gang in self._gangs.values() for t in gang.topologies}
+        return tuple(found.values())
+
+    def pod_groups(self) -> tuple[Manifest, ...]:
+        return tuple(group for gang in self._gangs.values() for group in gang.pod_groups)
+
+    def sets(self) -> Mapping[str, str]:
+        return {name: words for gang in self._gangs.values() for name, words in gang.sets.items()}
+
+    def _metadata(self, name: str) -> Manifest:
+        return {"name": name, "namespace": self.values.placement.namespace, "labels": self._labels}
+
+
+def render_group(values: GroupValues) -> GroupObjects:
+    """Everything of a group, whole and in its final form."""
+    renderer = Renderer(values)
+    first = renderer.gangs[min(renderer.gangs)]
+    return GroupObjects(
+        secrets=renderer.secrets(),
+        compute_domain=renderer.compute_domain(),
+        claim_template=renderer.claim_template,
+        topologies=renderer.topologies(),
+        pod_groups=renderer.pod_groups(),
+        service=renderer.service(),
+        pods={task.name: renderer.pod(task) for task in values.tasks},
+        constraints=first.constraints,
+        sets=renderer.sets(),
+    )
+
+
+def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:
+    if not subdomain:
+        return {task.name: names.hostname(task.task_uuid) for task in values.tasks}
+    tail = f"{subdomain}.{values.placement.namespace}.svc"
+    return {task.name: f"{names.hostname(task.task_uuid)}.{tail}" for task in values.tasks}
+
+
+def _attempts(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:
+    """The tasks whose pods ever joined each attempt that a latest try belongs to, in the user's order."""
+    wanted = {task.attempt for task in values.tasks}
+    joined = {(task.attempt, task.name) for task in (*values.earlier, *values.tasks)}
+    return {
+        attempt: tuple(task for task in values.tasks if (attempt, task.name) in joined)
+        for attempt in sorted(wanted)
+    }

@@ -1,0 +1,164 @@
+"""A task's pod: one container that runs the user's command, and what its scheduler asks for.
+
+No ownerReferences, ever: KAI's podgrouper would give the pod to another pod group, and a pod group that
+owns its pods is never deleted (Kubernetes 1.36). No service account token: tasks have no business with the
+API server.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scheduling import names
+from scheduling.backends.base import Manifest, PodParts
+from workflows.manifests import labels
+from workflows.manifests.files import FileStore
+from workflows.manifests.tokens import Tokens
+from workflows.placement import TaskPlacement, TaskTry
+
+GPU = "nvidia.com/gpu"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFrame:
+    """What the pods of a group share. ``subdomain`` and ``claim_template`` are empty for none."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    subdomain: str
+    claim_template: str
+    tokens: Tokens
+    files: FileStore
+
+
+def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
+    """The pod of one try of a task."""
+    metadata: Manifest = {
+        "name": names.pod(task.task_uuid, retry=task.retry_id),
+        "namespace": frame.namespace,
+        "labels": {**frame.labels, **labels.of_task(task), **parts.labels},
+    }
+    if parts.annotations:
+        metadata["annotations"] = dict(parts.annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {**_spec(task, frame), "schedulerName": parts.scheduler_name, **parts.spec},
+    }
+
+
+def _spec(task: TaskTry, frame: PodFrame) -> Manifest:
+    placement = task.placement
+    volumes = _Volumes()
+    container = _container(task, frame, volumes)
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "hostname": names.hostname(task.task_uuid),
+        "containers": [container],
+    }
+    if frame.subdomain:
+        spec["subdomain"] = frame.subdomain
+    if placement.claims_channel and frame.claim_template:
+        spec["resourceClaims"] = [
+            {"name": names.CHANNEL_CLAIM, "resourceClaimTemplateName": frame.claim_template}
+        ]
+    if placement.host_network:
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    if volumes.entries:
+        spec["volumes"] = volumes.entries
+    return {**spec, **_selection(placement)}
+
+
+def _selection(placement: TaskPlacement) -> Manifest:
+    """Which nodes may take the pod."""
+    spec: Manifest = {}
+    if placement.node_selector:
+        spec["nodeSelector"] = dict(placement.node_selector)
+    if placement.tolerations:
+        spec["tolerations"] = list(placement.tolerations)
+    if placement.nodes_excluded:
+        others = {"key": HOSTNAME, "operator": "NotIn", "values": list(placement.nodes_excluded)}
+        required = {"nodeSelectorTerms": [{"matchExpressions": [others]}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return spec
+
+
+def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
+    placement, fill = task.placement, frame.tokens.fill
+    container: Manifest = {
+        "name": _container_name(task.name),
+        "image": placement.image,
+        "command": [fill(word) for word in placement.command],
+    }
+    if placement.args:
+        container["args"] = [fill(word) for word in placement.args]
+    if env := list(_environment(placement, frame)):
+        container["env"] = env
+    if resources := _resources(placement, frame):
+        container["resources"] = resources
+    if placement.privileged:
+        container["securityContext"] = {"privileged": True}
+    if mounts := list(_mounts(placement, frame, volumes)):
+        container["volumeMounts"] = mounts
+    return container
+
+
+def _container_name(task: str) -> str:
+    return task.lower().replace("_", "-")[: names.MAX_NAME].strip("-")
+
+
+def _environment(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
+    for name, value in placement.environment.items():
+        yield {"name": name, "value": frame.tokens.fill(value)}
+    for secret, use in placement.credentials.items():
+        if not isinstance(use, str):
+            for name, key in use.items():
+                yield {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def _resources(placement: TaskPlacement, frame: PodFrame) -> Manifest:
+    amounts = {
+        "cpu": str(placement.cpu) if placement.cpu else "",
+        "memory": placement.memory,
+        "ephemeral-storage": placement.storage,
+        GPU: str(placement.gpu) if placement.gpu else "",
+    }
+    given = {resource: amount for resource, amount in amounts.items() if amount}
+    resources: Manifest = {"requests": given, "limits": given} if given else {}
+    if placement.claims_channel and frame.claim_template:
+        resources["claims"] = [{"name": names.CHANNEL_CLAIM}]
+    return resources
+
+
+class _Volumes:
+    """A pod's volumes, each source once."""
+
+    def __init__(self) -> None:
+        self.entries: list[Manifest] = []
+        self._names: dict[str, str] = {}
+
+    def name_of(self, source: Mapping[str, Any]) -> str:
+        key = repr(source)
+        if key not in self._names:
+            self._names[key] = f"v{len(self.entries)}"
+            self.entries.append({"name": self._names[key], **source})
+        return self._names[key]
+
+
+def _mounts(placement: TaskPlacement, frame: PodFrame, volumes: _Volumes) -> Iterator[Manifest]:
+    for file in placement.files:
+        secret, key = frame.files.put(file)
+        volume = volumes.name_of({"secret": {"secretName": secret, "defaultMode": 0o755}})
+        path = frame.tokens.fill(file.path)
+        yield {"name": volume, "mountPath": path, "subPath": key, "readOnly": True}
+    for secret, use in placement.credentials.items():
+        if isinstance(use, str):
+            volume = volumes.name_of({"secret": {"secretName": secret}})
+            yield {"name": volume, "mountPath": use, "readOnly": True}
+    for mount in placement.volume_mounts:
+        source, _, target = mount.partition(":")
+        yield {"name": volumes.name_of({"hostPath": {"path": source}}), "mountPath": target or source}

@@ -1,0 +1,265 @@
+"""What is kept of an object of the cluster: the little that statuses and explanations are read from.
+
+A pod in full is 5 KiB and there may be 10,000; its digest is a few hundred bytes. The functions are pure
+and used by the observer, which follows everything, and by reconcile, which reads live where it must, so
+both see a pod the same way. Times are kept as the cluster wrote them (RFC 3339).
+
+A digest leaves out what is empty. Texts come from outside and are cut.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from scheduling import names
+
+Json = dict[str, Any]
+
+MAX_TEXT = 500
+DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
+DISRUPTION = "DisruptionTarget"
+PREEMPTED = "PreemptionByScheduler"
+_KEPT_ANNOTATIONS = ("kai.scheduler/stale-podgroup-timestamp",)
+_GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSeen:
+    """A pod of ours. ``gone`` says that it is no longer in the cluster; the rest is as it last was."""
+
+    namespace: str
+    name: str
+    uid: str
+    group: UUID
+    phase: str
+    node_name: str = ""
+    pod_ip: str = ""
+    deleting: bool = False
+    gone: bool = False
+    digest: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectSeen:
+    """A pod group, ComputeDomain or claim template of ours."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    group: UUID
+    deleting: bool = False
+    digest: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSeen:
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, Any], ...]
+    allocatable: Mapping[str, str]
+    unschedulable: bool
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSeen:
+    """Something the cluster said of an object of ours. ``group`` is None where only a pod is named."""
+
+    uid: str
+    count: int
+    kind: str
+    name: str
+    group: UUID | None
+    time: str
+    source: str
+    warning: bool
+    reason: str
+    message: str
+
+    @property
+    def dedupe(self) -> str:
+        """One row for each doubling of the count: a scheduler repeats itself every second for days."""
+        return f"cluster:{self.uid}:{self.count.bit_length()}"
+
+
+def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
+    """Reduce a pod; None if it does not say whose it is."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    group = group_of(metadata)
+    if group is None:
+        return None
+    return PodSeen(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        group=group,
+        phase=status.get("phase") or "Pending",
+        node_name=(obj.get("spec") or {}).get("nodeName") or "",
+        pod_ip=status.get("podIP") or "",
+        deleting="deletionTimestamp" in metadata,
+        digest=_filled(
+            created=metadata.get("creationTimestamp"),
+            reason=status.get("reason"),
+            message=_cut(status.get("message")),
+            conditions=[_condition(c) for c in status.get("conditions") or () if _matters(c)],
+            containers=[
+                *(_container(c, init=True) for c in status.get("initContainerStatuses") or ()),
+                *(_container(c, init=False) for c in status.get("containerStatuses") or ()),
+            ],
+        ),
+    )
+
+
+def _matters(condition: Mapping[str, Any]) -> bool:
+    return (
+        condition.get("type") in ("PodScheduled", "Ready", DISRUPTION) or condition.get("reason") == PREEMPTED
+    )
+
+
+def _condition(condition: Mapping[str, Any]) -> Json:
+    return _filled(
+        type=condition.get("type"),
+        status=condition.get("status"),
+        reason=condition.get("reason"),
+        message=_cut(condition.get("message")),
+        since=condition.get("lastTransitionTime"),
+    )
+
+
+def _container(status: Mapping[str, Any], *, init: bool) -> Json:
+    state = status.get("state") or {}
+    name = next(iter(state), "")
+    detail = state.get(name) or {}
+    seen = _filled(
+        name=status.get("name"),
+        init=init,
+        state=name,
+        reason=detail.get("reason"),
+        message=_cut(detail.get("message")),
+        since=detail.get("startedAt"),
+        finished=detail.get("finishedAt"),
+    )
+    return seen | ({"exit": detail.get("exitCode")} if name == "terminated" else {})
+
+
+def see_pod_group(obj: Mapping[str, Any]) -> ObjectSeen | None:
+    """Reduce a pod group to what its scheduler backend reads: spec, and the conditions of its status."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    kept = {key: value for key, value in status.items() if key in ("schedulingConditions", "conditions")}
+    notes = metadata.get("annotations") or {}
+    return _object(
+        "PodGroup",
+        metadata,
+        spec=obj.get("spec"),
+        status=kept,
+        annotations={key: notes[key] for key in _KEPT_ANNOTATIONS if key in notes},
+    )
+
+
+def see_compute_domain(obj: Mapping[str, Any]) -> ObjectSeen | None:
+    return _object("ComputeDomain", obj["metadata"], status=obj.get("status"))
+
+
+def see_claim_template(obj: Mapping[str, Any]) -> ObjectSeen | None:
+    """Reduce a claim template that NVIDIA's controller made for a ComputeDomain of ours."""
+    metadata = obj["metadata"]
+    domain = (metadata.get("labels") or {}).get(DOMAIN_LABEL)
+    return _object("ResourceClaimTemplate", metadata, domain=domain) if domain else None
+
+
+def _object(kind: str, metadata: Mapping[str, Any], **digest: Any) -> ObjectSeen | None:
+    group = group_of(metadata)
+    if group is None:
+        return None
+    return ObjectSeen(
+        kind=kind,
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        group=group,
+        deleting="deletionTimestamp" in metadata,
+        digest=_filled(**digest),
+    )
+
+
+def see_node(obj: Mapping[str, Any]) -> NodeSeen:
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    return NodeSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        labels=metadata.get("labels") or {},
+        taints=tuple(spec.get("taints") or ()),
+        allocatable=status.get("allocatable") or {},
+        unschedulable=bool(spec.get("unschedulable")),
+        ready=conditions.get("Ready") == "True",
+    )
+
+
+def see_event(obj: Mapping[str, Any]) -> EventSeen | None:
+    """Reduce an event; None if it is about nothing of ours."""
+    metadata, about = obj["metadata"], obj.get("involvedObject") or {}
+    kind, name = str(about.get("kind") or ""), str(about.get("name") or "")
+    match = _GROUP_IN_NAME.match(name)
+    if kind not in ("Pod", "PodGroup", "ComputeDomain") or match is None:
+        return None
+    series, source = obj.get("series") or {}, obj.get("source") or {}
+    return EventSeen(
+        uid=str(metadata.get("uid") or metadata["name"]),
+        count=max(int(series.get("count") or obj.get("count") or 1), 1),
+        kind=kind,
+        name=name,
+        group=None if kind == "Pod" else UUID(match[1]),
+        time=str(
+            series.get("lastObservedTime")
+            or obj.get("lastTimestamp")
+            or obj.get("eventTime")
+            or obj.get("firstTimestamp")
+            or metadata.get("creationTimestamp")
+            or ""
+        ),
+        source=str(obj.get("reportingComponent") or source.get("component") or kind)[:63],
+        warning=obj.get("type") == "Warning",
+        reason=str(obj.get("reason") or "")[:128],
+        message=_with_action(obj),
+    )
+
+
+def _with_action(obj: Mapping[str, Any]) -> str:
+    """An event's message, and the action KAI evicted for, which it tells in an annotation alone."""
+    message = str(obj.get("message") or "")[:MAX_TEXT]
+    action = (obj["metadata"].get("annotations") or {}).get("evictor-action-type")
+    return f"{message} (action: {str(action)[:63]})" if action else message
+
+
+def group_of(metadata: Mapping[str, Any]) -> UUID | None:
+    """The task group an object was made for, by its label, or by its name where others made it."""
+    text = (metadata.get("labels") or {}).get(names.GROUP_LABEL)
+    if text is None and (match := _GROUP_IN_NAME.match(metadata["name"])):
+        text = match[1]
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None
+
+
+def instant(text: object) -> datetime | None:
+    """A time as the cluster writes it; None for none or nonsense."""
+    try:
+        found = datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _filled(**values: Any) -> Json:
+    return {key: value for key, value in values.items() if value}
+
+
+def _cut(text: object) -> str:
+    return str(text or "")[:MAX_TEXT]

@@ -1,0 +1,188 @@
+"""From a pod to its task's status, exit code and message, as OSMO reads pods.
+
+The table is OSMO's (its codes are what exit actions are written for): below 256 the user's own, 301 to 304
+and 999 for containers that cannot start, 3001 backend, 3003 start error, 3004 evicted, 3005 start timeout,
+3006 preempted, 4000 unknown. Differences, each because one container runs here and no helper beside it: no
+codes of helpers (255, 1000 and 2000 added), and a pod that has a node is INITIALIZING, since the queue
+is behind it.
+
+Pure: time is given. ``recheck`` says when the same pod would read differently without any news of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from workflows.observation import DISRUPTION, PREEMPTED, PodSeen, instant
+from workflows.statuses import TaskStatus
+
+UNKNOWN_CODE = 4000
+BACKEND_CODE = 3001
+SERVER_CODE = 3002
+START_ERROR_CODE = 3003
+EVICTED_CODE = 3004
+START_TIMEOUT_CODE = 3005
+PREEMPTED_CODE = 3006
+UPSTREAM_CODE = 3000
+
+CONFIG_ERROR_GRACE = timedelta(minutes=10)
+LOST_CONTAINER_GRACE = timedelta(minutes=30)
+START_GRACE = timedelta(minutes=30)
+
+_WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
+    "ErrImagePull": (TaskStatus.FAILED_IMAGE_PULL, 302),
+    "ImagePullBackOff": (TaskStatus.FAILED_IMAGE_PULL, 301),
+    "CrashLoopBackOff": (TaskStatus.FAILED, 304),
+    "CreateContainerError": (TaskStatus.FAILED, 999),
+}
+_POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
+    "Evicted": (TaskStatus.FAILED_EVICTED, EVICTED_CODE),
+    "StartError": (TaskStatus.FAILED_START_ERROR, START_ERROR_CODE),
+    "UnexpectedAdmissionError": (TaskStatus.FAILED_BACKEND_ERROR, BACKEND_CODE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a pod says of its task. ``code`` is None while it has not ended."""
+
+    status: TaskStatus
+    code: int | None = None
+    message: str = ""
+    recheck: datetime | None = None
+
+
+def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
+    """Read a pod that is in the cluster; None where it says nothing new (phase Unknown)."""
+    if reading := _disrupted(pod):
+        return reading
+    if pod.phase == "Succeeded":
+        return Reading(status=TaskStatus.COMPLETED, code=0)
+    if pod.phase == "Failed":
+        return _failed(pod, now)
+    if pod.phase not in ("Pending", "Running"):
+        return None
+    return _starting(pod, now) or _live(pod, now)
+
+
+def read_gone(pod: PodSeen | None, *, evictions: Sequence[str], now: datetime) -> Reading:
+    """Read a pod that is no longer there. ``evictions`` are what its scheduler said of evicting."""
+    if pod is not None and (last := read_pod(pod, now=now)) is not None and last.code is not None:
+        return last
+    if evictions:
+        return _evicted(evictions[-1])
+    return Reading(
+        status=TaskStatus.FAILED_BACKEND_ERROR,
+        code=BACKEND_CODE,
+        message="Its pod vanished from the cluster: somebody deleted it, or its node was removed.",
+    )
+
+
+def _evicted(said: str) -> Reading:
+    """KAI deletes plainly and tells why in an event on the pod group."""
+    if "stalegangeviction" in said:
+        message = f"The scheduler evicted it because too few tasks of its gang were running: {said}"
+        return Reading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
+    return Reading(
+        status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, message=f"The scheduler evicted it: {said}"
+    )
+
+
+def _disrupted(pod: PodSeen) -> Reading | None:
+    for condition in _true_conditions(pod):
+        if condition.get("reason") == PREEMPTED:
+            message = condition.get("message") or "The scheduler preempted it."
+            return Reading(status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, message=message)
+    if pod.phase == "Failed":
+        for condition in _true_conditions(pod):
+            if condition.get("type") == DISRUPTION:
+                why = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+                return _backend(f"Its pod was disrupted: {why or 'no reason given'}")
+    return None
+
+
+def _failed(pod: PodSeen, now: datetime) -> Reading | None:
+    said = str(pod.digest.get("message") or "")
+    if known := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
+        status, code = known
+        return Reading(status=status, code=code, message=f"{pod.digest['reason']}: {said}".strip(": "))
+    ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
+    if killed := next((c for c in ended if c.get("reason") == "OOMKilled"), None):
+        message = f"Container {killed.get('name')} ran out of memory."
+        return Reading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
+    if lost := next((c for c in ended if c.get("reason") == "ContainerStatusUnknown"), None):
+        return _lost(pod, lost, now)
+    if not ended:
+        message = said or "Its pod failed without saying why."
+        return Reading(status=TaskStatus.FAILED, code=UNKNOWN_CODE, message=message)
+    worst = max(ended, key=lambda c: int(c.get("exit") or 0))
+    code = int(worst.get("exit") or 0)
+    detail = str(worst.get("message") or said)
+    message = f"Container {worst.get('name')} ended with exit code {code}" + (f": {detail}" if detail else ".")
+    return Reading(status=TaskStatus.FAILED, code=code, message=message)
+
+
+def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
+    """The kubelet lost sight of a container and may find it again."""
+    since = instant(container.get("finished")) or instant(pod.digest.get("created")) or now
+    if now - since < LOST_CONTAINER_GRACE:
+        return Reading(status=TaskStatus.RUNNING, recheck=since + LOST_CONTAINER_GRACE)
+    return _backend(f"The node lost container {container.get('name')}.")
+
+
+def _starting(pod: PodSeen, now: datetime) -> Reading | None:
+    """What containers wait for, where that decides the status."""
+    for container in _containers(pod):
+        if container.get("state") != "waiting":
+            continue
+        reason = str(container.get("reason") or "")
+        detail = str(container.get("message") or "")
+        if reason in _WAITING_FAILS:
+            status, code = _WAITING_FAILS[reason]
+            return Reading(status=status, code=code, message=f"{reason}: {detail}".strip(": "))
+        if reason == "InvalidImageName":
+            return Reading(status=TaskStatus.SCHEDULING, message=f"{reason}: {detail}".strip(": "))
+        if reason == "CreateContainerConfigError":
+            return _misconfigured(pod, f"{reason}: {detail}".strip(": "), now)
+    return None
+
+
+def _misconfigured(pod: PodSeen, said: str, now: datetime) -> Reading:
+    """A missing Secret or ConfigMap may still come."""
+    since = _placed_at(pod) or now
+    if now - since <= CONFIG_ERROR_GRACE:
+        return Reading(status=TaskStatus.SCHEDULING, message=said, recheck=since + CONFIG_ERROR_GRACE)
+    return _backend(said)
+
+
+def _live(pod: PodSeen, now: datetime) -> Reading:
+    if pod.phase == "Running":
+        return Reading(status=TaskStatus.RUNNING)
+    if not pod.node_name:
+        return Reading(status=TaskStatus.SCHEDULING)
+    placed = _placed_at(pod)
+    if placed is not None and now - placed > START_GRACE:
+        message = f"Its pod did not start within {START_GRACE.seconds // 60} minutes on {pod.node_name}."
+        return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+    recheck = placed + START_GRACE if placed else None
+    return Reading(status=TaskStatus.INITIALIZING, recheck=recheck)
+
+
+def _placed_at(pod: PodSeen) -> datetime | None:
+    for condition in _true_conditions(pod):
+        if condition.get("type") == "PodScheduled":
+            return instant(condition.get("since"))
+    return instant(pod.digest.get("created")) if pod.node_name else None
+
+
+def _true_conditions(pod: PodSeen) -> Iterable[Mapping[str, Any]]:
+    return (c for c in pod.digest.get("conditions") or () if c.get("status") == "True")
+
+
+def _containers(pod: PodSeen) -> Sequence[Mapping[str, Any]]:
+    return pod.digest.get("containers") or ()
+
+
+def _backend(message: str) -> Reading:
+    return Reading(status=TaskStatus.FAILED_BACKEND_ERROR, code=BACKEND_CODE, message=message)

@@ -1,0 +1,114 @@
+"""Who may act for a task group: a lease in its row, on the database's clock.
+
+A cluster call cannot be made under a lock, and two workers must never plan from two views of one group.
+So a worker takes the group for a while by one conditional UPDATE, and every write of a result names the
+token it got; a worker that was too slow finds its writes refused and its work done again by another.
+
+The holder measures what is left of its lease with its own monotonic clock, from before the UPDATE was
+sent, so it always believes to have less than it has, whatever its wall clock says. Rejected: advisory
+locks (gone with a connection, unknown to PgBouncer) and SELECT FOR UPDATE across calls.
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from pools.models import Backend
+
+Clock = Callable[[], float]
+
+_TAKE = """
+    UPDATE workflows_taskgroup
+       SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+     WHERE uuid = %(group)s AND released_at IS NULL AND next_reconcile_at <= clock_timestamp()
+       AND (lease_until IS NULL OR lease_until < clock_timestamp())
+ RETURNING nudges, failures, backend_id
+"""
+_EXTEND = """
+    UPDATE workflows_taskgroup SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+     WHERE uuid = %(group)s AND lease_token = %(token)s AND lease_until > clock_timestamp()
+"""
+_RELEASE = """
+    UPDATE workflows_taskgroup
+       SET lease_token = NULL, lease_until = NULL, failures = %(failures)s,
+           next_reconcile_at = CASE
+             WHEN released_at IS NOT NULL THEN NULL
+             WHEN nudges <> %(nudges)s THEN clock_timestamp()
+             WHEN %(at)s::timestamptz IS NOT NULL THEN %(at)s
+             WHEN %(seconds)s::float8 IS NOT NULL THEN clock_timestamp() + make_interval(secs => %(seconds)s)
+           END
+     WHERE uuid = %(group)s AND lease_token = %(token)s
+ RETURNING next_reconcile_at <= clock_timestamp()
+"""
+
+
+class LeaseLost(Exception):
+    """The lease ended, or another worker has it: whatever was planned under it must not go on."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A group that this worker may act for until ``ends`` of its own monotonic clock."""
+
+    group_id: UUID
+    token: UUID
+    nudges: int
+    failures: int
+    backend: Backend
+    ends: float
+    clock: Clock = field(default=time.monotonic)
+
+    def left(self) -> float:
+        """Seconds that are surely left."""
+        return self.ends - self.clock()
+
+
+def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None:
+    """Take a due group that nobody has; None if it is not due, released, or somebody's."""
+    token, began = uuid.uuid4(), clock()
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id})
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    nudges, failures, backend_id = row
+    backend = Backend.objects.get(pk=backend_id)
+    ends = began + settings.ENV.lease_seconds
+    return Lease(group_id, token, nudges, failures, backend, ends, clock)
+
+
+def extend(lease: Lease) -> None:
+    """Begin the lease's time anew. Raises LeaseLost."""
+    began = lease.clock()
+    values = {"token": lease.token, "seconds": settings.ENV.lease_seconds, "group": lease.group_id}
+    with connection.cursor() as cursor:
+        cursor.execute(_EXTEND, values)
+        if cursor.rowcount != 1:
+            raise LeaseLost(f"group {lease.group_id}")
+    lease.ends = began + settings.ENV.lease_seconds
+
+
+def release(lease: Lease, *, failures: int, seconds: float | None = None, at: datetime | None = None) -> bool:
+    """Give the group back, due in ``seconds``, ``at`` that time, or only when nudged (neither).
+
+    A group that was nudged meanwhile is due at once. Returns whether it is due already. Does nothing if
+    the lease is somebody else's by now.
+    """
+    values = {
+        "group": lease.group_id,
+        "token": lease.token,
+        "nudges": lease.nudges,
+        "failures": failures,
+        "seconds": seconds,
+        "at": at,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_RELEASE, values)
+        row = cursor.fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,356 @@
+"""The only writer of statuses: of tasks, their group, and the workflow above.
+
+One transaction for one group, however many of its tasks moved: the workflow, the group and its downstream
+groups are locked in that order (downstream ones by primary key), the lease's token is compared, every move
+is held against ``workflows.statuses``, and each step becomes an Event. A move that the tables refuse is
+dropped, not raised: it comes from an older view, and the row is right.
+
+Tasks are written by one UPDATE over arrays: with 1,000 pods changing at once a save for each would take
+longer than a second. Times are the database's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from pools import conditions
+from pools.conditions import Condition
+from workflows.derive import workflow_status
+from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.services.lease import Lease, LeaseLost
+from workflows.services.nudge import mark_due
+from workflows.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus, may_move, workflow_may_move
+
+SOURCE = "osmo-topology"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMove:
+    """A step of one try of a task. Empty values leave what the row has."""
+
+    pk: int
+    status: str
+    code: int | None = None
+    message: str = ""
+    node_name: str = ""
+    pod_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTry:
+    """A try that follows another one, of task row ``after``."""
+
+    after: int
+    retry_id: int
+    pod_name: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A line for the timeline that is no change of status. ``key`` makes it appear once."""
+
+    key: str
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Everything one look at a group found; recorded together or not at all.
+
+    ``group`` is its new status, empty for none. ``waiting`` is the reason it waits, None to leave it.
+    ``created`` and ``released`` note that moment; ``touched`` that a create may be sent from now on.
+    """
+
+    tasks: Sequence[TaskMove] = ()
+    tries: Sequence[NewTry] = ()
+    group: str = ""
+    message: str = ""
+    attempt: int | None = None
+    waiting: str | None = None
+    conditions: Sequence[Condition] = ()
+    notes: Sequence[Note] = ()
+    touched: str | None = None
+    created: bool = False
+    released: bool = False
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+def record(lease: Lease, changes: Changes) -> None:
+    """Write what was found. Raises LeaseLost if the group is no longer ours; then nothing is written."""
+    ends = changes.group in TERMINAL
+    with transaction.atomic():
+        workflow = None
+        if changes.group:
+            workflow = _lock_workflow(lease.group_id)
+        group, downstream = _lock_groups(lease, with_downstream=ends)
+        now = database_now()
+        steps = _Steps(group, now)
+        _move_tasks(group, changes.tasks, steps)
+        _make_tries(group, changes.tries, steps)
+        moved = _move_group(group, changes, steps)
+        _note(group, changes, steps)
+        group.save(update_fields=sorted(steps.fields)) if steps.fields else None
+        if workflow is not None and moved:
+            _move_workflow(workflow, steps)
+        Event.objects.bulk_create(steps.events, ignore_conflicts=True, batch_size=1000)
+        if moved and downstream:
+            mark_due(downstream)
+
+
+class _Steps:
+    """What a record collects while it goes: fields of the group to save, and events."""
+
+    def __init__(self, group: TaskGroup, now: datetime) -> None:
+        self.group, self.now = group, now
+        self.fields: set[str] = set()
+        self.events: list[Event] = []
+
+    def put(self, **values: object) -> None:
+        for name, value in values.items():
+            if getattr(self.group, name) != value:
+                setattr(self.group, name, value)
+                self.fields.add(name)
+
+    def event(
+        self, *, key: str, reason: str, message: str, warning: bool, task: str = "", retry: int | None = None
+    ) -> None:
+        self.events.append(
+            Event(
+                workflow_id=self.group.workflow_id,
+                group=self.group,
+                task_name=task,
+                retry_id=retry,
+                time=self.now,
+                source=SOURCE,
+                warning=warning,
+                reason=reason[:128],
+                message=message,
+                dedupe=key[:160],
+            )
+        )
+
+
+def database_now() -> datetime:
+    """The database's clock, the only one that rows are compared with."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
+
+
+def _lock_workflow(group_id: UUID) -> Workflow:
+    rows = Workflow.objects.select_for_update(no_key=True, of=("self",))
+    return rows.only("uuid", "status", "start_time", "end_time").get(groups=group_id)
+
+
+def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, list[UUID]]:
+    ids = {lease.group_id}
+    if with_downstream:
+        ids |= set(TaskGroup.objects.filter(upstream=lease.group_id).values_list("pk", flat=True))
+    rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    locked = {row.pk: row for row in rows.defer("constraints")}
+    group = locked.pop(lease.group_id, None)
+    if group is None or group.lease_token != lease.token or not _holds(lease):
+        raise LeaseLost(f"group {lease.group_id}")
+    return group, [pk for pk, row in locked.items() if row.released_at is None]
+
+
+def _holds(lease: Lease) -> bool:
+    held = "SELECT lease_until > clock_timestamp() FROM workflows_taskgroup WHERE uuid = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(held, [lease.group_id])
+        return bool(cursor.fetchone()[0])
+
+
+_MOVE_TASKS = """
+    UPDATE workflows_task AS task
+       SET status = new.status,
+           exit_code = coalesce(new.code, task.exit_code),
+           failure_message = CASE WHEN new.message <> '' THEN new.message ELSE task.failure_message END,
+           node_name = CASE WHEN new.node <> '' THEN new.node ELSE task.node_name END,
+           pod_ip = CASE WHEN new.ip <> '' THEN new.ip ELSE task.pod_ip END,
+           processing_start_time = CASE WHEN new.status = 'PROCESSING'
+             THEN coalesce(task.processing_start_time, %(now)s) ELSE task.processing_start_time END,
+           scheduling_start_time = CASE WHEN new.status = 'SCHEDULING'
+             THEN coalesce(task.scheduling_start_time, %(now)s) ELSE task.scheduling_start_time END,
+           initializing_start_time = CASE WHEN new.status = 'INITIALIZING'
+             THEN coalesce(task.initializing_start_time, %(now)s) ELSE task.initializing_start_time END,
+           start_time = CASE WHEN new.status = 'RUNNING' OR (new.code BETWEEN 0 AND 255)
+             THEN coalesce(task.start_time, %(now)s) ELSE task.start_time END,
+           end_time = CASE WHEN new.ended THEN coalesce(task.end_time, %(now)s) ELSE task.end_time END
+      FROM unnest(%(pk)s::bigint[], %(status)s::text[], %(code)s::int[], %(message)s::text[],
+                  %(node)s::text[], %(ip)s::text[], %(ended)s::boolean[])
+        AS new(pk, status, code, message, node, ip, ended)
+     WHERE task.id = new.pk
+"""
+
+
+def _move_tasks(group: TaskGroup, moves: Sequence[TaskMove], steps: _Steps) -> None:
+    if not moves:
+        return
+    rows = {
+        row.pk: row
+        for row in Task.objects.filter(group=group, pk__in=[m.pk for m in moves]).only(
+            "status", "name", "retry_id", "node_name", "pod_ip"
+        )
+    }
+    kept = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
+    if not kept:
+        return
+    columns: dict[str, object] = {
+        "now": steps.now,
+        "pk": [m.pk for m in kept],
+        "status": [str(m.status) for m in kept],
+        "code": [m.code for m in kept],
+        "message": [m.message for m in kept],
+        "node": [m.node_name for m in kept],
+        "ip": [m.pod_ip for m in kept],
+        "ended": [m.status in TERMINAL for m in kept],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_MOVE_TASKS, columns)
+    for move in kept:
+        row = rows[move.pk]
+        if row.status != move.status:
+            failed = _failed(move.status)
+            steps.event(
+                key=f"task:{move.pk}:{move.status}",
+                reason=str(move.status),
+                message=f"Task {row.name} is {move.status}." + (f" {move.message}" if move.message else ""),
+                warning=failed,
+                task=row.name,
+                retry=row.retry_id,
+            )
+
+
+def _task_moves(row: Task, move: TaskMove) -> bool:
+    """Whether a move is allowed and says anything: a new status, or where a pod of the same one is."""
+    if row.status == move.status:
+        news = (move.node_name and move.node_name != row.node_name) or (
+            move.pod_ip and move.pod_ip != row.pod_ip
+        )
+        return bool(news) and row.status not in TERMINAL
+    return may_move(row.status, move.status)
+
+
+def _failed(status: str) -> bool:
+    return status in TERMINAL and status != TaskStatus.COMPLETED
+
+
+def _make_tries(group: TaskGroup, tries: Sequence[NewTry], steps: _Steps) -> None:
+    """Add a row for each new try, unless another one followed already; the old one is no longer latest."""
+    olds = {row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)}
+    fresh = [new for new in tries if new.after in olds]
+    if not fresh:
+        return
+    Task.objects.filter(pk__in=[new.after for new in fresh]).update(latest=False)
+    Task.objects.bulk_create(
+        Task(
+            group=group,
+            task_uuid=old.task_uuid,
+            position=old.position,
+            name=old.name,
+            retry_id=new.retry_id,
+            attempt=new.attempt,
+            lead=old.lead,
+            status=TaskStatus.PROCESSING,
+            spec=old.spec,
+            pod_name=new.pod_name,
+            processing_start_time=steps.now,
+        )
+        for new in fresh
+        for old in (olds[new.after],)
+    )
+    for new in fresh:
+        name = olds[new.after].name
+        steps.event(
+            key=f"retry:{new.after}",
+            reason="Retry",
+            message=f"Task {name} is tried again, try {new.retry_id}.",
+            warning=False,
+            task=name,
+            retry=new.retry_id,
+        )
+
+
+_GROUP_TIMES = {
+    TaskStatus.PROCESSING: "processing_start_time",
+    TaskStatus.SCHEDULING: "scheduling_start_time",
+    TaskStatus.INITIALIZING: "initializing_start_time",
+    TaskStatus.RUNNING: "start_time",
+}
+
+
+def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
+    if changes.attempt is not None:
+        steps.put(attempt=changes.attempt)
+    status = changes.group
+    if not status or group.status == status or not may_move(group.status, status):
+        return False
+    steps.put(status=status)
+    if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
+        steps.put(**{column: steps.now})
+    if status in TERMINAL:
+        steps.put(end_time=steps.now, waiting_reason="", waiting_since=None)
+        if changes.message:
+            steps.put(failure_message=changes.message)
+    steps.event(
+        key=f"group:{group.pk.hex}:{status}",
+        reason=str(status),
+        message=f"Group {group.name} is {status}." + (f" {changes.message}" if changes.message else ""),
+        warning=_failed(status),
+    )
+    return True
+
+
+def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
+    if changes.waiting is not None and group.status not in TERMINAL:
+        since = (group.waiting_since or steps.now) if changes.waiting else None
+        steps.put(waiting_reason=changes.waiting, waiting_since=since)
+    if changes.touched is not None:
+        steps.put(touched_cluster=True)
+        if changes.touched and not group.placement.get("cluster_uid"):
+            steps.put(placement={**group.placement, "cluster_uid": changes.touched})
+    if changes.created and group.created_in_cluster_at is None:
+        steps.put(created_in_cluster_at=steps.now)
+    if changes.released:
+        steps.put(released_at=steps.now, next_reconcile_at=None)
+    if changes.conditions:
+        steps.put(
+            conditions=conditions.upsert(
+                group.conditions, changes.conditions, now=steps.now, observed_revision=group.attempt
+            )
+        )
+    for note in changes.notes:
+        key = f"note:{group.pk.hex}:{note.key}"
+        steps.event(key=key, reason=note.reason, message=note.message, warning=note.warning)
+
+
+def _move_workflow(workflow: Workflow, steps: _Steps) -> None:
+    rows: Iterable[tuple[UUID, str]] = TaskGroup.objects.filter(workflow=workflow).values_list("pk", "status")
+    statuses = [steps.group.status if pk == steps.group.pk else status for pk, status in rows]
+    status = workflow_status(statuses)
+    saved = []
+    if workflow.start_time is None and steps.group.start_time is not None:
+        workflow.start_time = steps.group.start_time
+        saved.append("start_time")
+    if workflow_may_move(workflow.status, status):
+        workflow.status = status
+        saved.append("status")
+        if status in WORKFLOW_TERMINAL:
+            workflow.end_time = steps.now
+            saved.append("end_time")
+        steps.event(
+            key=f"workflow:{status}",
+            reason=f"Workflow{str(status).title().replace('_', '')}",
+            message=f"The workflow is {status}.",
+            warning=status in WORKFLOW_TERMINAL and status != WorkflowStatus.COMPLETED,
+        )
+    if saved:
+        workflow.save(update_fields=saved)
