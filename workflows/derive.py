@@ -53,9 +53,7 @@ def group_status(members: Sequence[Member], *, ignore_nonlead_status: bool) -> T
         everywhere = cause != TaskStatus.FAILED_EVICTED
         if cause in (failed if everywhere else decided):
             return cause
-    return _one_of(decided - {TaskStatus.FAILED}) or (
-        TaskStatus.FAILED if decided else TaskStatus.COMPLETED
-    )
+    return _one_of(decided - {TaskStatus.FAILED}) or (TaskStatus.FAILED if decided else TaskStatus.COMPLETED)
 
 
 def _live(members: Sequence[Member]) -> TaskStatus:
@@ -86,5 +84,7 @@ def workflow_status(groups: Iterable[str]) -> WorkflowStatus:
     failed = {status for status in statuses if _failed(status)} - {TaskStatus.FAILED_UPSTREAM}
     reason = _one_of(failed)
     if reason is None:
-        return WorkflowStatus.COMPLETED if TaskStatus.FAILED_UPSTREAM not in statuses else WorkflowStatus.FAILED
+        return (
+            WorkflowStatus.COMPLETED if TaskStatus.FAILED_UPSTREAM not in statuses else WorkflowStatus.FAILED
+        )
     return WorkflowStatus(reason) if reason in {str(s) for s in WORKFLOW_TERMINAL} else WorkflowStatus.FAILED

@@ -119,7 +119,9 @@ def _failed(pod: PodSeen, now: datetime) -> Reading | None:
     worst = max(ended, key=lambda c: int(c.get("exit") or 0))
     code = int(worst.get("exit") or 0)
     detail = str(worst.get("message") or said)
-    message = f"Container {worst.get('name')} ended with exit code {code}" + (f": {detail}" if detail else ".")
+    message = f"Container {worst.get('name')} ended with exit code {code}" + (
+        f": {detail}" if detail else "."
+    )
     return Reading(status=TaskStatus.FAILED, code=code, message=message)
 
 

@@ -18,7 +18,9 @@ RETRY = "osmo.nvidia.com/retry"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PRODUCT = "osmo-topology"
 
-_RESERVED = re.compile(r"(osmo\.|runai/|kai\.scheduler/|([^/]*\.)?(nvidia\.com|run\.ai|kubernetes\.io|k8s\.io)/)")
+_RESERVED = re.compile(
+    r"(osmo\.|runai/|kai\.scheduler/|([^/]*\.)?(nvidia\.com|run\.ai|kubernetes\.io|k8s\.io)/)"
+)
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 
 

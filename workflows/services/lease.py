@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -86,7 +87,11 @@ def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None
 def extend(lease: Lease) -> None:
     """Begin the lease's time anew. Raises LeaseLost."""
     began = lease.clock()
-    values = {"token": lease.token, "seconds": settings.ENV.lease_seconds, "group": lease.group_id}
+    values: dict[str, Any] = {
+        "token": lease.token,
+        "seconds": settings.ENV.lease_seconds,
+        "group": lease.group_id,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_EXTEND, values)
         if cursor.rowcount != 1:
@@ -100,7 +105,7 @@ def release(lease: Lease, *, failures: int, seconds: float | None = None, at: da
     A group that was nudged meanwhile is due at once. Returns whether it is due already. Does nothing if
     the lease is somebody else's by now.
     """
-    values = {
+    values: dict[str, Any] = {
         "group": lease.group_id,
         "token": lease.token,
         "nudges": lease.nudges,

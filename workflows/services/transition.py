@@ -12,6 +12,7 @@ longer than a second. Times are the database's.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -22,7 +23,14 @@ from workflows.derive import workflow_status
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.nudge import mark_due
-from workflows.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus, may_move, workflow_may_move
+from workflows.statuses import (
+    TERMINAL,
+    WORKFLOW_TERMINAL,
+    TaskStatus,
+    WorkflowStatus,
+    may_move,
+    workflow_may_move,
+)
 
 SOURCE = "osmo-topology"
 
@@ -203,7 +211,7 @@ def _move_tasks(group: TaskGroup, moves: Sequence[TaskMove], steps: _Steps) -> N
     kept = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
     if not kept:
         return
-    columns: dict[str, object] = {
+    columns: dict[str, Any] = {
         "now": steps.now,
         "pk": [m.pk for m in kept],
         "status": [str(m.status) for m in kept],
@@ -245,7 +253,9 @@ def _failed(status: str) -> bool:
 
 def _make_tries(group: TaskGroup, tries: Sequence[NewTry], steps: _Steps) -> None:
     """Add a row for each new try, unless another one followed already; the old one is no longer latest."""
-    olds = {row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)}
+    olds = {
+        row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)
+    }
     fresh = [new for new in tries if new.after in olds]
     if not fresh:
         return

@@ -1,0 +1,48 @@
+"""Groups as values, for tests that need no database."""
+
+from uuid import UUID
+
+from scheduling.levels import Level
+from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+
+ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")
+GROUP = UUID(int=7)
+
+
+def placement(**changes):
+    base = {
+        "installation": UUID(int=1),
+        "pool": "h100",
+        "pool_revision": 1,
+        "backend": "east",
+        "namespace": "osmo",
+        "scheduler_type": "kai",
+        "scheduler_name": "kai-scheduler",
+        "queue": "osmo-pool-osmo-h100",
+        "priority_class": "osmo-normal",
+        "levels": (ZONE, RACK),
+        "exec_timeout": 60.0,
+        "queue_timeout": 60.0,
+        "workflow_name": "train-1",
+        "workflow_uuid": UUID(int=2),
+        "submitted_by": "ann@example.com",
+    }
+    return GroupPlacement(**{**base, **changes})
+
+
+def one_try(name, number, *, retry_id=0, attempt=0, **changes):
+    frozen = TaskPlacement(**{"image": "busybox", "command": ("true",), "gpu": 1, **changes})
+    return TaskTry(
+        task_uuid=UUID(int=100 + number), name=name, retry_id=retry_id, placement=frozen, attempt=attempt
+    )
+
+
+def group(tasks, *, earlier=(), **changes):
+    return GroupValues(
+        uuid=GROUP,
+        name="group",
+        attempt=0,
+        placement=placement(**changes),
+        tasks=tuple(tasks),
+        earlier=earlier,
+    )

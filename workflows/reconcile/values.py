@@ -1,0 +1,155 @@
+"""A task group's rows as values, read once at the start of a look at it.
+
+What follows decides on these and never on a row read later, so one look has one view; what it writes is
+compared with the rows under their locks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from uuid import UUID
+
+from pools.models import Backend
+from workflows.manifests.group import Renderer
+from workflows.models import Task, TaskGroup
+from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.services.lease import Lease, LeaseLost
+from workflows.services.transition import database_now
+from workflows.statuses import TERMINAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView:
+    """One try of a task, without what only rendering needs."""
+
+    pk: int
+    task_uuid: UUID
+    name: str
+    retry_id: int
+    attempt: int
+    lead: bool
+    status: str
+    pod_name: str
+    node_name: str
+    pod_ip: str
+    scheduling_since: datetime | None
+
+    @property
+    def live(self) -> bool:
+        return self.status not in TERMINAL
+
+
+@dataclass(kw_only=True)
+class GroupView:
+    """A group and the latest try of each of its tasks, at database time ``now``."""
+
+    row: TaskGroup
+    placement: GroupPlacement
+    backend: Backend
+    tasks: tuple[TaskView, ...]
+    now: datetime
+
+    @property
+    def uuid(self) -> UUID:
+        return self.row.pk
+
+    @property
+    def ended(self) -> bool:
+        return self.row.status in TERMINAL
+
+    @cached_property
+    def values(self) -> GroupValues:
+        """All that rendering needs; read when first asked for."""
+        return group_values(self.row, self.placement)
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        return Renderer(self.values)
+
+
+def load(lease: Lease) -> GroupView:
+    """Read the group. Raises LeaseLost if it is gone, ValueError for a placement of another release."""
+    row = TaskGroup.objects.select_related("workflow").filter(pk=lease.group_id).first()
+    if row is None:
+        raise LeaseLost(f"group {lease.group_id} is gone")
+    columns = (
+        Task.objects.filter(group=row, latest=True)
+        .order_by("position")
+        .values_list(
+            "pk",
+            "task_uuid",
+            "name",
+            "retry_id",
+            "attempt",
+            "lead",
+            "status",
+            "pod_name",
+            "node_name",
+            "pod_ip",
+            "scheduling_start_time",
+        )
+    )
+    return GroupView(
+        row=row,
+        placement=GroupPlacement.from_json(row.placement),
+        backend=lease.backend,
+        tasks=tuple(
+            TaskView(
+                pk=pk,
+                task_uuid=task_uuid,
+                name=name,
+                retry_id=retry_id,
+                attempt=attempt,
+                lead=lead,
+                status=status,
+                pod_name=pod_name,
+                node_name=node_name,
+                pod_ip=pod_ip,
+                scheduling_since=since,
+            )
+            for (
+                pk,
+                task_uuid,
+                name,
+                retry_id,
+                attempt,
+                lead,
+                status,
+                pod_name,
+                node_name,
+                pod_ip,
+                since,
+            ) in columns
+        ),
+        now=database_now(),
+    )
+
+
+def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
+    """A group's rows as rendering takes them, earlier tries included."""
+    latest: list[TaskTry] = []
+    earlier: list[TaskTry] = []
+    for task in Task.objects.filter(group=row).order_by("position", "retry_id"):
+        one = TaskTry(
+            task_uuid=task.task_uuid,
+            name=task.name,
+            retry_id=task.retry_id,
+            placement=TaskPlacement.from_json(task.spec),
+            attempt=task.attempt,
+        )
+        (latest if task.latest else earlier).append(one)
+    return GroupValues(
+        uuid=row.pk,
+        name=row.name,
+        attempt=row.attempt,
+        placement=placement,
+        tasks=tuple(latest),
+        earlier=tuple(earlier),
+    )
+
+
+def retry_rules(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str, str]]:
+    """The exit actions of these tries."""
+    specs = Task.objects.filter(group=row, pk__in=pks).values_list("pk", "spec__exit_actions")
+    return {pk: actions or {} for pk, actions in specs}

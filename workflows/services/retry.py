@@ -1,0 +1,33 @@
+"""What an exit code leads to: OSMO's exit actions, and the try that follows.
+
+A task's own actions are asked first, then its pool's. Codes above 255 are the service's own (301 to 4000),
+so an action may also name an eviction. Pure but for the names.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+
+
+class ExitAction(StrEnum):
+    COMPLETE = "COMPLETE"
+    FAIL = "FAIL"
+    RESCHEDULE = "RESCHEDULE"
+
+
+def exit_action(code: int, *sources: Mapping[str, str]) -> ExitAction | None:
+    """The action for an exit code in the first source that names it; None if none does."""
+    for source in sources:
+        for action in ExitAction:
+            if any(low <= code <= high for low, high in _ranges(source.get(action, ""))):
+                return action
+    return None
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    """The ranges of ``1-3,7``; what is no range matches nothing, submission having refused it."""
+    for part in text.split(","):
+        if match := _RANGE.fullmatch(part):
+            yield int(match[1]), int(match[2] or match[1])
