@@ -247,13 +247,12 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Build what is missing and say where it is."""
+    """Build what is missing; silent when nothing is."""
     try:
-        built = binaries()
+        binaries()
     except BuildFailed as error:
         print(error, file=sys.stderr)
         return 1
-    _say(f"binaries: {built.controlplane} {built.kwok}")
     return 0
 
 

@@ -10,6 +10,7 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
 app = Celery("osmo_topology")
+app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
 app.autodiscover_tasks()

@@ -1,0 +1,79 @@
+# Everything starts here: `make` prints what there is. A target sets up what it needs by itself.
+
+PYTHON := $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+RUN := $(VENV)/bin/python
+# a virtual environment is as old as the lock that it was made from
+STAMP := $(VENV)/.made-from-$(shell cksum < requirements.lock | cut -d ' ' -f 1)
+WORKERS := $(shell getconf _NPROCESSORS_ONLN)
+
+# variables that are exported for other programs must not point us at somebody's servers
+unexport KUBECONFIG DATABASE_URL REDIS_URL
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help venv programs setup own demo up down test test-unit lint bench docs clean
+
+help: ## print this
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  make %-11s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo '  make up takes OSMO_DATABASE_URL, OSMO_REDIS_URL and CLUSTER_KUBECONFIG (with BACKEND_SCHEDULER,'
+	@echo '  BACKEND_NAMESPACE) to use servers of your own; everything else starts its own and stops them.'
+
+demo: setup own ## run the four use cases on a local cluster and check them
+	@$(RUN) -m localcluster.demo
+
+up: $(if $(CLUSTER_KUBECONFIG),venv,setup) ## start the service and a local cluster, and keep them running
+	@$(RUN) -m localcluster up
+
+down: venv ## stop what `make up` started
+	@$(RUN) -m localcluster down
+
+test: setup own ## run all tests, on real servers
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal
+
+test-unit: venv ## run the tests that need no server, in seconds
+	@$(RUN) -m pytest tests/unit
+
+lint: export OSMO_ENV := development
+lint: venv ## ruff, mypy and the import contracts
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+
+bench: setup own ## measure the main job; prints JSON
+	@$(RUN) -m localcluster.bench
+
+docs: export OSMO_ENV := development
+docs: venv ## write the OpenAPI schema to docs/openapi.yaml
+	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+venv: $(STAMP) ## make the virtual environment in .venv
+	@:
+
+clean: ## stop what runs, then remove the environment, all local data and caches of tools
+	@if [ -x $(RUN) ] && [ -d .local ]; then $(RUN) -m localcluster down; fi
+	rm -rf $(VENV) .local .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# --- set-up -------------------------------------------------------------------------------------
+
+# the Go builds take minutes on a machine that sees them first: they run beside the installation
+setup:
+	@$(MAKE) -j 2 venv programs
+
+programs:
+	@$(PYTHON) -m localcluster.build
+
+own: venv
+	@$(RUN) -m localcluster own
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+		|| { echo 'Python 3.11 is needed; found: $(PYTHON)' >&2; exit 1; }
+	@echo '[python] installing the packages of requirements.lock into $(VENV)'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r requirements.lock
+	@touch $(STAMP)
+	@echo '[python] done'

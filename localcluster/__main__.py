@@ -1,0 +1,82 @@
+"""``python -m localcluster COMMAND``: what the Makefile calls."""
+
+import argparse
+import sys
+import time
+
+from localcluster import build, controlplane, directories, stack, up
+from localcluster.supervisor import ServerFailed, Supervisor
+
+COMMANDS = {
+    "build": "build the control plane and kwok unless this machine has them",
+    "up": "start the service on a local cluster in the background",
+    "down": "stop it",
+    "cluster": "run the control plane alone, in the foreground, and print its kubeconfig",
+    "own": "fail if a variable names a server that this run would not have started",
+    "serve": "supervise what `up` starts (internal)",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="localcluster",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"{name:10}{text}" for name, text in COMMANDS.items()),
+    )
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("--kai-version", choices=("0.13", "0.17"), default="0.13")
+    options = parser.parse_args()
+    match options.command:
+        case "build":
+            return build.main()
+        case "up":
+            return up.up(stack.Given.from_environment())
+        case "serve":
+            return up.serve(stack.Given.from_environment())
+        case "down":
+            return up.down()
+        case "own":
+            return own()
+        case _:
+            return cluster(options.kai_version)
+
+
+def own() -> int:
+    """Refuse servers of somebody else's: the demo, the tests and the bench write as they please."""
+    if named := stack.Given.from_environment().names():
+        print(
+            f"{' and '.join(named)} can be given to `make up` only: "
+            "demo, test and bench touch no server that they did not start",
+            file=sys.stderr,
+        )
+        return 2
+    return 0
+
+
+def cluster(kai_version: str) -> int:
+    """Run a control plane until Ctrl-C."""
+    with (
+        directories.run_directory("cluster") as directory,
+        Supervisor(log_dir=directory / "logs") as supervisor,
+    ):
+        plane = controlplane.start(
+            supervisor,
+            directory=directory / "cluster",
+            binaries=build.binaries(),
+            kai_version="0.17" if kai_version == "0.17" else "0.13",
+        )
+        print(f"export KUBECONFIG={plane.kubeconfig('admin')}", flush=True)
+        try:
+            while True:
+                supervisor.check()
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            print("stopping")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (build.BuildFailed, ServerFailed) as error:
+        sys.exit(str(error))

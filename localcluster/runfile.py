@@ -1,0 +1,53 @@
+"""``.local/run.json``: what ``make up`` started and how to reach it.
+
+For people and scripts (addresses, login, logs) and for ``make down`` (processes with the moment of
+their start, so that a pid that now is another's is left alone). It holds a password and a token and is
+readable by its owner only.
+"""
+
+import json
+import os
+from dataclasses import asdict
+from typing import Any
+
+from localcluster import stack
+from localcluster.directories import LOCAL, OWNER
+from localcluster.processes import Process
+
+PATH = LOCAL / "run.json"
+
+
+def write(running: stack.Running) -> None:
+    """Write the file; it appears whole."""
+    children = running.supervisor.children
+    processes = {"supervisor": os.getpid()} | {child.command.name: child.pid for child in children}
+    owner = json.loads((running.directory / OWNER).read_text())
+    content = {
+        "api_url": running.api_url,
+        "admin_url": f"{running.api_url}/admin/",
+        "admin_user": stack.ADMIN,
+        "admin_password": running.admin_password,
+        "token": running.token,
+        "kubeconfig": str(running.kubeconfig),
+        "database_url": running.settings.database_url,
+        "redis_url": running.settings.redis_url,
+        "pids": processes,
+        "processes": {name: asdict(Process.of(pid)) for name, pid in processes.items()},
+        "logs": str(running.supervisor.log_dir),
+        "data_dirs": [str(running.directory), *owner["homes"]],
+    }
+    unfinished = PATH.with_suffix(".unfinished")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(json.dumps(content, indent=2) + "\n")
+    unfinished.rename(PATH)
+
+
+def read() -> dict[str, Any] | None:
+    """What is written, or None."""
+    return json.loads(PATH.read_text()) if PATH.exists() else None
+
+
+def processes() -> dict[str, Process]:
+    """The processes that are written down, whether they still live or not."""
+    content = read()
+    return {name: Process(**each) for name, each in content["processes"].items()} if content else {}

@@ -1,0 +1,156 @@
+"""The demo cluster: five disjoint pools, each a small picture of a place where a use case is decided.
+
+::
+
+    nvlink   zone n1: clique n-a [4] n-b [4]                         sets of 4 on a clique
+    zones    zone z1: clique z-a [4] z-b [4]   zone z2: z-c [4]      only z1 holds 8
+    spines   spine s1: rack s-a [4] s-b [4]    spine s2: s-c [4]     s1 gives both racks under one spine
+    split    spine p1: rack p-a [4]            spine p2: p-b [4]     no spine holds 8
+    native   zone k1: clique k-a [4] k-b [4]                         Kubernetes' own scheduler
+
+[4]: nodes of 8 GPUs. Labels are those that NVIDIA's GPU feature discovery and Kubernetes set, spines
+and racks carry this installation's own. Backends and pools are configured over REST, as an
+administrator does it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from localcluster import nodes, stack
+from localcluster.api import Api
+from localcluster.controlplane import create_namespace
+from localcluster.rest import Rest
+
+POOL_LABEL = "osmo.local/pool"
+ZONE = "topology.kubernetes.io/zone"
+CLIQUE = "nvidia.com/gpu.clique"
+SPINE = "osmo.local/spine"
+RACK = "osmo.local/rack"
+
+NODES_PER_RACK = 4
+FIRST_POOL = "nvlink"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One pool: its topology keys, broadest first, and the racks with their labels."""
+
+    backend: str
+    nvlink: bool
+    keys: Mapping[str, str]  # the user's word -> node label
+    racks: Mapping[str, Mapping[str, str]]  # rack -> its nodes' labels
+    more: Mapping[str, Any]  # further fields of the pool
+
+
+_NVLINK_KEYS = {"zone": ZONE, "clique": CLIQUE}
+_SPINE_KEYS = {"spine": SPINE, "rack": RACK}
+
+BACKENDS = {"kai": "kai", "native": "kubernetes"}  # name -> scheduler type
+PLACES = {
+    "nvlink": Place(
+        backend="kai",
+        nvlink=True,
+        keys=_NVLINK_KEYS,
+        racks={"n-a": {ZONE: "n1", CLIQUE: "n-a.1"}, "n-b": {ZONE: "n1", CLIQUE: "n-b.1"}},
+        more={},
+    ),
+    "zones": Place(
+        backend="kai",
+        nvlink=True,
+        keys=_NVLINK_KEYS,
+        racks={
+            "z-a": {ZONE: "z1", CLIQUE: "z-a.1"},
+            "z-b": {ZONE: "z1", CLIQUE: "z-b.1"},
+            "z-c": {ZONE: "z2", CLIQUE: "z-c.1"},
+        },
+        more={},
+    ),
+    "spines": Place(
+        backend="kai",
+        nvlink=False,
+        keys=_SPINE_KEYS,
+        racks={
+            "s-a": {SPINE: "s1", RACK: "s-a"},
+            "s-b": {SPINE: "s1", RACK: "s-b"},
+            "s-c": {SPINE: "s2", RACK: "s-c"},
+        },
+        more={},
+    ),
+    "split": Place(
+        backend="kai",
+        nvlink=False,
+        keys=_SPINE_KEYS,
+        racks={"p-a": {SPINE: "p1", RACK: "p-a"}, "p-b": {SPINE: "p2", RACK: "p-b"}},
+        more={},
+    ),
+    "native": Place(
+        backend="native",
+        nvlink=True,
+        keys=_NVLINK_KEYS,
+        racks={"k-a": {ZONE: "k1", CLIQUE: "k-a.1"}, "k-b": {ZONE: "k1", CLIQUE: "k-b.1"}},
+        more={"split_gangs": "warn"},
+    ),
+}
+
+
+def configure(running: stack.Running, *, say: Callable[[str], None]) -> None:
+    """Create the nodes and namespaces that are missing, then the backends and pools over REST."""
+    assert running.plane is not None
+    say("creating the nodes, backends and pools of the demo cluster")
+    api = Api(running.plane.access())
+    known = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
+    nodes.create(api, [node for node in all_nodes() if node.name not in known])
+    nodes.wait_ready(api, all_nodes())
+    rest = Rest(api_url=running.api_url, token=running.token)
+    for name, scheduler in BACKENDS.items():
+        if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
+            create_namespace(api, namespace(name))
+        rest.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
+    for name, place in PLACES.items():
+        rest.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
+    api.close()
+
+
+def all_nodes() -> list[nodes.Node]:
+    return [
+        node
+        for name, place in PLACES.items()
+        for prefix, labels in place.racks.items()
+        for node in nodes.rack(prefix, count=NODES_PER_RACK, labels={POOL_LABEL: name, **labels})
+    ]
+
+
+def namespace(backend: str) -> str:
+    return f"osmo-{backend}"
+
+
+def pool(name: str, place: Place) -> dict[str, Any]:
+    """A pool's configuration as PUT takes it."""
+    return {
+        "backend": place.backend,
+        "nvlink": place.nvlink,
+        "node_selector": {POOL_LABEL: name},
+        "topology_keys": [{"key": key, "label": label} for key, label in place.keys.items()],
+        "platforms": {"gpu": {}},
+        "default_platform": "gpu",
+        **place.more,
+    }
+
+
+def curl(*, api_url: str, token: str, pool: str, file: str) -> str:
+    """A line that submits a workflow file."""
+    workflow = f"python3 -c 'import json,sys; print(json.dumps({{\"file\": sys.stdin.read()}}))' < {file}"
+    return (
+        f"{workflow} | curl -sS -X POST {api_url}/api/pool/{pool}/workflow "
+        f"-H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -d @-"
+    )
+
+
+def _backend(running: stack.Running, name: str, scheduler: str) -> dict[str, Any]:
+    return {
+        "description": f"the local cluster, scheduled by {scheduler}",
+        "kubeconfig": str(running.kubeconfig),
+        "k8s_namespace": namespace(name),
+        "scheduler_settings": {"scheduler_type": scheduler},
+    }

@@ -1,0 +1,100 @@
+"""The service's processes, as the local cluster runs them: one table.
+
+Commands and variables are those of ``docker-compose.yml``; nothing of the product is imported, it
+is run. Every process gets the same environment, made from nothing, so that no exported variable
+points it at somebody's server.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcluster.directories import CHECKOUT
+from localcluster.ports import LOOPBACK
+from localcluster.supervisor import Command, clean_environment
+
+ONE_OFF_SECONDS = 120
+STOP_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the processes are told."""
+
+    database_url: str
+    redis_url: str
+    secret_key: str
+    port: int
+    pod_logs: Path
+
+    @property
+    def api_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "DJANGO_SETTINGS_MODULE": "osmo_topology.settings",
+            "OSMO_DATABASE_URL": self.database_url,
+            "OSMO_ENV": "development",
+            "OSMO_LOG_DIR": str(self.pod_logs),
+            "OSMO_REDIS_URL": self.redis_url,
+            "OSMO_SECRET_KEY": self.secret_key,
+            "OSMO_SERVICE_URL": self.api_url,
+            "PYTHONPATH": str(CHECKOUT),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:
+    """Web, worker, beat and observer, in the order of their start."""
+    celery = ["-m", "celery", "--app", "osmo_topology.celery"]
+    # more than one observer would share the clusters between them, one is enough here
+    table = {
+        "web": [
+            "-m", "gunicorn", "osmo_topology.wsgi", "--bind", f"{LOOPBACK}:{settings.port}",
+            "--worker-class", "gthread", "--workers", "2", "--threads", "8",
+            "--worker-tmp-dir", tempfile.gettempdir(),
+        ],
+        "worker": [*celery, "worker", "--pool", "threads", "--concurrency", "8"],
+        "beat": [*celery, "beat", "--schedule", str(directory / "beat"), "--pidfile", ""],
+        "observer": ["manage.py", "observe"],
+    }  # fmt: skip
+    return {
+        name: Command(
+            name=name,
+            argv=[sys.executable, *arguments],
+            env=settings.environment(),
+            cwd=CHECKOUT,
+            stop_seconds=STOP_SECONDS,
+        )
+        for name, arguments in table.items()
+    }
+
+
+class OneOff:
+    """A management command that ends by itself, running beside whatever else starts."""
+
+    def __init__(self, settings: Settings, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        self.name = f"manage.py {arguments[0]}"
+        self._process = subprocess.Popen(
+            [sys.executable, "manage.py", *arguments],
+            cwd=CHECKOUT,
+            env=clean_environment() | settings.environment() | dict(env or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def result(self) -> str:
+        """Wait for it and return what it printed; raises RuntimeError with its errors."""
+        try:
+            printed, errors = self._process.communicate(timeout=ONE_OFF_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+        if self._process.returncode != 0:
+            raise RuntimeError(f"{self.name} failed:\n{errors}{printed}")
+        return printed.strip()

@@ -1,0 +1,187 @@
+"""Everything that ``make up``, the demo and the bench start: servers, cluster, stand-ins, service.
+
+Order: PostgreSQL and Redis, then the migrations beside the control plane, the stand-ins, then web,
+worker, beat and observer. All are children of the one supervisor that is handed in.
+
+``Given`` names servers of the caller's own. Only ``make up`` passes it: the demo, the tests and the
+bench touch no server that they did not start. With a kubeconfig given, no local cluster and no stand-in is
+started.
+"""
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import urllib3
+
+from localcluster import controlplane, servers, service
+from localcluster.build import binaries
+from localcluster.crds import kai
+from localcluster.directories import CHECKOUT, note_home
+from localcluster.ports import free_ports
+from localcluster.supervisor import Command, Supervisor
+
+ADMIN = "admin"
+READY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Servers of the caller's own; empty means that one is started."""
+
+    database_url: str = ""
+    redis_url: str = ""
+    kubeconfig: Path | None = None
+    backend_scheduler: str = "kai"
+    backend_namespace: str = "osmo"
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Read the variables that ``make up`` passes on; their secrets stay out of process lists."""
+        kubeconfig = os.environ.get("CLUSTER_KUBECONFIG", "")
+        return cls(
+            database_url=os.environ.get("OSMO_DATABASE_URL", ""),
+            redis_url=os.environ.get("OSMO_REDIS_URL", ""),
+            kubeconfig=Path(kubeconfig).expanduser().resolve(strict=True) if kubeconfig else None,
+            backend_scheduler=os.environ.get("BACKEND_SCHEDULER") or "kai",
+            backend_namespace=os.environ.get("BACKEND_NAMESPACE") or "osmo",
+        )
+
+    def names(self) -> list[str]:
+        """The variables that name servers."""
+        named = {
+            "OSMO_DATABASE_URL": self.database_url,
+            "OSMO_REDIS_URL": self.redis_url,
+            "CLUSTER_KUBECONFIG": self.kubeconfig,
+        }
+        return [name for name, value in named.items() if value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A running stack: where everything is and how to get in."""
+
+    directory: Path
+    supervisor: Supervisor
+    settings: service.Settings
+    kubeconfig: Path
+    plane: controlplane.Plane | None  # None: the cluster is the caller's
+    admin_password: str
+    token: str  # of ADMIN, who is staff
+
+    @property
+    def api_url(self) -> str:
+        return self.settings.api_url
+
+    def restart(self, name: str) -> None:
+        """Start a process again that was stopped with ``supervisor.stop_one``."""
+        self.supervisor.start(service.commands(self.settings, directory=self.directory)[name])
+
+
+def start(
+    supervisor: Supervisor,
+    *,
+    directory: Path,
+    given: Given,
+    durable: bool,
+    say: Callable[[str], None],
+    kai_version: kai.Version = "0.13",
+    standins: bool = True,
+) -> Running:
+    """Start everything and wait until the service says that it is ready."""
+    programs = None if given.kubeconfig else binaries()
+    say("starting PostgreSQL and Redis")
+    database_url, redis_url = _databases(supervisor, directory, given, durable=durable)
+    (port,) = free_ports(1)
+    settings = service.Settings(
+        database_url=database_url,
+        redis_url=redis_url,
+        secret_key=_kept_secret(directory / "secret_key"),
+        port=port,
+        pod_logs=directory / "pod-logs",
+    )
+    migration = service.OneOff(settings, "migrate", "--noinput")
+    plane = None
+    if programs:
+        say("starting etcd, the API server, the scheduler, the controller manager and kwok")
+        plane = controlplane.start(
+            supervisor, directory=directory / "cluster", binaries=programs, kai_version=kai_version
+        )
+        if standins:
+            _start_standins(supervisor, plane, kai_version=kai_version)
+    migration.result()
+    say("starting web, worker, beat and observer")
+    password = _kept_secret(directory / "admin_password")
+    token = service.OneOff(
+        settings, "make_token", ADMIN, "--admin", "--name", "local", env={"OSMO_ADMIN_PASSWORD": password}
+    )
+    _start_service(supervisor, settings, directory)
+    kubeconfig = plane.kubeconfig("admin") if plane else given.kubeconfig
+    assert kubeconfig is not None
+    return Running(
+        directory=directory,
+        supervisor=supervisor,
+        settings=settings,
+        kubeconfig=kubeconfig.resolve(),
+        plane=plane,
+        admin_password=password,
+        token=token.result(),
+    )
+
+
+def drop_state(directory: Path) -> None:
+    """Remove a cluster's data: it goes when its databases go, since they describe one another."""
+    shutil.rmtree(directory / "cluster", ignore_errors=True)
+
+
+def _databases(supervisor: Supervisor, directory: Path, given: Given, *, durable: bool) -> tuple[str, str]:
+    if given.database_url and given.redis_url:
+        return given.database_url, given.redis_url
+    home = servers.Home.make(directory / "databases")
+    if home.temporary:
+        note_home(directory, home.data)
+    return (
+        given.database_url or servers.start_postgres(supervisor, home, durable=durable),
+        given.redis_url or servers.start_redis(supervisor, home),
+    )
+
+
+def _start_standins(supervisor: Supervisor, plane: controlplane.Plane, *, kai_version: kai.Version) -> None:
+    kubeconfig = str(plane.kubeconfig("standins"))
+    table = {
+        "standin-kai": ["localcluster.standins.kai", "--version", kai_version],
+        "standin-computedomain": ["localcluster.standins.computedomain"],
+    }
+    for name, (module, *arguments) in table.items():
+        argv = [sys.executable, "-m", module, "--kubeconfig", kubeconfig, *arguments]
+        environment = {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+        supervisor.start(Command(name=name, argv=argv, env=environment, cwd=CHECKOUT))
+
+
+def _start_service(supervisor: Supervisor, settings: service.Settings, directory: Path) -> None:
+    table = service.commands(settings, directory=directory)
+    children = {name: supervisor.start(command) for name, command in table.items()}
+    pool = urllib3.PoolManager()
+
+    def probe() -> str | None:
+        try:
+            answer = pool.request("GET", f"{settings.api_url}/readyz", timeout=5, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            return str(error)
+        return None if answer.status == 200 else answer.data.decode(errors="replace")[:300]
+
+    supervisor.wait_ready(children["web"], probe, seconds=READY_SECONDS)
+    supervisor.check()
+
+
+def _kept_secret(path: Path) -> str:
+    """A secret that is made once per directory."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(32))
+    return path.read_text()
