@@ -22,9 +22,10 @@ from typing import Any, Literal, cast, get_args
 from localcluster import build, controlplane, servers
 from localcluster.directories import OWNER, note_home
 from localcluster.processes import Process
+from localcluster.standins.commands import commands
 from localcluster.supervisor import ServerFailed, Supervisor
 
-Part = Literal["databases", "cluster-0.13", "cluster-0.17"]
+Part = Literal["databases", "standins-0.13", "standins-0.17", "cluster-0.13", "cluster-0.17"]
 START_SECONDS = 120
 STOP_SECONDS = 60
 POLL_SECONDS = 0.1
@@ -93,6 +94,8 @@ def hold(part: Part, *, directory: Path) -> None:
                 home = servers.Home.make(directory / "databases")
                 note_home(directory, home.data)
                 said: dict[str, Any] = _databases(supervisor, home)
+            elif part.startswith("standins"):
+                said = _standins(supervisor, directory, part)
             else:
                 said = _cluster(supervisor, directory, part)
             me = Process.of(os.getpid())
@@ -120,6 +123,20 @@ def _cluster(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, A
         kai_version="0.17" if part == "cluster-0.17" else "0.13",
     )
     return {"directory": str(plane.directory), "server": plane.server, "tokens": plane.tokens}
+
+
+def _standins(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, Any]:
+    """The stand-ins on the cluster of the same version, which is started if nobody has."""
+    newer = part == "standins-0.17"
+    plane = plane_of(join("cluster-0.17" if newer else "cluster-0.13", directory=directory))
+    for command in commands(plane, kai_version="0.17" if newer else "0.13"):
+        supervisor.start(command)
+    return {}
+
+
+def plane_of(said: dict[str, Any]) -> controlplane.Plane:
+    """The control plane that a holder speaks of."""
+    return controlplane.Plane(directory=Path(said["directory"]), server=said["server"], tokens=said["tokens"])
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from localcluster.api import Api
 from localcluster.directories import run_directory
 
 DIRECTORY = "OSMO_TEST_SERVERS"
-SERVER_FIXTURES = {"postgres_url", "redis_url", "plane", "plane_017"}
+SERVER_FIXTURES = {"postgres_url", "redis_url", "plane", "plane_017", "standins", "standins_017"}
 LEFT = pytest.StashKey[ExitStack]()
 
 
@@ -81,6 +81,20 @@ def plane_017() -> controlplane.Plane:
 
 
 @pytest.fixture(scope="session")
+def standins(plane: controlplane.Plane) -> controlplane.Plane:
+    """The same cluster as ``plane``, with the stand-ins for KAI 0.13 and NVIDIA's controller at work."""
+    holder.join("standins-0.13", directory=_directory())
+    return plane
+
+
+@pytest.fixture(scope="session")
+def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
+    """The same as ``plane_017``, with the stand-ins for KAI 0.17 and NVIDIA's controller at work."""
+    holder.join("standins-0.17", directory=_directory())
+    return plane_017
+
+
+@pytest.fixture(scope="session")
 def kubeconfig(plane: controlplane.Plane) -> Path:
     """A kubeconfig of that cluster's administrator."""
     return plane.kubeconfig("admin")
@@ -130,8 +144,7 @@ def add_nodes(
 
 
 def _plane(part: holder.Part) -> controlplane.Plane:
-    said = holder.join(part, directory=_directory())
-    return controlplane.Plane(directory=Path(said["directory"]), server=said["server"], tokens=said["tokens"])
+    return holder.plane_of(holder.join(part, directory=_directory()))
 
 
 def _directory() -> Path:

@@ -1,0 +1,24 @@
+"""How a supervisor starts the stand-ins on a local cluster."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from localcluster.controlplane import Plane
+from localcluster.crds import kai
+from localcluster.supervisor import Command
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def commands(plane: Plane, *, kai_version: kai.Version) -> tuple[Command, ...]:
+    """One command per stand-in; they may start in any order, and before the cluster answers."""
+    access = ["--kubeconfig", str(plane.kubeconfig("standins"))]
+    return (
+        _command("standin-kai", "localcluster.standins.kai", [*access, "--version", kai_version]),
+        _command("standin-computedomain", "localcluster.standins.computedomain", access),
+    )
+
+
+def _command(name: str, module: str, arguments: Sequence[str]) -> Command:
+    return Command(name=name, argv=[sys.executable, "-m", module, *arguments], cwd=ROOT)
