@@ -208,6 +208,15 @@ class SchedulerBackend(Protocol):
     def render(self, request: GangRequest) -> RenderedGang:
         """Turn a gang into objects. Raises InvalidSpec or UnsupportedCapability; never weakens one."""
 
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
+    ) -> Manifest | None:
+        """What to change in the spec of a gang's pod group so that it holds the tasks still ``living``.
+
+        ``waiting`` are those of them that are tried again and have no node yet. None where pod groups
+        cannot be edited: then a task that is tried again joins a pod group of the next attempt.
+        """
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """The cluster-scoped objects a pool needs, in order of creation."""
 

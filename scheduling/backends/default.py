@@ -75,6 +75,13 @@ class Default:
         parts = PodParts({}, {}, request.scheduler_name, spec)
         return RenderedGang((), {task.name: parts for task in request.gang.tasks}, (), (), {})
 
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
+    ) -> Manifest | None:
+        """Change nothing: there are no pod groups."""
+        del gang, living, waiting
+        return {}
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """Give nothing: there are no queues and no topology."""
         del request

@@ -21,7 +21,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends import kai_reasons
+from scheduling.backends import kai_minimum, kai_reasons
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
     Checked,
@@ -51,7 +51,7 @@ from scheduling.tree import Constraint, ConstraintTree, build_tree
 
 POD_GROUP_ANNOTATION = "pod-group-name"
 QUEUE_LABEL = "kai.scheduler/queue"
-SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+SUBGROUP_LABEL = kai_minimum.SUBGROUP_LABEL
 SKIP_PODGROUPER_LABEL = "kai.scheduler/skip-podgrouper"
 SETS_ANNOTATION = "osmo.topology_sets"
 SETS_OMITTED_ANNOTATION = "osmo.topology_sets_omitted"
@@ -108,6 +108,11 @@ class Kai:
             constraints=applied(tree, carriers),
             sets={sub.name: in_words(sub) for sub in subgroups},
         )
+
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
+    ) -> Manifest | None:
+        return kai_minimum.resized(gang, living=living, waiting=waiting)
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         return (

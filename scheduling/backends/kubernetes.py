@@ -118,6 +118,13 @@ class Kubernetes:
             raise UnsupportedCapability(f'Task group "{request.gang.name}" cannot be held.', faults)
         return tree
 
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
+    ) -> Manifest | None:
+        """Give nothing: specs are immutable."""
+        del gang, living, waiting
+        return None
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """Give nothing: this scheduler has no queues and reads node labels directly."""
         del request
