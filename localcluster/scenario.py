@@ -8,9 +8,9 @@
     split    spine p1: rack p-a [4]            spine p2: p-b [4]     no spine holds 8
     native   zone k1: clique k-a [4] k-b [4]                         Kubernetes' own scheduler
 
-[4]: nodes of 8 GPUs. Labels are those that NVIDIA's GPU feature discovery and Kubernetes set, spines
-and racks carry this installation's own. Backends and pools are configured over REST, as an
-administrator does it.
+[4]: four nodes of 4 GPUs, as in an NVL72 rack. Labels are those that NVIDIA's GPU feature discovery
+and Kubernetes set; spines and racks carry this installation's own. Backends and pools are configured
+over REST, as an administrator does it.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,6 +29,7 @@ SPINE = "osmo.local/spine"
 RACK = "osmo.local/rack"
 
 NODES_PER_RACK = 4
+GPUS = 4
 FIRST_POOL = "nvlink"
 
 
@@ -46,7 +47,7 @@ class Place:
 _NVLINK_KEYS = {"zone": ZONE, "clique": CLIQUE}
 _SPINE_KEYS = {"spine": SPINE, "rack": RACK}
 
-BACKENDS = {"kai": "kai", "native": "kubernetes"}  # name -> scheduler type
+BACKENDS = {"kai": "kai", "native": "kubernetes", "plain": "default"}  # name -> scheduler type
 PLACES = {
     "nvlink": Place(
         backend="kai",
@@ -117,7 +118,7 @@ def all_nodes() -> list[nodes.Node]:
         node
         for name, place in PLACES.items()
         for prefix, labels in place.racks.items()
-        for node in nodes.rack(prefix, count=NODES_PER_RACK, labels={POOL_LABEL: name, **labels})
+        for node in nodes.rack(prefix, count=NODES_PER_RACK, gpus=GPUS, labels={POOL_LABEL: name, **labels})
     ]
 
 

@@ -1,0 +1,206 @@
+"""The runs: each use case placed, followed, checked and taken down; and the ones that must wait."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcluster.demo import site
+from localcluster.demo.report import Report, wait_for
+from localcluster.demo.service import Refused, Service
+from localcluster.demo.view import Diary, View
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PLACED = 60.0
+RELEASED = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a workflow's one task group came to stand: task name to node name."""
+
+    nodes: dict[str, str]
+    view: View
+
+    def domains(self, label: str, tasks: str = "") -> set[str]:
+        """Domains that the tasks whose names begin with ``tasks`` are in."""
+        return {self.view.domain(node, label) for task, node in self.nodes.items() if task.startswith(tasks)}
+
+
+class Run:
+    """One submission of one example to one pool."""
+
+    def __init__(self, *, service: Service, view: View, diary: Diary, report: Report, pool: str) -> None:
+        self.service = service
+        self.view = view
+        self.diary = diary
+        self.report = report
+        self.pool = pool
+        self.namespace = site.namespace_of(pool)
+        self.name = ""
+        self.group = ""
+
+    def submit(self, example: str) -> None:
+        reply = self.service.submit(self.pool, (EXAMPLES / example).read_text())
+        self.name = reply["name"]
+        self.report.line(f"submitted {example} to pool {self.pool}: {self.name}")
+        for warning in reply.get("warnings") or []:
+            self.report.line(f"warning: {warning}")
+        self.group = self.service.workflow(self.name)["groups"][0]["uuid"]
+
+    def pods(self) -> list[dict[str, Any]]:
+        return self.view.of_group(self.namespace, "Pod", self.group)
+
+    def wait_until_placed(self, tasks: int) -> Placed:
+        def all_running(pods: list[dict[str, Any]]) -> bool:
+            return len(pods) == tasks and all(pod["status"].get("phase") == "Running" for pod in pods)
+
+        pods = wait_for(self.pods, until=all_running, seconds=PLACED)
+        bound = {_task(pod): pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+        self.report.check(
+            len(bound) == tasks, f"all {tasks} pods have a node", f"{len(bound)} of {len(pods)} pods"
+        )
+        return Placed(nodes=dict(sorted(bound.items())), view=self.view)
+
+    def show(self, placed: Placed) -> None:
+        for pod_group in self._pod_groups():
+            self.report.block(describe_pod_group(pod_group))
+        keys = site.keys_of(self.pool)
+        rows = [
+            [task, node, *(self.view.domain(node, site.LABELS[key]) for key in keys)]
+            for task, node in placed.nodes.items()
+        ]
+        self.report.table(["task", "node", *keys], rows)
+
+    def check_compute_domain(self, *, claims: int) -> None:
+        """The group's ComputeDomain is there and each claiming pod holds a channel of it."""
+        domains = self.view.of_group(self.namespace, "ComputeDomain", self.group)
+        self.report.check(len(domains) == 1, "the group has one ComputeDomain", len(domains))
+        held = [pod for pod in self.pods() if pod["status"].get("resourceClaimStatuses")]
+        self.report.check(len(held) == claims, f"{claims} pods hold a channel claim", len(held))
+
+    def check_no_compute_domain(self) -> None:
+        domains = self.view.of_group(self.namespace, "ComputeDomain", self.group)
+        self.report.check(not domains, "no ComputeDomain is made", len(domains))
+
+    def finish(self) -> None:
+        """End the work and follow the group until nothing of it is left."""
+        self.view.finish(self.namespace, self.group)
+        self._wait_until_released("COMPLETED")
+
+    def cancel(self) -> None:
+        self.service.cancel(self.name, message="end of the demo run")
+        self._wait_until_released("FAILED_CANCELED")
+
+    def _wait_until_released(self, status: str) -> None:
+        def released(answer: dict[str, Any]) -> bool:
+            return bool(answer["groups"][0]["released_at"])
+
+        answer = wait_for(lambda: self.service.workflow(self.name), until=released, seconds=RELEASED)
+        found = answer["groups"][0]
+        self.report.check(answer["status"] == status, f"the workflow ended as {status}", answer["status"])
+        self.report.check(released(answer), "the group is Released", found.get("conditions"))
+        left = self.view.leftovers(self.namespace)
+        self.report.check(not left, f"nothing is left in namespace {self.namespace}", left)
+
+    def _pod_groups(self) -> list[dict[str, Any]]:
+        kinds = ("PodGroup", "PodGroup (Kubernetes)")
+        return [one for kind in kinds for one in self.view.of_group(self.namespace, kind, self.group)]
+
+    def show_compute_domain_life(self) -> None:
+        """Print the ComputeDomain's life and check its order against the pods'."""
+        life = self.diary.of_group(self.group)
+        own = [entry for entry in life if entry.kind == "ComputeDomain"]
+        pods = [entry for entry in life if entry.kind == "Pod"]
+        self.report.line("life of the ComputeDomain:")
+        for entry in own:
+            self.report.line(f"  {entry.at:%H:%M:%S.%f}"[:-3] + f"  {entry.change.lower():8}  {entry.what}")
+        if not own or not pods:
+            self.report.check(holds=False, sentence="the diary saw the ComputeDomain and the pods")
+            return
+        self.report.line(f"  first pod made {pods[0].at:%H:%M:%S}, last pod gone {pods[-1].at:%H:%M:%S}")
+        self.report.check(own[0].at < pods[0].at, "the ComputeDomain was made before the first pod")
+        deleting = [entry for entry in own if entry.what == "being deleted" or entry.change == "DELETED"]
+        last_gone = max((entry.at for entry in pods if entry.change == "DELETED"), default=None)
+        self.report.check(
+            bool(deleting) and last_gone is not None and deleting[0].at > last_gone,
+            "the ComputeDomain was deleted after the last pod was gone",
+        )
+        self.report.check(own[-1].change == "DELETED", "the ComputeDomain is gone")
+
+    def check_waits(self, *, tasks: int) -> None:
+        """No pod gets a node, and the service says why in plain words."""
+
+        def explained(answer: dict[str, Any]) -> bool:
+            return bool(self._scheduler_spoke()) and bool(answer["groups"][0].get("waiting_reason"))
+
+        answer = wait_for(lambda: self.service.workflow(self.name), until=explained, seconds=PLACED)
+        group = answer["groups"][0]
+        pods = self.pods()
+        placed = [pod for pod in pods if pod["spec"].get("nodeName")]
+        self.report.check(
+            len(pods) == tasks and not placed, f"all {tasks} pods wait without a node", len(placed)
+        )
+        self.report.check(group["status"] == "SCHEDULING", "the group is SCHEDULING", group["status"])
+        self.report.check(bool(group.get("waiting_reason")), "the service says why it waits")
+        self.report.line(f"reason: {group.get('waiting_reason')}")
+
+    def _scheduler_spoke(self) -> list[Any]:
+        return [
+            c
+            for pod_group in self._pod_groups()
+            for c in pod_group.get("status", {}).get("schedulingConditions", [])
+        ]
+
+
+def _task(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"]["osmo.task_name"])
+
+
+def describe_pod_group(pod_group: dict[str, Any]) -> str:
+    """A pod group in a few lines: its constraint, and its sub-groups under their parents."""
+    spec = pod_group["spec"]
+    head = f"PodGroup {pod_group['metadata']['name']}"
+    if "schedulingPolicy" in spec:
+        keys = [entry["key"] for entry in spec.get("schedulingConstraints", {}).get("topology", [])]
+        count = spec["schedulingPolicy"]["gang"]["minCount"]
+        return f"{head}: {count} pods, required {', '.join(keys) or 'nothing'}"
+    size = f"{spec['minMember']} pods, " if "minMember" in spec else ""
+    lines = [f"{head}: {size}{_constraint(spec.get('topologyConstraint'))}, queue {spec['queue']}"]
+    children: dict[str | None, list[dict[str, Any]]] = {}
+    for sub_group in spec.get("subGroups", []):
+        children.setdefault(sub_group.get("parent"), []).append(sub_group)
+
+    def draw(parent: str | None, depth: int) -> None:
+        for sub_group in sorted(children.get(parent, []), key=lambda item: item["name"]):
+            count = f"{sub_group['minMember']} pods, " if "minMember" in sub_group else ""
+            constraint = _constraint(sub_group.get("topologyConstraint"))
+            lines.append("  " * depth + f"- {sub_group['name']}: {count}{constraint}")
+            draw(sub_group["name"], depth + 1)
+
+    draw(None, 1)
+    return "\n".join(lines)
+
+
+def _constraint(constraint: dict[str, str] | None) -> str:
+    if not constraint:
+        return "no constraint"
+    parts = [
+        f"{word} {constraint[field]}"
+        for word, field in (("required", "requiredTopologyLevel"), ("preferred", "preferredTopologyLevel"))
+        if field in constraint
+    ]
+    return ", ".join(parts)
+
+
+def expect_refusal(report: Report, what: str, act: Callable[[], object], *, names: str) -> None:
+    """Check that the service refuses with a 4xx that names what is missing."""
+    try:
+        act()
+    except Refused as refusal:
+        body = refusal.body
+        report.check(400 <= refusal.status < 500, f"{what} is refused", refusal.status)
+        report.check(names in str(body), f"the refusal names {names}", body.get("message"))
+        report.line(f"answer: {refusal.status} {body.get('message')}")
+        return
+    report.check(holds=False, sentence=f"{what} is refused", found="accepted")

@@ -1,0 +1,140 @@
+"""The list of runs, each a function of (maker of runs, report)."""
+
+from collections.abc import Callable
+from functools import partial
+
+from localcluster.demo import site
+from localcluster.demo.report import Report
+from localcluster.demo.run import EXAMPLES, Placed, Run, expect_refusal
+from localcluster.demo.service import Service
+from localcluster.demo.view import View
+
+MakeRun = Callable[[str], Run]
+
+
+def _same_clique(report: Report, placed: Placed, tasks: str = "") -> None:
+    whose = f"tasks {tasks}*" if tasks else "all tasks"
+    found = placed.domains(site.LABELS["clique"], tasks)
+    report.check(len(found) == 1 and "" not in found, f"{whose} share one NVLink clique", found)
+
+
+def use_case_1(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
+    run = make(pool)
+    run.submit("use-case-1.yaml")
+    placed = run.wait_until_placed(4)
+    run.show(placed)
+    _same_clique(report, placed)
+    run.check_compute_domain(claims=4)
+    run.finish()
+    run.show_compute_domain_life()
+
+
+def use_case_2(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
+    run = make(pool)
+    run.submit("use-case-2.yaml")
+    placed = run.wait_until_placed(8)
+    run.show(placed)
+    for prefix in SETS:
+        _same_clique(report, placed, prefix)
+    run.check_compute_domain(claims=8)
+    run.finish()
+    run.show_compute_domain_life()
+
+
+def use_case_3(make: MakeRun, report: Report) -> None:
+    run = make("zones")
+    run.submit("use-case-3.yaml")
+    placed = run.wait_until_placed(8)
+    run.show(placed)
+    for prefix in SETS:
+        _same_clique(report, placed, prefix)
+    found = placed.domains(site.LABELS["zone"])
+    report.check(found == {"z1"}, "all tasks share the only zone that is large enough", found)
+    run.check_compute_domain(claims=8)
+    run.finish()
+    run.show_compute_domain_life()
+
+
+def use_case_4_full(make: MakeRun, report: Report) -> None:
+    run = make("spines")
+    run.submit("use-case-4.yaml")
+    placed = run.wait_until_placed(8)
+    run.show(placed)
+    _racks(report, placed)
+    found = placed.domains(site.LABELS["spine"])
+    report.check(found == {"s1"}, "all tasks share the spine that has two racks", found)
+    run.check_no_compute_domain()
+    run.finish()
+
+
+def use_case_4_split(make: MakeRun, report: Report) -> None:
+    run = make("split")
+    run.submit("use-case-4.yaml")
+    placed = run.wait_until_placed(8)
+    run.show(placed)
+    _racks(report, placed)
+    found = placed.domains(site.LABELS["spine"])
+    report.check(found == {"p1", "p2"}, "the preferred spine cannot be given and blocks nothing", found)
+    run.check_no_compute_domain()
+    run.finish()
+
+
+def _racks(report: Report, placed: Placed) -> None:
+    for prefix in SETS:
+        found = placed.domains(site.LABELS["rack"], prefix)
+        report.check(len(found) == 1, f"tasks {prefix}* share one rack", found)
+
+
+def waits_for_a_clique(make: MakeRun, report: Report, view: View) -> None:
+    busy = site.first_nodes("nvlink")
+    for node in busy:
+        view.block(node)
+    report.line(f"three nodes are free in each clique: somebody else's pods hold {', '.join(busy)}")
+    run = make("nvlink")
+    run.submit("use-case-1.yaml")
+    run.check_waits(tasks=4)
+    freed, *still_busy = busy
+    view.unblock(freed)
+    report.line(f"node {freed} is freed")
+    placed = run.wait_until_placed(4)
+    run.show(placed)
+    _same_clique(report, placed)
+    report.check(freed in placed.nodes.values(), f"the freed node {freed} is among them")
+    for node in still_busy:
+        view.unblock(node)
+    run.finish()
+
+
+def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
+    busy = site.first_nodes("zones")[0]
+    view.block(busy)
+    report.line(f"zone z1 has 7 free nodes of the 8 it takes: somebody else's pod holds {busy}")
+    run = make("zones")
+    run.submit("use-case-3.yaml")
+    run.check_waits(tasks=8)
+    view.unblock(busy)
+    report.line(f"node {busy} is freed")
+    placed = run.wait_until_placed(8)
+    run.show(placed)
+    found = placed.domains(site.LABELS["zone"])
+    report.check(found == {"z1"}, "all tasks share zone z1", found)
+    run.cancel()
+    run.show_compute_domain_life()
+
+
+def refusals(service: Service, report: Report) -> None:
+    for example, capability in (("use-case-3.yaml", "topology."), ("use-case-4.yaml", "topology.preferred")):
+        submit = partial(service.submit, "native", (EXAMPLES / example).read_text())
+        expect_refusal(report, f"{example} in pool native (Kubernetes scheduler)", submit, names=capability)
+    keys = {"configs_dict": {"backend": "plain"}}
+    expect_refusal(
+        report,
+        "moving pool nvlink, which has topology keys, to a scheduler without topology",
+        lambda: service.call("PATCH", "/api/configs/pool/nvlink", keys),
+        names="topology.required",
+    )
+    text = (EXAMPLES / "use-case-1.yaml").read_text().replace("key: clique", "key: cliqe")
+    expect_refusal(report, "a misspelled key", lambda: service.submit("nvlink", text), names="clique")
+
+
+SETS = ("left", "right")

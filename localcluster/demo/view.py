@@ -1,0 +1,169 @@
+"""The cluster as the checks see it: read from the API server, with a diary of what came and went."""
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from urllib3.exceptions import HTTPError
+
+from localcluster import scenario
+from localcluster.api import Api, ApiError
+
+GROUP = "osmo.nvidia.com/task-group"
+RUN_FOR = "sim.osmo.local/run-for"
+BLOCKERS = "default"
+
+CORE = "/api/v1"
+KAI = "/apis/scheduling.run.ai/v2alpha2"
+NATIVE = "/apis/scheduling.k8s.io/v1alpha2"
+NVIDIA = "/apis/resource.nvidia.com/v1beta1"
+DRA = "/apis/resource.k8s.io/v1"
+
+KINDS = {
+    "Pod": (CORE, "pods"),
+    "Service": (CORE, "services"),
+    "Secret": (CORE, "secrets"),
+    "PodGroup": (KAI, "podgroups"),
+    "PodGroup (Kubernetes)": (NATIVE, "podgroups"),
+    "ComputeDomain": (NVIDIA, "computedomains"),
+    "ResourceClaimTemplate": (DRA, "resourceclaimtemplates"),
+    "ResourceClaim": (DRA, "resourceclaims"),
+}
+DIARY = ("Pod", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing seen: when, what kind of change, of which object."""
+
+    at: datetime
+    change: str
+    kind: str
+    name: str
+    group: str
+    what: str
+
+
+@dataclass(slots=True)
+class Diary:
+    """Watches of the demo's namespaces; entries in the order in which they were seen."""
+
+    api: Api
+    entries: list[Entry] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self, namespaces: Iterable[str]) -> None:
+        for namespace in namespaces:
+            for kind in DIARY:
+                thread = threading.Thread(target=self._follow, args=(namespace, kind), daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def of_group(self, group: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.group == group]
+
+    def _follow(self, namespace: str, kind: str) -> None:
+        root, plural = KINDS[kind]
+        path = f"{root}/namespaces/{namespace}/{plural}"
+        seen: dict[str, str] = {}
+        while not self._stop.is_set():
+            try:
+                _, version = self.api.list(path)
+                for change, obj in self.api.watch(path, resource_version=version, seconds=30):
+                    self._note(kind, change, obj, seen=seen)
+                    if self._stop.is_set():
+                        return
+            except (ApiError, HTTPError):
+                time.sleep(0.5)  # not served yet, or the server restarts
+
+    def _note(self, kind: str, change: str, obj: dict[str, Any], *, seen: dict[str, str]) -> None:
+        if change not in {"ADDED", "MODIFIED", "DELETED"}:
+            return
+        meta = obj["metadata"]
+        group = meta.get("labels", {}).get(GROUP, "")
+        what = _what(kind, obj)
+        if change == "MODIFIED" and seen.get(meta["uid"]) == what:
+            return
+        seen[meta["uid"]] = what
+        self.entries.append(Entry(datetime.now(UTC), change, kind, meta["name"], group, what))
+
+
+def _what(kind: str, obj: dict[str, Any]) -> str:
+    meta = obj["metadata"]
+    if meta.get("deletionTimestamp"):
+        return "being deleted"
+    if kind == "Pod":
+        phase = obj.get("status", {}).get("phase", "")
+        return f"{phase} on {obj['spec']['nodeName']}" if obj["spec"].get("nodeName") else "no node"
+    if kind == "ComputeDomain":
+        status = obj.get("status") or {}
+        held = "held by its controller" if meta.get("finalizers") else "made"
+        nodes = status.get("nodes") or []
+        cliques = sorted({node["cliqueID"] for node in nodes})
+        return f"{held}, {len(nodes)} nodes" + (f" in {', '.join(cliques)}" if cliques else "")
+    return "there"
+
+
+class View:
+    """Reads, and the few writes that play the rest of the world (other people's pods, work that ends)."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.labels: dict[str, dict[str, str]] = {}
+
+    def load_nodes(self) -> None:
+        self.labels = {
+            node["metadata"]["name"]: node["metadata"].get("labels", {})
+            for node in self.api.list(CORE + "/nodes")[0]
+        }
+
+    def of_group(self, namespace: str, kind: str, group: str) -> list[dict[str, Any]]:
+        root, plural = KINDS[kind]
+        selector = f"{GROUP}={group}"
+        items, _ = self.api.list(f"{root}/namespaces/{namespace}/{plural}", query={"labelSelector": selector})
+        return sorted(items, key=lambda item: item["metadata"]["name"])
+
+    def leftovers(self, namespace: str) -> list[str]:
+        """Everything in a namespace that a task group may make, whoever's it is."""
+        found = []
+        for kind, (root, plural) in KINDS.items():
+            items, _ = self.api.list(f"{root}/namespaces/{namespace}/{plural}")
+            found += [f"{kind} {item['metadata']['name']}" for item in items]
+        return found
+
+    def domain(self, node: str, label: str) -> str:
+        return self.labels[node].get(label, "")
+
+    def finish(self, namespace: str, group: str) -> None:
+        """Let the work of a group end well: kwok's pods run until told."""
+        body = {"metadata": {"annotations": {RUN_FOR: "0s"}}}
+        for pod in self.of_group(namespace, "Pod", group):
+            self.api.patch(f"{CORE}/namespaces/{namespace}/pods/{pod['metadata']['name']}", body)
+
+    def block(self, node: str) -> None:
+        """Put somebody else's pod on a node; it takes all GPUs."""
+        limits = {"nvidia.com/gpu": str(scenario.GPUS)}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"busy-{node}", "namespace": BLOCKERS},
+            "spec": {
+                "nodeName": node,
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": [
+                    {"name": "busy", "image": "busy", "resources": {"limits": limits, "requests": limits}}
+                ],
+            },
+        }
+        self.api.create(f"{CORE}/namespaces/{BLOCKERS}/pods", pod)
+
+    def unblock(self, node: str) -> None:
+        self.api.delete(f"{CORE}/namespaces/{BLOCKERS}/pods/busy-{node}")
