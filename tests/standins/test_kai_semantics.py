@@ -120,6 +120,18 @@ def test_a_pod_without_annotation_is_scheduled_alone_in_the_queue_of_its_label()
     assert told.message == "QueueDoesNotExist: Queue 'default-queue' does not exist."
 
 
+@pytest.mark.parametrize(
+    ("version", "skips", "want"),
+    [("0.13", False, 0), ("0.13", True, 0), ("0.17", False, 0), ("0.17", True, 2)],
+)
+def test_a_pod_with_an_owner_is_taken_out_of_its_group_unless_v0_17_is_told_not_to(version, skips, want):
+    members = pods(2, owned=True, skips_grouper=skips)
+
+    decisions = run(world(FOUR, groups=(group(min_member=2),), pods=members), version=version)
+
+    assert len(placed(decisions)) == want
+
+
 def test_resources_selectors_and_names_decide_where_a_pod_goes():
     snapshot = single(shape=shape(selector=(("pool", "p"),)))
     assert placed(run(snapshot)) == {}

@@ -8,7 +8,7 @@ Left out on purpose, because nothing here relies on it:
 
 - BindRequest objects (the binding is made directly, through ``pods/binding``),
 - reclaim between queues, consolidation, elastic preemption of single pods, ``minSubGroup``,
-  time-based fairness, GPU fractions and MIG, pod affinity, host ports and volumes,
+  ``schedulingBackoff``, fair shares over time, GPU fractions and MIG, pod affinity, host ports and volumes,
 - ``status.resourcesStatus`` of pod groups and the status of queues, which KAI's other controllers write,
 - schedulers and node pools beyond the one called ``default``.
 

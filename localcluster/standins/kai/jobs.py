@@ -2,7 +2,9 @@
 
 Groups and pods are joined by *bare name*: KAI's index ignores namespaces, so of two groups with one name the
 last listed gets the pods of both (fact 12). A pod whose sub-group label fits no leaf is dropped (fact 5).
-A pod without annotation becomes a group of one in the queue its label ``kai.scheduler/queue`` names.
+A pod without annotation becomes a group of one in the queue its label ``kai.scheduler/queue`` names. So does
+one with ownerReferences whatever its annotation says: KAI's podgrouper overwrites that, unless the pod asks
+to be skipped and the version knows how to.
 """
 
 from collections.abc import Iterable
@@ -98,7 +100,8 @@ def jobs_of(snapshot: Snapshot, *, version: Version) -> list[Job]:
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.created, pod.namespace, pod.name)):
         if not pod.ours:
             continue
-        if pod.group is None:
+        regrouped = pod.owned and not (pod.skips_grouper and version == "0.17")
+        if pod.group is None or regrouped:
             singles.append(_single(pod, snapshot, version=version))
         elif job := by_name.get(pod.group):
             _attach(job, pod)

@@ -31,6 +31,7 @@ Json = Mapping[str, Any]
 
 SCHEDULER = "kai-scheduler"
 GROUP_ANNOTATION = "pod-group-name"
+SKIP_ANNOTATION = "kai.scheduler/skip-podgrouper"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
@@ -85,6 +86,8 @@ def pod(body: Json) -> Pod:
         subgroup=labels.get(SUBGROUP_LABEL) or None,
         queue_label=labels.get(QUEUE_LABEL) or None,
         claims=tuple(_pod_claims(spec, status)),
+        owned=bool(meta.get("ownerReferences")),
+        skips_grouper=annotations.get(SKIP_ANNOTATION) == "true",
         ours=ours,
         unschedulable_message=_unschedulable(status),
     )

@@ -122,6 +122,10 @@ class Pod:
     subgroup: str | None = None
     queue_label: str | None = None
     claims: tuple[PodClaim, ...] = ()
+    owned: bool = False
+    """Whether it has ownerReferences, which makes KAI's podgrouper put it in a group of its own making."""
+    skips_grouper: bool = False
+    """Annotated ``kai.scheduler/skip-podgrouper: "true"``, which v0.15 and later obey."""
     ours: bool = True
     """Whether ``schedulerName`` names KAI; others only take room on nodes."""
     unschedulable_message: str | None = None
