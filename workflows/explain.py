@@ -9,7 +9,7 @@ Nodes that a topology label keeps out are told beside the scheduler's reason, be
 them: to it they do not exist.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.backends.base import SchedulerBackend, Waiting
@@ -22,12 +22,15 @@ NAMED_NODES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How far the pool's nodes carry the labels of one level and of the broader ones it stands below."""
+    """How far the pool's nodes carry the labels of one level and of the broader ones it stands below.
+
+    ``without`` counts those that lack one, ``examples`` names the first few of them.
+    """
 
     level: Level
     nodes: int
-    without: tuple[str, ...]
-    """Names of those that lack a label, sorted."""
+    without: int
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +67,17 @@ def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> str:
     return " ".join(_of_placement(seen, seen.waiting, scheduler))
 
 
+def starts_after(upstream: Sequence[str]) -> str:
+    """Say what a group with unfinished groups above it waits for; nothing without any."""
+    if not upstream:
+        return ""
+    noun, verb = ("group", "has") if len(upstream) == 1 else ("groups", "have")
+    return f"It starts when {noun} {listing(upstream)} {verb} completed."
+
+
 def _before_the_cluster(seen: GroupSeen) -> str:
     if seen.upstream:
-        noun, verb = ("group", "has") if len(seen.upstream) == 1 else ("groups", "have")
-        return f"It starts when {noun} {listing(seen.upstream)} {verb} completed."
+        return starts_after(seen.upstream)
     if seen.unreachable_since is not None:
         return (
             f'The cluster of backend "{seen.backend}" does not answer since {seen.unreachable_since} UTC; '
@@ -77,7 +87,7 @@ def _before_the_cluster(seen: GroupSeen) -> str:
 
 
 def _before_the_scheduler(seen: GroupSeen) -> str:
-    if missing := _unavailable(seen.coverage):
+    if missing := unavailable(seen.coverage):
         return missing
     if seen.trouble:
         return f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
@@ -99,10 +109,10 @@ def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend
     ]
 
 
-def _unavailable(coverage: Sequence[Coverage]) -> str:
+def unavailable(coverage: Sequence[Coverage]) -> str:
     """Whether a level is gone from the cluster: then no amount of waiting for room helps."""
     for one in coverage:
-        if one.nodes and len(one.without) == one.nodes:
+        if one.nodes and one.without == one.nodes:
             return (
                 f"None of the pool's {_nodes(one.nodes)} carries label {one.level.label} of topology key "
                 f'"{one.level.key}" together with those of the broader keys, so the group cannot be placed; '
@@ -113,17 +123,17 @@ def _unavailable(coverage: Sequence[Coverage]) -> str:
 
 def uncovered(coverage: Sequence[Coverage]) -> list[str]:
     """Count and name the nodes that a label keeps out, one sentence for each level that does."""
-    said: set[tuple[str, ...]] = set()
+    said: set[int] = set()
     sentences = []
     for one in coverage:
         if not one.without or one.without in said:
             continue
         said.add(one.without)
-        verb, those = ("lacks", "it") if len(one.without) == 1 else ("lack", "them")
+        verb, those = ("lacks", "it") if one.without == 1 else ("lack", "them")
         sentences.append(
-            f"{len(one.without)} of the pool's {_nodes(one.nodes)} {verb} label {one.level.label} of key "
-            f'"{one.level.key}" or of a broader one, so the scheduler does not see {those} for these tasks: '
-            f"{_few(one.without)}."
+            f"{one.without} of the pool's {_nodes(one.nodes)} {verb} label {one.level.label} of key "
+            f'"{one.level.key}" or of a broader one, so the scheduler does not see {those} for these tasks'
+            f"{_few(one)}."
         )
     return sentences
 
@@ -134,14 +144,16 @@ def cover(levels: Sequence[Level], nodes: Mapping[str, Mapping[str, str]]) -> li
     without: set[str] = set()
     for level in levels:
         without |= {name for name, labels in nodes.items() if level.label not in labels}
-        found.append(Coverage(level=level, nodes=len(nodes), without=tuple(sorted(without))))
+        few = tuple(sorted(without)[:NAMED_NODES])
+        found.append(Coverage(level=level, nodes=len(nodes), without=len(without), examples=few))
     return found
 
 
-def _few(names: Collection[str]) -> str:
-    shown = list(names)[:NAMED_NODES]
-    rest = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+def _few(one: Coverage) -> str:
+    if not one.examples:
+        return ""
+    rest = one.without - len(one.examples)
+    return ": " + ", ".join(one.examples) + (f" and {rest} more" if rest else "")
 
 
 def _nodes(count: int) -> str:

@@ -1,12 +1,14 @@
-"""Query strings, read strictly: a mistyped ``dryrun=True`` must not submit.
+"""Query strings and bodies, read strictly: a mistyped ``dryrun=True`` must not submit.
 
 OSMO's client writes booleans as Python does (``True``) and lists as repeated keys; both are read here, and
-a parameter nobody knows is refused with those that are.
+a field nobody knows is refused with those that are.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
 
 from workflows.models import Workflow
@@ -14,8 +16,19 @@ from workflows.selectors import MAX_PAGE, WorkflowFilter
 from workflows.statuses import WorkflowStatus
 
 
-class Query(serializers.Serializer[Any]):
+class Strict(serializers.Serializer[Any]):
     """Base of all: what is declared may be given, nothing else."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
+            accepted = ", ".join(self.fields)
+            said = [ErrorDetail(f"There is no such field; accepted are {accepted}.", code="unknown_field")]
+            raise serializers.ValidationError({name[:80]: said for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+class Query(Strict):
+    """A query string."""
 
     @classmethod
     def of(cls, request: Request) -> dict[str, Any]:
@@ -26,16 +39,13 @@ class Query(serializers.Serializer[Any]):
             name: given.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
             for name, value in given.items()
         }
-        read = cls(data=values)
-        read.is_valid(raise_exception=True)
-        return dict(read.validated_data)
+        return validated(cls(data=values))
 
-    def to_internal_value(self, data: Any) -> Any:
-        if unknown := sorted(data.keys() - self.fields.keys()):
-            accepted = ", ".join(self.fields)
-            said = [f"There is no such parameter; accepted are {accepted}."]
-            raise serializers.ValidationError({name[:80]: said for name in unknown[:20]})
-        return super().to_internal_value(data)
+
+def validated(form: Strict) -> dict[str, Any]:
+    """What was given, checked. Raises ValidationError."""
+    form.is_valid(raise_exception=True)
+    return dict(form.validated_data)
 
 
 def flag(help_text: str) -> serializers.BooleanField:
@@ -45,6 +55,30 @@ def flag(help_text: str) -> serializers.BooleanField:
 def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
     child = serializers.CharField(max_length=max_length)
     return serializers.ListField(child=child, max_length=100, default=list, help_text=help_text)
+
+
+def _pairs(help_text: str) -> serializers.ListField:
+    child = serializers.CharField(trim_whitespace=False)
+    return serializers.ListField(
+        child=child, required=False, allow_null=True, max_length=1000, help_text=help_text
+    )
+
+
+class SubmitBody(Strict):
+    """What OSMO's client sends."""
+
+    file = serializers.CharField(
+        trim_whitespace=False, help_text="The workflow as YAML, or a template of it."
+    )
+    set_variables = _pairs("name=value for the template; numbers become numbers.")
+    set_string_variables = _pairs("name=value for the template; always text.")
+    uploaded_templated_spec = serializers.CharField(
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="The template, when file is already rendered; kept and shown, never read.",
+    )
 
 
 class SubmitQuery(Query):

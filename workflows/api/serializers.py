@@ -21,35 +21,6 @@ def _null() -> serializers.CharField:
     return serializers.CharField(allow_null=True, help_text="OSMO's field; null here.")
 
 
-class SubmitBody(serializers.Serializer[Any]):
-    """What OSMO's client sends."""
-
-    file = serializers.CharField(
-        trim_whitespace=False, help_text="The workflow as YAML, or a template of it."
-    )
-    set_variables = serializers.ListField(
-        child=serializers.CharField(trim_whitespace=False),
-        required=False,
-        allow_null=True,
-        max_length=1000,
-        help_text="name=value for the template; numbers become numbers.",
-    )
-    set_string_variables = serializers.ListField(
-        child=serializers.CharField(trim_whitespace=False),
-        required=False,
-        allow_null=True,
-        max_length=1000,
-        help_text="name=value for the template; always text.",
-    )
-    uploaded_templated_spec = serializers.CharField(
-        required=False,
-        allow_null=True,
-        allow_blank=True,
-        trim_whitespace=False,
-        help_text="The template, when file is already rendered; kept and shown, never read.",
-    )
-
-
 class SetMember(serializers.Serializer[Any]):
     key = serializers.CharField()
     group = serializers.CharField()

@@ -25,8 +25,9 @@ def moment(time: datetime | None) -> str | None:
 
 def submitted(reply: Mapping[str, Any], *, base: str) -> Json:
     """A submission's reply, with addresses as its caller reaches them."""
-    name = reply["name"]
-    return {**reply, "overview": overview(name, base=base)}
+    address = overview(reply["name"], base=base)
+    logs = f"{address}/logs" if reply["logs"] is None and reply["spec"] is None else reply["logs"]
+    return {**reply, "overview": address, "logs": logs}
 
 
 def overview(name: str, *, base: str) -> str:

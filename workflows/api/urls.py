@@ -5,6 +5,7 @@ from django.urls import path
 from workflows.api import views
 
 urlpatterns = [
+    path("api/pool/<str:pool>/workflow", views.SubmitView.as_view()),
     path("api/workflow", views.WorkflowListView.as_view()),
     path("api/workflow/<str:workflow_id>", views.WorkflowView.as_view()),
     path("api/workflow/<str:workflow_id>/spec", views.SpecView.as_view()),

@@ -7,11 +7,11 @@ user may read every workflow; its owner and staff may cancel it.
 from collections.abc import Iterator
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractBaseUser, User
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,8 +23,10 @@ from pools.selectors import workflow_limits
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.models import Event, Workflow
+from workflows.services.idempotency import checked_key
 from workflows.services.logs import LogRequest, read_logs
 from workflows.services.stop import cancel_workflow
+from workflows.services.submission import Mode, SubmissionRequest, submit
 
 TEXT = "text/plain; charset=utf-8"
 LINES = {(200, "text/plain"): OpenApiTypes.STR, 404: serializers.ErrorReply}
@@ -36,8 +38,57 @@ def base_address(request: Request) -> str:
     return environment().service_url.rstrip("/") or django.build_absolute_uri("/").rstrip("/")
 
 
+def authenticated(request: Request) -> AbstractBaseUser:
+    """The caller; every view has let in users that are logged in only."""
+    assert isinstance(request.user, AbstractBaseUser)
+    return request.user
+
+
 def username(request: Request) -> str:
     return request.user.get_username()
+
+
+class SubmitView(APIView):
+    @extend_schema(
+        operation_id="workflow_submit",
+        parameters=[
+            queries.SubmitQuery,
+            OpenApiParameter("Idempotency-Key", location="header", description="Makes a repeat harmless."),
+        ],
+        request=queries.SubmitBody,
+        responses={
+            200: serializers.SubmitReply,
+            400: serializers.ErrorReply,
+            404: serializers.ErrorReply,
+            409: serializers.ErrorReply,
+            413: serializers.ErrorReply,
+        },
+    )
+    def post(self, request: Request, pool: str) -> Response:
+        """Check a workflow against a pool and accept it; ``dry_run`` shows what would be made."""
+        query = queries.SubmitQuery.of(request)
+        body = queries.validated(queries.SubmitBody(data=request.data))
+        asked = SubmissionRequest(
+            pool_name=pool,
+            text=body["file"],
+            variables=tuple(body.get("set_variables") or ()),
+            string_variables=tuple(body.get("set_string_variables") or ()),
+            user=authenticated(request),
+            priority=query["priority"],
+            labels=tuple(query["label"]),
+            env_vars=tuple(query["env_vars"]),
+            mode=_mode(query),
+            uploaded_template=body.get("uploaded_templated_spec") or "",
+            idempotency_key=checked_key(request.headers.get("Idempotency-Key")),
+            request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
+        )
+        return Response(shapes.submitted(submit(asked), base=base_address(request)))
+
+
+def _mode(query: dict[str, Any]) -> Mode:
+    if query["dry_run"]:
+        return Mode.DRY_RUN
+    return Mode.VALIDATE if query["validation_only"] else Mode.SUBMIT
 
 
 class WorkflowListView(APIView):

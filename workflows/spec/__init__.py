@@ -1,7 +1,16 @@
 """Workflow specs: YAML text in, frozen values out, every fault with its line and column."""
 
 from workflows.spec.document import Limits
-from workflows.spec.parsing import Parsed, parse_workflow
+from workflows.spec.parsing import Parsed, parse_workflow, read_workflow
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
-__all__ = ["GroupSpec", "Limits", "Parsed", "Resource", "TaskSpec", "WorkflowSpec", "parse_workflow"]
+__all__ = [
+    "GroupSpec",
+    "Limits",
+    "Parsed",
+    "Resource",
+    "TaskSpec",
+    "WorkflowSpec",
+    "parse_workflow",
+    "read_workflow",
+]

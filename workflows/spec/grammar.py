@@ -102,6 +102,7 @@ class GroupModel(Strict):
     name: Text
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
+    nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: as its pool says
     tasks: Annotated[list[TaskModel], Field(min_length=1)]
 
 

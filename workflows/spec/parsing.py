@@ -17,7 +17,8 @@ from workflows.spec.values import WorkflowSpec
 class Parsed:
     """A parsed workflow. ``rendered`` is the document that lines and columns count in.
 
-    ``template`` is the text before it was rendered, None where nothing was templated.
+    ``template`` is the text before it was rendered, None where nothing was templated. With ``faults``
+    the values are good for finding more of them, and for nothing else.
     """
 
     spec: WorkflowSpec
@@ -25,6 +26,7 @@ class Parsed:
     template: str | None
     document: Document
     warnings: tuple[Notice, ...]
+    faults: tuple[Fault, ...] = ()
 
     def locate_faults(self, faults: Iterable[Fault]) -> list[Fault]:
         """Faults of later checks with line and column, in document order."""
@@ -43,6 +45,30 @@ def parse_workflow(
 
     ``allow_localpath``: a dry run accepts files that the command line has yet to read.
     """
+    parsed = read_workflow(
+        text,
+        variables=variables,
+        string_variables=string_variables,
+        limits=limits,
+        allow_localpath=allow_localpath,
+    )
+    if parsed.faults:
+        raise _invalid(parsed.faults, parsed.document)
+    return parsed
+
+
+def read_workflow(
+    text: str,
+    *,
+    variables: Sequence[str],
+    string_variables: Sequence[str],
+    limits: Limits,
+    allow_localpath: bool,
+) -> Parsed:
+    """Read a workflow as far as it goes, so that later checks can tell their faults beside these.
+
+    Raises InvalidSpec only for what leaves nothing to check: no YAML, or not of the grammar.
+    """
     templated = is_templated(text)
     rendered = (
         render(text, variables=variables, string_variables=string_variables, limits=limits)
@@ -56,14 +82,13 @@ def parse_workflow(
         raise _invalid(faults_of(error), document) from error
     reader = Reader(model=model.workflow, limits=limits, allow_localpath=allow_localpath)
     spec = reader.read()
-    if reader.faults:
-        raise _invalid(reader.faults, document)
     return Parsed(
         spec=spec,
         rendered=rendered,
         template=text if templated else None,
         document=document,
         warnings=tuple(reader.notices),
+        faults=tuple(reader.faults),
     )
 
 

@@ -1,5 +1,6 @@
 """From checked models to values: references resolved, names compared, every fault collected."""
 
+import base64
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class _Group:
     barrier: bool
     ignore_nonlead_status: bool
     bare: bool
+    nvlink: bool | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class Reader:
                     tasks=self._tasks(group, resources),
                     upstream=upstream[group.name],
                     bare=group.bare,
+                    nvlink=group.nvlink,
                 )
                 for group in groups
             ),
@@ -226,6 +229,8 @@ class Reader:
                     "localpath is resolved by the command line before it submits; send contents instead."
                 )
                 self._fault((*place, "localpath"), "localpath", message)
+            if one.base64 and not _is_base64(one.contents or ""):
+                self._fault((*place, "contents"), "base64", "The contents are not base64, as base64 says.")
             files.append(File(path=one.path, contents=one.contents or "", base64=one.base64))
         return tuple(files)
 
@@ -285,6 +290,14 @@ class Reader:
             self.notices.append(Notice("not_carried_out", message, (*path, "inputs")))
 
 
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
 def _group(group: GroupModel, path: Path, tasks: tuple[tuple[TaskModel, Path], ...]) -> _Group:
     return _Group(
         group.name,
@@ -293,6 +306,7 @@ def _group(group: GroupModel, path: Path, tasks: tuple[tuple[TaskModel, Path], .
         barrier=group.barrier,
         ignore_nonlead_status=group.ignoreNonleadStatus,
         bare=False,
+        nvlink=group.nvlink,
     )
 
 

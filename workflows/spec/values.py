@@ -47,7 +47,8 @@ class TaskSpec:
 class GroupSpec:
     """A task group; ``upstream`` names the groups whose tasks its tasks take input from.
 
-    ``bare``: it was written as a task of its own under ``tasks:``.
+    ``bare``: it was written as a task of its own under ``tasks:``. ``nvlink`` says whether it gets a
+    ComputeDomain, None where its pool decides.
     """
 
     name: str
@@ -57,6 +58,7 @@ class GroupSpec:
     tasks: tuple[TaskSpec, ...]
     upstream: tuple[str, ...] = ()
     bare: bool = False
+    nvlink: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

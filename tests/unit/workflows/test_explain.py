@@ -39,7 +39,7 @@ def said(**changes):
     return waiting_reason(seen(**changes), scheduler=KAI)
 
 
-GONE = [Coverage(level=ZONE, nodes=2, without=("a", "b"))]
+GONE = [Coverage(level=ZONE, nodes=2, without=2, examples=("a", "b"))]
 
 CASES = {
     "an upstream group": (
@@ -95,6 +95,6 @@ def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():
 
 
 def test_of_many_nodes_a_few_are_named():
-    names = tuple(f"n{i}" for i in range(10))
-    (sentence,) = uncovered([Coverage(level=ZONE, nodes=20, without=names)])
-    assert sentence.endswith("n0, n1, n2 and 7 more.")
+    nodes = {f"n{i}": {} for i in range(10)} | {"carrier": {"topo/zone": "a"}}
+    (sentence,) = uncovered(cover([ZONE], nodes))
+    assert sentence.endswith("for these tasks: n0, n1, n2 and 7 more.")

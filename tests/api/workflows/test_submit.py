@@ -1,0 +1,400 @@
+"""Submitting a workflow: what is written, what is answered, and what is only checked."""
+
+import json
+
+import pytest
+from celery import current_app
+
+from scheduling.levels import Level
+from tests.api.workflows.specs import alone, gang, task, text
+from tests.error_shape import assert_error_shape
+from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, PlatformFactory, PoolFactory
+from workflows.api import serializers
+from workflows.models import Task, TaskGroup, Workflow
+from workflows.placement import GroupPlacement, TaskPlacement
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pool():
+    return PoolFactory(name="h100", levels=LEVELS, nvlink=True, node_selector={"pool": "h100"})
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The messages that left for workers."""
+    messages = []
+    monkeypatch.setattr(
+        current_app, "send_task", lambda name, args, **options: messages.append((name, *args))
+    )
+    return messages
+
+
+@pytest.fixture
+def submit(api, pool):
+    def post(workflow, query="", **extra):
+        file = workflow if isinstance(workflow, str) else text(workflow)
+        return api.post(f"/api/pool/h100/workflow{query}", {"file": file, **extra}, format="json")
+
+    return post
+
+
+def accepted(answer):
+    assert answer.status_code == 200, answer.json()
+    return answer.json()
+
+
+def same(key, group="default", kind="required"):
+    return {"key": key, "group": group, "requirementType": kind}
+
+
+def test_a_workflow_is_written_whole(submit, pool, ann):
+    reply = accepted(submit(gang(4, topology=[same("clique")]), "?priority=HIGH&label=team%3Dvision"))
+    assert set(reply) == set(serializers.SubmitReply().fields) - {"objects"}
+    assert reply["name"] == "train-1"
+    assert reply["overview"].endswith("/api/workflow/train-1")
+    assert (reply["logs"], reply["spec"]) == (f"{reply['overview']}/logs", None)
+    assert reply["warnings"] == []
+    workflow = Workflow.objects.get()
+    assert (workflow.name, workflow.submitted_by, workflow.priority) == ("train-1", "ann", "HIGH")
+    assert workflow.labels == {"team": "vision"}
+    group = TaskGroup.objects.get()
+    assert group.status == "PROCESSING"
+    assert group.next_reconcile_at is not None
+    placement = GroupPlacement.from_json(group.placement)
+    assert (placement.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
+    assert placement.labels == {"team": "vision"}
+    tasks = list(group.tasks.all())
+    assert [one.name for one in tasks] == [f"worker-{i}" for i in range(4)]
+    assert [one.lead for one in tasks] == [True, False, False, False]
+    spec = TaskPlacement.from_json(tasks[1].spec)
+    assert (spec.gpu, spec.memory, spec.platform, spec.claims_channel) == (8, "16Gi", "gpu", True)
+    assert spec.node_selector == {"pool": "h100"}
+    assert tasks[1].pod_name.startswith(tasks[1].task_uuid.hex)
+
+
+def test_the_applied_constraints_are_answered_and_kept(submit):
+    reply = accepted(submit(gang(topology=[same("clique"), same("zone", kind="preferred")])))
+    (group,) = reply["constraints"]
+    assert [(one["key"], one["requirementType"]) for one in group["constraints"]] == [("clique", "required")]
+    assert TaskGroup.objects.get().constraints == group["constraints"]
+
+
+def test_workers_are_told_after_the_commit_only(submit, sent, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        accepted(submit(alone()))
+        assert sent == []
+    group = TaskGroup.objects.get()
+    assert sent == [("workflows.tasks.reconcile_task_group", str(group.pk))]
+
+
+def test_a_broker_that_does_not_answer_loses_nothing(
+    submit, settings, monkeypatch, django_capture_on_commit_callbacks
+):
+    def refuse(*args, **options):
+        raise ConnectionError("broker")
+
+    monkeypatch.setattr(current_app, "send_task", refuse)
+    with django_capture_on_commit_callbacks(execute=True):
+        accepted(submit(alone()))
+    assert TaskGroup.objects.get().next_reconcile_at is not None
+
+
+def test_groups_wait_for_those_they_take_input_from(submit, sent, django_capture_on_commit_callbacks):
+    workflow = {
+        "name": "train",
+        "tasks": [
+            task("eval", inputs=[{"task": "fit"}]),
+            task("fit", inputs=[{"task": "prep"}]),
+            task("prep"),
+        ],
+    }
+    with django_capture_on_commit_callbacks(execute=True):
+        accepted(submit(workflow))
+    groups = {group.name: group for group in TaskGroup.objects.all()}
+    assert {name: group.status for name, group in groups.items()} == {
+        "eval-group": "WAITING",
+        "fit-group": "WAITING",
+        "prep-group": "PROCESSING",
+    }
+    assert [one.name for one in groups["eval-group"].upstream.all()] == ["fit-group"]
+    assert [one.name for one in groups["prep-group"].downstream.all()] == ["fit-group"]
+    assert groups["eval-group"].waiting_reason == 'It starts when group "fit-group" has completed.'
+    assert len(sent) == 1
+
+
+def test_numbers_count_per_name(submit):
+    names = [accepted(submit({**alone(), "name": name}))["name"] for name in ("a", "a", "a-1", "a")]
+    assert names == ["a-1", "a-2", "a-1-1", "a-3"]
+
+
+def test_a_value_of_the_environment_keeps_its_equals_signs(submit):
+    accepted(submit(alone(environment={"A": "1", "B": "2"}), "?env_vars=A%3Db%3Dc&env_vars=C%3D"))
+    assert TaskPlacement.from_json(Task.objects.get().spec).environment == {"A": "b=c", "B": "2", "C": ""}
+
+
+def test_a_dry_run_shows_whole_objects_and_writes_nothing(submit):
+    reply = accepted(submit(gang(2, topology=[same("clique")]), "?dry_run=True"))
+    kinds = [manifest["kind"] for manifest in reply["objects"]]
+    assert {"ComputeDomain", "Topology", "PodGroup", "Service", "Pod"} == set(kinds)
+    assert kinds.count("Pod") == 2
+    assert all(manifest["metadata"]["name"] for manifest in reply["objects"])
+    assert reply["spec"].startswith("version: 2")
+    assert reply["logs"] is None
+    assert set(reply) == set(serializers.SubmitReply().fields)
+    assert not Workflow.objects.exists()
+
+
+def test_a_dry_run_finds_what_a_submission_would(submit):
+    assert_error_shape(submit(gang(topology=[same("rak")]), "?dry_run=True"), 400, code="unknown_key")
+
+
+def test_a_dry_run_takes_files_that_the_client_has_yet_to_read(submit):
+    workflow = alone(files=[{"path": "/etc/a", "localpath": "a.txt"}])
+    accepted(submit(workflow, "?dry_run=True"))
+    assert_error_shape(submit(workflow), 400, code="localpath")
+
+
+def test_validation_answers_in_the_words_of_the_client_and_writes_nothing(submit):
+    reply = accepted(submit(alone(), "?validation_only=True&dry_run=False"))
+    assert (reply["logs"], reply["spec"]) == ("Workflow validation succeeded.", None)
+    assert not Workflow.objects.exists()
+
+
+def test_a_template_is_rendered_and_kept(submit):
+    template = text(alone()).replace("example.com/train:1", "{{ image }}")
+    reply = accepted(submit(template, set_variables=["image=busybox"]))
+    workflow = Workflow.objects.get(name=reply["name"])
+    assert TaskPlacement.from_json(Task.objects.get().spec).image == "busybox"
+    assert "{{ image }}" in workflow.template_spec
+    assert "busybox" in workflow.spec
+
+
+def test_the_template_that_the_client_rendered_is_kept(submit):
+    accepted(submit(alone(), set_variables=["x=1"], uploaded_templated_spec="the {{ original }}"))
+    assert Workflow.objects.get().template_spec == "the {{ original }}"
+
+
+def test_what_is_frozen_does_not_follow_the_pool(submit, pool):
+    accepted(submit(alone()))
+    pool.topology_keys.all().delete()
+    pool.delete()
+    assert GroupPlacement.from_json(TaskGroup.objects.get().placement).levels == LEVELS
+
+
+def test_timeouts_are_the_users_within_the_pools(submit, pool):
+    pool.default_queue_timeout, pool.max_exec_timeout = "1h", "2h"
+    pool.save()
+    reply = accepted(submit({**alone(), "timeout": {"exec_timeout": "8h"}}))
+    workflow = Workflow.objects.get()
+    assert (workflow.exec_timeout, workflow.queue_timeout) == (7200.0, 3600.0)
+    assert "exec_timeout was 28800 seconds and is cut to 7200" in reply["warnings"][0]
+
+
+def test_a_platform_adds_to_its_pool(submit, pool):
+    pool.tolerations = [{"key": "gpu", "operator": "Exists"}]
+    pool.save()
+    PlatformFactory(
+        pool=pool,
+        name="big",
+        node_selector={"size": "big"},
+        tolerations=[{"key": "big", "operator": "Exists"}],
+        default_mounts=["/shared"],
+        allowed_mounts=["/data"],
+        privileged_allowed=True,
+        host_network_allowed=True,
+    )
+    workflow = alone(resource="r", privileged=True, hostNetwork=True, volumeMounts=["/data/x:/x"]) | {
+        "resources": {"r": {"platform": "big"}}
+    }
+    accepted(submit(workflow))
+    spec = TaskPlacement.from_json(Task.objects.get().spec)
+    assert spec.node_selector == {"pool": "h100", "size": "big"}
+    assert [one["key"] for one in spec.tolerations] == ["gpu", "big"]
+    assert spec.volume_mounts == ("/shared", "/data/x:/x")
+    assert (spec.privileged, spec.host_network) == (True, True)
+
+
+def test_a_group_may_do_without_a_compute_domain(submit):
+    workflow = gang(2)
+    workflow["groups"][0]["nvlink"] = False
+    reply = accepted(submit(workflow, "?dry_run=True"))
+    assert "ComputeDomain" not in {manifest["kind"] for manifest in reply["objects"]}
+
+
+WARNINGS = {
+    "nvlink without a clique": (gang(2), "a ComputeDomain alone does not bring them together"),
+    "half a node": (gang(2, gpu=4, topology=[same("clique")]), "ask for fewer GPUs than their nodes have"),
+    "no claim": (alone(), "its ComputeDomain stays unused"),
+    "more than a node": (gang(1, gpu=16), "no known node"),
+    "bare tasks": (
+        {
+            "name": "train",
+            "resources": {"r": {"gpu": 8, "topology": [same("rack")]}},
+            "tasks": [task("a", resource="r"), task("b", resource="r")],
+        },
+        "nothing holds between them",
+    ),
+    "data": (alone(outputs=[{"url": "s3://bucket/x"}]), "not carried out"),
+    "nodes without a label": (
+        gang(1, topology=[same("rack", kind="preferred")]),
+        "1 of the pool's 3 nodes lacks",
+    ),
+}
+
+
+@pytest.mark.parametrize(("workflow", "want"), WARNINGS.values(), ids=WARNINGS)
+def test_what_is_accepted_and_may_surprise_is_said(submit, pool, workflow, want):
+    labels = {"pool": "h100"} | {level.label: "1" for level in LEVELS}
+    for _ in range(2):
+        NodeFactory(cluster=pool.backend.cluster, labels=labels)
+    NodeFactory(cluster=pool.backend.cluster, labels={**labels, LEVELS[1].label: "1"} | {"pool": "h100"})
+    bare = NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"})
+    bare.delete() if "lacks" not in want else pool.backend.cluster.nodes.exclude(pk=bare.pk).first().delete()
+    reply = accepted(submit(workflow))
+    assert any(want in warning for warning in reply["warnings"]), reply["warnings"]
+    assert Workflow.objects.get().warnings == reply["warnings"]
+
+
+def test_nodes_without_a_label_are_named(submit, pool):
+    labels = {"pool": "h100"} | {level.label: "1" for level in LEVELS}
+    NodeFactory(cluster=pool.backend.cluster, labels=labels)
+    NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"}, name="lonely")
+    (warning,) = accepted(submit(gang(1, topology=[same("clique")])))["warnings"]
+    assert "1 of the pool's 2 nodes lacks label nvidia.com/gpu.clique" in warning
+    assert warning.endswith("lonely.")
+
+
+def test_a_level_that_no_node_carries_is_a_warning(submit, pool):
+    NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"})
+    warnings = accepted(submit(gang(1, topology=[same("rack")])))["warnings"]
+    assert any("None of the pool's 1 node carries label example.com/rack" in one for one in warnings)
+
+
+def test_a_backend_that_does_not_answer_accepts_with_a_warning(submit, pool):
+    pool.backend.conditions = []
+    pool.backend.save()
+    reply = accepted(submit(gang(1)))
+    assert any("does not answer" in warning for warning in reply["warnings"])
+
+
+def test_more_gpus_than_the_pool_may_use_is_a_warning(submit, pool):
+    pool.resources = {"gpu": {"guarantee": 8, "maximum": 8, "weight": 1}}
+    pool.save()
+    reply = accepted(submit(gang(2, topology=[same("clique")])))
+    assert any("asks for 16 GPUs at once" in warning for warning in reply["warnings"])
+
+
+ODD_GROUPS = ["Rack One", "a-b", "ÄÖ 東京", "x" * 200, "UPPER", "a_b.c/d"]
+
+
+@pytest.mark.parametrize("name", ODD_GROUPS)
+def test_any_printable_group_name_is_accepted(submit, name):
+    reply = accepted(submit(gang(2, topology=[same("rack", name)])))
+    assert reply["constraints"][0]["constraints"][0]["set"] == [{"key": "rack", "group": name}]
+
+
+def test_names_that_would_collide_when_joined_are_two_sets(submit):
+    workflow = {
+        "name": "train",
+        "resources": {
+            "r1": {"gpu": 8, "topology": [same("zone", "a"), same("rack", "b-c")]},
+            "r2": {"gpu": 8, "topology": [same("zone", "a-b"), same("rack", "c")]},
+        },
+        "groups": [
+            {
+                "name": "g",
+                "tasks": [
+                    task("t0", resource="r1", lead=True),
+                    task("t1", resource="r1"),
+                    task("t2", resource="r2"),
+                    task("t3", resource="r2"),
+                ],
+            }
+        ],
+    }
+    reply = accepted(submit(workflow, "?dry_run=True"))
+    (group,) = (manifest for manifest in reply["objects"] if manifest["kind"] == "PodGroup")
+    assert len({entry["name"] for entry in group["spec"]["subGroups"]}) == 2
+
+
+def test_a_thousand_tasks_are_accepted_in_a_fixed_number_of_queries(submit, django_assert_max_num_queries):
+    with django_assert_max_num_queries(40):
+        accepted(submit(gang(1000, topology=[same("clique")])))
+    assert Task.objects.count() == 1000
+
+
+def test_a_repeat_with_the_same_key_is_answered_again_and_makes_nothing(api, pool):
+    body = json.dumps({"file": text(alone())})
+
+    def post():
+        return api.post(
+            "/api/pool/h100/workflow",
+            body,
+            content_type="application/json",
+            headers={"Idempotency-Key": "k1"},
+        )
+
+    assert accepted(post()) == accepted(post())
+    assert Workflow.objects.count() == 1
+
+
+def test_a_key_used_for_something_else_is_a_conflict(api, pool):
+    def post(workflow, key="k1"):
+        return api.post(
+            "/api/pool/h100/workflow",
+            {"file": text(workflow)},
+            format="json",
+            headers={"Idempotency-Key": key},
+        )
+
+    accepted(post(alone()))
+    assert_error_shape(post({**alone(), "name": "other"}), 409)
+    assert_error_shape(post(alone(), key="a b"), 400, code="invalid_idempotency_key")
+    assert Workflow.objects.count() == 1
+
+
+def test_a_key_counts_per_user(as_user, pool):
+    for name in ("bob", "eve"):
+        answer = as_user(name).post(
+            "/api/pool/h100/workflow",
+            {"file": text(alone())},
+            format="json",
+            headers={"Idempotency-Key": "k"},
+        )
+        accepted(answer)
+    assert Workflow.objects.count() == 2
+
+
+def test_a_refused_submission_does_not_use_up_its_key(api, pool):
+    def post(workflow):
+        return api.post(
+            "/api/pool/h100/workflow",
+            {"file": text(workflow)},
+            format="json",
+            headers={"Idempotency-Key": "k"},
+        )
+
+    assert_error_shape(post({"name": "train", "tasks": []}), 400)
+    accepted(post(alone()))
+
+
+def test_a_pool_in_maintenance_takes_workflows_of_staff_only(submit, as_user, pool):
+    pool.enable_maintenance = True
+    pool.save()
+    assert_error_shape(submit(alone()), 409)
+    staff = as_user("root", is_staff=True)
+    accepted(staff.post("/api/pool/h100/workflow", {"file": text(alone())}, format="json"))
+
+
+def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
+    backend = BackendFactory(
+        scheduler_type="kubernetes", scheduler_name="default-scheduler", scheduler_version="1.36"
+    )
+    PoolFactory(name="plain", backend=backend, levels=(CLIQUE, Level("host", "kubernetes.io/hostname")))
+    workflow = gang(4, topology=[same("clique", kind="preferred")])
+    answer = api.post("/api/pool/plain/workflow", {"file": text(workflow)}, format="json")
+    body = assert_error_shape(answer, 400, code="unsupported_capability")
+    assert "topology.preferred" in body["message"]
+    assert 'Pools that have it: "h100".' in body["details"][0]["message"]

@@ -1,0 +1,200 @@
+"""What submission must know of a pool, read once and handed on as values.
+
+A fixed number of queries, none of them to a cluster: what the observer keeps of the nodes answers how many
+GPUs a node of each platform has and which nodes lack a topology label.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, Count, IntegerField, Max, Q, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from pools import conditions
+from pools.capabilities import capabilities_of
+from pools.documents.workflow import WorkflowLimits
+from pools.durations import parse_duration
+from pools.models import Platform, Pool
+from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
+from scheduling.capabilities import Capabilities, Capability
+from scheduling.checks import SplitGangs
+from scheduling.levels import Domain, Levels, ranks
+from scheduling.requirements import Gang
+from workflows.explain import NAMED_NODES, Coverage, unavailable, uncovered
+
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFacts:
+    """A platform, merged with its pool: what a task that names it gets, and what it may ask for.
+
+    ``nodes`` and ``node_gpus`` (the most GPUs of one node) are None while no node of the pool is known.
+    """
+
+    name: str
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Mapping[str, Any], ...]
+    host_network_allowed: bool
+    privileged_allowed: bool
+    allowed_mounts: tuple[str, ...]
+    default_mounts: tuple[str, ...]
+    nodes: int | None
+    node_gpus: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds: what a workflow gets that says nothing, and the most it may say."""
+
+    default: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolFacts:
+    """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
+
+    ``gpu_maximum`` is the pool's limit on GPUs, None for none.
+    """
+
+    name: str
+    revision: int
+    installation: UUID
+    backend: str
+    cluster_uid: str
+    namespace: str
+    scheduler_type: str
+    scheduler_name: str
+    scheduler_version: str
+    capabilities: Capabilities
+    reachable: bool
+    levels: Levels
+    places: Mapping[Domain, int]
+    nvlink: bool
+    split_gangs: SplitGangs
+    platforms: Mapping[str, PlatformFacts]
+    default_platform: str
+    exec_timeout: Timeouts
+    queue_timeout: Timeouts
+    default_exit_actions: Mapping[str, str]
+    gpu_maximum: float | None
+    limits: WorkflowLimits
+
+
+def pool_facts(pool: Pool) -> PoolFacts:
+    """Read a pool that came with its backend, keys and platforms. Five queries."""
+    backend = pool.backend
+    limits = workflow_limits()
+    levels = pool_levels(pool)
+    return PoolFacts(
+        name=pool.name,
+        revision=pool.revision,
+        installation=installation(),
+        backend=backend.name,
+        cluster_uid=backend.cluster_id or "",
+        namespace=backend.namespace,
+        scheduler_type=backend.scheduler_type,
+        scheduler_name=backend.scheduler_name,
+        scheduler_version=backend.scheduler_version,
+        capabilities=capabilities_of(backend),
+        reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
+        levels=levels,
+        places=pool_places(pool, levels),
+        nvlink=pool.nvlink,
+        split_gangs="warn" if pool.split_gangs == Pool.SplitGangs.WARN else "refuse",
+        platforms=_platforms(pool),
+        default_platform=pool.default_platform,
+        exec_timeout=_timeouts(
+            pool.default_exec_timeout,
+            pool.max_exec_timeout,
+            service=Timeouts(default=limits.default_exec_timeout, most=limits.max_exec_timeout),
+        ),
+        queue_timeout=_timeouts(
+            pool.default_queue_timeout,
+            pool.max_queue_timeout,
+            service=Timeouts(default=limits.default_queue_timeout, most=limits.max_queue_timeout),
+        ),
+        default_exit_actions=pool.default_exit_actions,
+        gpu_maximum=_gpu_maximum(pool),
+        limits=limits,
+    )
+
+
+def _timeouts(default: str, most: str, *, service: Timeouts) -> Timeouts:
+    """The pool's own word, where it has one, before the service's."""
+    bound = parse_duration(most) if most else service.most
+    return Timeouts(default=min(parse_duration(default) if default else service.default, bound), most=bound)
+
+
+def _gpu_maximum(pool: Pool) -> float | None:
+    gpu = pool.resources.get("gpu") or {}
+    most = gpu.get("maximum", -1)
+    return None if most < 0 else float(most)
+
+
+def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
+    """The pool's platforms; a pool without any has one without a name, itself."""
+    rows = list(pool.platforms.all()) or [Platform(pool=pool, name="")]
+    shown = _shown(pool, rows)
+    return {
+        row.name: PlatformFacts(
+            name=row.name,
+            node_selector={**pool.node_selector, **row.node_selector},
+            tolerations=tuple(_once([*pool.tolerations, *row.tolerations])),
+            host_network_allowed=row.host_network_allowed,
+            privileged_allowed=row.privileged_allowed,
+            allowed_mounts=tuple(row.allowed_mounts),
+            default_mounts=tuple(row.default_mounts),
+            nodes=shown[f"nodes_{place}"] if shown["known"] else None,
+            node_gpus=(shown[f"gpus_{place}"] or 0) if shown["known"] else None,
+        )
+        for place, row in enumerate(rows)
+    }
+
+
+def _shown(pool: Pool, platforms: list[Platform]) -> dict[str, int]:
+    """How many of the pool's nodes each platform has, and the most GPUs of one. One query."""
+    gpus = Case(When(gpu__regex=r"^\d{1,6}$", then=Cast("gpu", IntegerField())), default=0)
+    answers: dict[str, Any] = {"known": Count("pk")}
+    for place, row in enumerate(platforms):
+        ours = Q(labels__contains=row.node_selector)
+        answers[f"nodes_{place}"] = Count("pk", filter=ours)
+        answers[f"gpus_{place}"] = Max(gpus, filter=ours)
+    return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**answers))
+
+
+def _once(entries: list[Any]) -> list[Any]:
+    return [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+
+
+def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> list[str]:
+    """Count and name the pool's nodes that a level named by the gangs keeps out.
+
+    At most one query for each level named; nothing is said while no node is known.
+    """
+    rank = ranks(facts.levels)
+    named = {rank[r.key] for gang in gangs for task in gang.tasks for r in task.requirements if r.key in rank}
+    coverage = [_cover(pool, facts, at) for at in sorted(named)] if facts.places else []
+    gone = unavailable(coverage)
+    return [gone] if gone else uncovered(coverage)
+
+
+def _cover(pool: Pool, facts: PoolFacts, rank: int) -> Coverage:
+    """How far the nodes carry a level's label, and the broader ones where domains are paths of them."""
+    path = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
+    among = range(rank + 1) if path else range(rank, rank + 1)
+    without = sum(count for place, count in facts.places.items() if any(place[at] is None for at in among))
+    lacking = Q()
+    for at in among:
+        lacking |= ~Q(labels__has_key=facts.levels[at].label)
+    rows = pool_nodes(pool).filter(lacking).order_by("name").values_list("name", flat=True)
+    return Coverage(
+        level=facts.levels[rank],
+        nodes=sum(facts.places.values()),
+        without=without,
+        examples=tuple(rows[:NAMED_NODES]) if without else (),
+    )
