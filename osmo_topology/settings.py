@@ -156,6 +156,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 5,
 }
 CELERY_TASK_DEFAULT_QUEUE = "osmo"
+CELERY_BEAT_SCHEDULE = {
+    "probe-backends": {"task": "pools.probe_backends", "schedule": ENV.probe_seconds},
+    "sync-clusters": {"task": "pools.sync_clusters", "schedule": ENV.sync_seconds},
+}
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 LOGGING_CONFIG = None

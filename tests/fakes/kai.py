@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from cluster.kinds import CRD
+from cluster.kinds import CRD, NAMESPACE
 from pools import clusters
 from tests.fakes.cluster import FakeCluster
 
@@ -22,9 +22,11 @@ def pod_group_crd(*, parent=True, min_sub_group=False):
     }
 
 
-def kai_cluster(**schema):
+def kai_cluster(*, uid="", **schema):
     cluster = FakeCluster()
     cluster.put(CRD, pod_group_crd(**schema))
+    if uid:
+        cluster.edit(NAMESPACE, "kube-system", lambda obj: obj["metadata"].update(uid=uid))
     cluster._seeded = set(cluster._store)  # what a cluster has before anybody comes
     return cluster
 

@@ -1,0 +1,275 @@
+"""Keeping the shared objects of a cluster in line with configuration: queues, topologies, priorities.
+
+They belong to a cluster, not to a backend: two backends of one cluster share PriorityClasses and the
+content-addressed Topologies, so the unit is the cluster and desired is the union over its backends. Level
+driven: observe by our installation's label, then read what is desired, then plan (pure), then apply. The
+order matters: what was there before the configuration was read and is not in it may go, so a queue made
+meanwhile by another run is never taken for an orphan.
+
+Never touched: what does not carry our label. An object of somebody else under a name we need is reported
+(condition ``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name
+outlive their pool, since its deletion ends no group.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
+from cluster.interface import Cluster, Obj
+from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS, Kind, kind_of
+from pools import selectors
+from pools.clusters import cluster_for
+from pools.conditions import Condition
+from pools.interfaces import usage
+from pools.models import Backend, Pool
+from pools.services.observed import record_cleaned, record_sync
+from scheduling import names
+from scheduling.backends.base import Manifest, PoolRequest
+from scheduling.backends.kai import topology
+from scheduling.backends.priorities import priority_classes
+from scheduling.backends.registry import installed
+from scheduling.levels import Level
+
+OURS = (PRIORITY_CLASS, KAI_QUEUE, KAI_TOPOLOGY)
+"""Kinds of which we look for objects of ours; a scheduler's further kinds are looked for when desired."""
+
+Name = tuple[Kind, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What should be there, and what may stay if it is: queues that unreleased groups name."""
+
+    objects: Mapping[Name, Manifest]
+    kept_queues: AbstractSet[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What is there: objects with our label, others under names of ours, and the kinds not served."""
+
+    ours: Mapping[Name, Obj]
+    foreign: Mapping[Name, Obj] = field(default_factory=dict)
+    unserved: AbstractSet[Kind] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What removes the difference; ``deletes`` are the observed objects, children before parents."""
+
+    creates: tuple[Manifest, ...] = ()
+    updates: tuple[Manifest, ...] = ()
+    deletes: tuple[Obj, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def plan(desired: Desired, observed: Observed) -> Plan:
+    """Decide what to do. An object as it should be needs nothing."""
+    creates, updates, foreign = [], [], []
+    for name, manifest in desired.objects.items():
+        kind = name[0]
+        if kind in observed.unserved:
+            continue
+        if ours := observed.ours.get(name):
+            if not _covers(ours, manifest):
+                updates.append(_with_uid(manifest, ours))
+        elif other := observed.foreign.get(name):
+            if not _serves(other, manifest):
+                foreign.append(f"{kind.name} {name[1]}")
+        else:
+            creates.append(manifest)
+    kept = _kept(desired, observed)
+    orphans = [obj for name, obj in observed.ours.items() if name not in desired.objects and name not in kept]
+    return Plan(
+        creates=tuple(creates),
+        updates=tuple(updates),
+        deletes=tuple(sorted(orphans, key=_children_first)),
+        foreign=tuple(sorted(foreign)),
+    )
+
+
+def _kept(desired: Desired, observed: Observed) -> set[Name]:
+    """Queues still in use, with those above them."""
+    kept = {(KAI_QUEUE, queue) for queue in desired.kept_queues}
+    above = {
+        (KAI_QUEUE, str(parent))
+        for name in kept
+        if (parent := observed.ours.get(name, {}).get("spec", {}).get("parentQueue"))
+    }
+    return kept | above
+
+
+def _children_first(obj: Obj) -> tuple[bool, str]:
+    return "parentQueue" not in obj.get("spec", {}), str(obj["metadata"]["name"])
+
+
+def _covers(there: Any, wanted: Any) -> bool:
+    """Whether everything wanted is there; the server adds defaults and fields of its own."""
+    if isinstance(wanted, Mapping):
+        return isinstance(there, Mapping) and all(_covers(there.get(k), v) for k, v in wanted.items())
+    if isinstance(wanted, list):
+        return (
+            isinstance(there, list)
+            and len(there) == len(wanted)
+            and all(_covers(a, b) for a, b in zip(there, wanted, strict=True))
+        )
+    return bool(there == wanted or (wanted is False and there is None))
+
+
+def _with_uid(manifest: Manifest, ours: Obj) -> Manifest:
+    """The manifest for this very object: an apply to a new one under the same name is refused."""
+    return {**manifest, "metadata": {**manifest["metadata"], "uid": ours["metadata"]["uid"]}}
+
+
+def _serves(other: Obj, manifest: Manifest) -> bool:
+    """Whether somebody else's object does what ours would (OSMO's chart brings the same priorities)."""
+    bare = {key: value for key, value in manifest.items() if key not in {"metadata", "description"}}
+    return manifest["kind"] == PRIORITY_CLASS.name and _covers(other, bare)
+
+
+def read_desired(uid: str, installation: UUID) -> Desired:
+    """What configuration and running work want in a cluster."""
+    pools = (
+        Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
+        .select_related("backend")
+        .prefetch_related("topology_keys")
+    )
+    wanted = [manifest for pool in pools for manifest in pool_objects(pool, installation)]
+    wanted += [
+        topology(installation, [Level(label, label) for label in labels])
+        for labels in sorted(usage().needed_topologies(uid))
+    ]
+    if _in_use(uid):
+        wanted += priority_classes(installation)
+    return Desired(
+        objects={(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in wanted},
+        kept_queues=usage().needed_queues(uid),
+    )
+
+
+def pool_objects(pool: Pool, installation: UUID) -> Sequence[Manifest]:
+    """The cluster-scoped objects a pool needs."""
+    scheduler = installed().get(pool.backend.scheduler_type)
+    if scheduler is None:
+        return ()
+    gpu = pool.resources.get("gpu") or {}
+    return scheduler.pool_objects(
+        PoolRequest(
+            namespace=pool.backend.namespace,
+            pool=pool.name,
+            installation=installation,
+            levels=selectors.pool_levels(pool),
+            gpu_guarantee=gpu.get("guarantee", -1),
+            gpu_maximum=gpu.get("maximum", -1),
+            gpu_weight=gpu.get("weight", 1),
+        )
+    )
+
+
+def _in_use(uid: str) -> bool:
+    backends = Backend.objects.filter(cluster_id=uid, cleaned_at=None)
+    return any(row.deleted_at is None or usage().unreleased_groups(row.pk) for row in backends)
+
+
+def observe(cluster: Cluster, installation: UUID) -> Observed:
+    """List what carries our label."""
+    ours: dict[Name, Obj] = {}
+    unserved = set()
+    for kind in OURS:
+        try:
+            found = cluster.list(kind, label_selector=f"{names.INSTALLATION_LABEL}={installation.hex}")
+        except NotServed:
+            unserved.add(kind)
+            continue
+        ours |= {(kind, obj["metadata"]["name"]): obj for obj in found.items}
+    return Observed(ours=ours, unserved=unserved)
+
+
+def _look_for_foreign(cluster: Cluster, desired: Desired, observed: Observed) -> Observed:
+    """Look up the names that are wanted and not ours."""
+    missing = [n for n in desired.objects if n not in observed.ours and n[0] not in observed.unserved]
+    found = {name: obj for name in missing if (obj := cluster.get(*name)) is not None}
+    return Observed(ours=observed.ours, foreign=found, unserved=observed.unserved)
+
+
+def apply(cluster: Cluster, steps: Plan) -> list[ClusterError]:
+    """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
+    errors: list[ClusterError] = []
+    for manifest in steps.creates:
+        _attempt(errors, partial(cluster.create, kind_of(manifest), manifest))
+    for manifest in steps.updates:
+        _attempt(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
+    for obj in steps.deletes:
+        meta = obj["metadata"]
+        _attempt(errors, partial(cluster.delete, kind_of(obj), meta["name"], uid=meta["uid"]))
+    return errors
+
+
+def _attempt(errors: list[ClusterError], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except AlreadyExists:
+        pass  # made by another run, or by somebody else: the next run looks whose it is
+    except Unreachable:
+        raise
+    except ClusterError as error:
+        errors.append(error)
+
+
+def sync_cluster(uid: str) -> None:
+    """Bring one cluster in line and note on its backends how it went. Raises nothing about the cluster."""
+    backends = list(Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("deleted_at", "pk"))
+    gone = [row.pk for row in backends if row.deleted_at and not usage().unreleased_groups(row.pk)]
+    news: list[Condition] = []
+    for backend in sorted(backends, key=lambda row: row.deleted_at is not None):
+        try:
+            news, clean = _sync(cluster_for(backend), uid)
+        except ClusterError as error:
+            news = [_failed(type(error).__name__, str(error))]
+            continue
+        if clean:
+            record_cleaned(gone)
+        break
+    if news:
+        record_sync(uid, news)
+
+
+def _sync(cluster: Cluster, uid: str) -> tuple[list[Condition], bool]:
+    """Do it through one backend's credentials; True if nothing was left to wish for."""
+    found = cluster.kube_system_uid()
+    if found != uid:
+        return [_failed("AnotherCluster", f"The address leads to cluster {found}, not {uid}.")], False
+    installation = selectors.installation()
+    observed = observe(cluster, installation)
+    desired = read_desired(uid, installation)
+    steps = plan(desired, _look_for_foreign(cluster, desired, observed))
+    errors = apply(cluster, steps)
+    return [_outcome(errors, observed.unserved, desired), _foreign(steps.foreign)], not errors
+
+
+def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: Desired) -> Condition:
+    if errors:
+        told = "; ".join(str(error) for error in errors[:3])
+        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
+        return _failed(type(errors[0]).__name__, told + more)
+    if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
+        return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
+    return Condition(type="Synced", status="True", reason="InLine")
+
+
+def _failed(reason: str, message: str) -> Condition:
+    return Condition(type="Synced", status="False", reason=reason, message=message)
+
+
+def _foreign(named: Sequence[str]) -> Condition:
+    if not named:
+        return Condition(type="ForeignObjects", status="False", reason="None")
+    message = (
+        f"Not made by this installation and left alone: {', '.join(named)}. Pools that need them are not "
+        "served until they are renamed or removed."
+    )
+    return Condition(type="ForeignObjects", status="True", reason="NameTaken", message=message)

@@ -1,0 +1,65 @@
+"""Background work on configuration: probing backends and keeping clusters in line with pools.
+
+Messages are nudges and the rows are the truth, so a late, lost or doubled one is harmless: beat sends
+them all again every few seconds, and each expires when its successor comes. One message per backend or
+cluster, so that one that is down delays no other; a cluster that does not answer is only probed.
+"""
+
+from celery import shared_task
+from django.conf import settings
+
+from pools import conditions, sync
+from pools.clusters import cluster_for
+from pools.models import Backend
+from pools.probe import READ_SECONDS, ask, ensure_namespace
+from pools.services.backends import address_of
+from pools.services.observed import record_probe
+from scheduling.backends.registry import installed
+
+RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
+
+
+@shared_task(name="pools.probe_backends")
+def probe_backends() -> None:
+    """Nudge a probe of each backend that may still have something in its cluster."""
+    for pk in Backend.objects.filter(cleaned_at=None).values_list("pk", flat=True):
+        probe_backend.apply_async((pk,), expires=settings.ENV.probe_seconds)
+
+
+@shared_task(name="pools.probe_backend", soft_time_limit=RUN_SECONDS)
+def probe_backend(backend_id: int) -> None:
+    """Ask a backend's cluster what it is, make the namespace, and note both."""
+    backend = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
+    scheduler = installed().get(backend.scheduler_type) if backend else None
+    if backend is None or scheduler is None:
+        return
+    cluster = cluster_for(backend, read_seconds=READ_SECONDS)
+    probe = ask(cluster, scheduler)
+    made = (
+        [ensure_namespace(cluster, backend.namespace)] if probe.reachable and not backend.deleted_at else []
+    )
+    record_probe(backend.pk, probe, asked=address_of(backend), more=made)
+
+
+@shared_task(name="pools.sync_clusters")
+def sync_clusters() -> None:
+    """Nudge each cluster of which a backend answers."""
+    rows = Backend.objects.filter(cleaned_at=None, cluster__isnull=False)
+    answering = {
+        str(row.cluster_id) for row in rows if conditions.status_of(row.conditions, "Reachable") == "True"
+    }
+    for uid in sorted(answering):
+        sync_cluster.apply_async((uid,), expires=2 * settings.ENV.sync_seconds)
+
+
+@shared_task(name="pools.sync_cluster", soft_time_limit=RUN_SECONDS)
+def sync_cluster(uid: str) -> None:
+    """Bring queues, topologies and priorities of one cluster in line."""
+    sync.sync_cluster(uid)
+
+
+@shared_task(name="pools.sync_backend", soft_time_limit=RUN_SECONDS)
+def sync_backend(backend_id: int) -> None:
+    """Bring the cluster of one backend in line, if it was ever reached."""
+    if uid := Backend.objects.filter(pk=backend_id).values_list("cluster_id", flat=True).first():
+        sync.sync_cluster(uid)

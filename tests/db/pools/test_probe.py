@@ -1,0 +1,167 @@
+"""What is known of a backend comes from its cluster's own answers."""
+
+from datetime import timedelta
+
+import pytest
+
+from cluster.errors import Forbidden
+from cluster.kinds import COMPUTE_DOMAIN, CRD, NAMESPACE, POD_GROUP
+from pools import conditions, services, tasks
+from pools.capabilities import capabilities_of
+from pools.models import Backend
+from pools.probe import Probe
+from pools.services.backends import address_of
+from pools.services.observed import record_probe
+from scheduling.capabilities import Capability
+from scheduling.errors import InvalidSpec
+from tests.fakes.kai import kai_cluster, pod_group_crd
+
+pytestmark = pytest.mark.django_db
+
+ADMIN = services.Change(username="root")
+
+
+def register(name="kai", kubeconfig="/etc/kai", **more):
+    return services.put_backend(name=name, document={"kubeconfig": kubeconfig, **more}, change=ADMIN)
+
+
+def status(kind, name="kai"):
+    return conditions.status_of(Backend.objects.get(name=name).conditions, kind)
+
+
+def said(kind, name="kai"):
+    return conditions.find(Backend.objects.get(name=name).conditions, kind)["message"]
+
+
+@pytest.mark.parametrize(("schema", "want"), [({}, "0.13"), ({"min_sub_group": True}, "0.15")])
+def test_the_version_of_kai_is_that_of_its_schema(clusters, schema, want):
+    clusters["/etc/kai"] = kai_cluster(**schema)
+    backend = register().value
+    assert (backend.scheduler_version, backend.kubernetes_version) == (want, "v1.36.3")
+    assert status("SchedulerServed") == "True"
+    assert backend.cluster_id == clusters["/etc/kai"].kube_system_uid()
+
+
+def test_a_schema_without_parent_is_refused_with_the_version_needed(clusters):
+    clusters["/etc/kai"] = kai_cluster(parent=False)
+    with pytest.raises(InvalidSpec, match=r"0\.13") as refusal:
+        register()
+    assert [fault.path for fault in refusal.value.faults] == [("scheduler_settings", "scheduler_type")]
+    assert not Backend.objects.exists()
+
+
+def test_a_cluster_without_kai_is_refused(clusters):
+    clusters["/etc/kai"].remove(CRD, "podgroups.scheduling.run.ai")
+    with pytest.raises(InvalidSpec, match="KAI"):
+        register()
+
+
+def test_a_schema_that_grows_old_under_a_backend_is_a_condition(cluster):
+    register()
+    cluster.put(CRD, pod_group_crd(parent=False))
+    tasks.probe_backend(Backend.objects.get().pk)
+    assert status("SchedulerServed") == "False"
+    assert "0.13" in said("SchedulerServed")
+
+
+def test_an_unreachable_cluster_is_registered_as_the_oldest_version(cluster):
+    with cluster.unreachable():
+        saved = register()
+    assert [notice.code for notice in saved.notices] == ["unreachable"]
+    assert status("Reachable") == "False"
+    assert saved.value.scheduler_version == ""
+    assert Capability.TOPOLOGY_REQUIRED in capabilities_of(saved.value)
+
+
+def test_it_is_probed_once_it_answers_and_its_groups_are_nudged(cluster, running):
+    with cluster.unreachable():
+        backend = register().value
+        tasks.probe_backend(backend.pk)
+    assert status("Reachable") == "False"
+    tasks.probe_backend(backend.pk)
+    assert status("Reachable") == "True"
+    assert Backend.objects.get().scheduler_version == "0.13"
+    assert running.nudged == [backend.pk]
+    tasks.probe_backend(backend.pk)
+    assert running.nudged == [backend.pk]
+
+
+def test_a_condition_says_since_when_it_holds(cluster, time_machine_at):
+    with cluster.unreachable():
+        backend = register().value
+        since = conditions.find(backend.conditions, "Reachable")["lastTransitionTime"]
+        time_machine_at(timedelta(minutes=5))
+        tasks.probe_backend(backend.pk)
+    assert conditions.find(Backend.objects.get().conditions, "Reachable")["lastTransitionTime"] == since
+    tasks.probe_backend(backend.pk)
+    assert conditions.find(Backend.objects.get().conditions, "Reachable")["lastTransitionTime"] > since
+
+
+def test_the_namespace_is_made_if_it_is_missing(cluster):
+    backend = register(k8s_namespace="training").value
+    assert cluster.get(NAMESPACE, "training") is None  # nothing is written before the rows are saved
+    tasks.probe_backend(backend.pk)
+    assert cluster.get(NAMESPACE, "training") is not None
+    assert status("NamespaceReady") == "True"
+
+
+def test_a_namespace_that_may_not_be_made_is_told(cluster):
+    backend = register(k8s_namespace="training").value
+    cluster.fail(Forbidden("no namespaces for you"), verb="create", kind=NAMESPACE)
+    tasks.probe_backend(backend.pk)
+    assert status("NamespaceReady") == "Unknown"
+    assert "no namespaces for you" in said("NamespaceReady")
+
+
+def test_rights_that_hide_the_schema_leave_it_open(cluster):
+    cluster.fail(Forbidden("no definitions for you"), verb="get", kind=CRD)
+    register()
+    assert status("SchedulerServed") == "Unknown"
+    assert Backend.objects.get().scheduler_version == ""
+
+
+def test_kubernetes_needs_its_pod_groups_served(cluster):
+    settings = {"scheduler_type": "kubernetes"}
+    backend = register(scheduler_settings=settings).value
+    assert (backend.scheduler_version, backend.scheduler_name) == ("1.36", "default-scheduler")
+    cluster.unserved.add(POD_GROUP)
+    with pytest.raises(InvalidSpec, match="feature"):
+        register("other", scheduler_settings=settings)
+
+
+def test_a_cluster_without_compute_domains_is_told(cluster):
+    cluster.unserved.add(COMPUTE_DOMAIN)
+    register()
+    assert status("ComputeDomainServed") == "False"
+    document = {"backend": "kai", "nvlink": True}
+    saved = services.put_pool(name="train", document=document, change=ADMIN)
+    assert [notice.code for notice in saved.notices] == ["compute_domain_not_served"]
+
+
+def test_an_address_cannot_move_to_another_cluster_under_running_groups(clusters, running):
+    clusters["/etc/new"] = kai_cluster(uid="another")
+    register()
+    running.unreleased = 3
+    with pytest.raises(InvalidSpec, match="another cluster"):
+        register(kubeconfig="/etc/new")
+    running.unreleased = 0
+    register(kubeconfig="/etc/new")
+    assert Backend.objects.get().cluster_id == "another"
+
+
+def test_a_file_that_leads_elsewhere_now_does_not_take_running_groups_along(clusters, running):
+    first = register().value.cluster_id
+    running.unreleased = 1
+    clusters["/etc/kai"] = kai_cluster(uid="another")
+    tasks.probe_backend(Backend.objects.get().pk)
+    assert Backend.objects.get().cluster_id == first
+    assert status("Reachable") == "False"
+    assert "another" in said("Reachable")
+
+
+def test_an_answer_about_an_address_that_was_changed_meanwhile_is_dropped(cluster):
+    backend = register().value
+    asked = address_of(backend)
+    Backend.objects.update(kubeconfig="/etc/same")
+    record_probe(backend.pk, Probe(problem="gone", reason="Unreachable"), asked=asked)
+    assert status("Reachable") == "True"
