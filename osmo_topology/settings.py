@@ -86,6 +86,7 @@ def _database(url: str) -> dict[str, Any]:
 DATABASES = {"default": _database(str(ENV.database_url))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 MIGRATION_MODULES = {
+    "knox": None,  # its table is ours (web.PersonalToken); one of its own would only stand empty
     "pools": "migrations.pools",
     "web": "migrations.web",
     "workflows": "migrations.workflows",
@@ -154,6 +155,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 600,
     "socket_timeout": 10,
     "socket_connect_timeout": 5,
+    "max_retries": 1,  # a nudge that cannot be sent costs a sweep's wait, never a request's
+    "interval_start": 0.1,
 }
 CELERY_TASK_DEFAULT_QUEUE = "osmo"
 CELERY_BEAT_SCHEDULE = {

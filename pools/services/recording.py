@@ -11,17 +11,20 @@ have to repeat.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
 
+import structlog
 from celery import current_app
 from django.db import transaction
 from django.db.models import Max
+from kombu.exceptions import KombuError
 
 from osmo_topology.web.errors import summary
 from pools import selectors
 from pools.models import ConfigRevision, Installation
 from scheduling.errors import Fault, InvalidSpec, Notice, in_order
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -79,5 +82,11 @@ def refuse(faults: Sequence[Fault]) -> None:
 
 def nudge(task: str, *arguments: Any) -> None:
     """Send a message once this transaction is committed. A lost one costs time, not correctness."""
-    send = partial(current_app.send_task, task, args=arguments, retry=False)
-    transaction.on_commit(send, robust=True)
+    transaction.on_commit(lambda: _send(task, arguments), robust=True)
+
+
+def _send(task: str, arguments: tuple[Any, ...]) -> None:
+    try:
+        current_app.send_task(task, args=arguments, retry=False)
+    except (KombuError, OSError) as error:
+        log.warning("nudge_not_sent", task=task, error=str(error))
