@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from localcluster import controlplane, nodes
-from localcluster.api import Api
+from localcluster.api import Api, ApiError
 
 LIMIT_SECONDS = 60
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -143,17 +143,30 @@ def settle(api, name, racks, *, cliques=False):
 
 def clear(corner, wanted):
     """Remove what would disturb other tests; what lives in the namespace goes with it."""
-    api = corner.api
-    for each in corner.all("podgroups"):
-        api.delete(corner.path("podgroups", each["metadata"]["name"]))
-    api.call("DELETE", corner.path("pods"), query={"gracePeriodSeconds": "0"})
-    for each in corner.all("computedomains"):
-        api.delete(corner.path("computedomains", each["metadata"]["name"]))
-    nodes.delete(api, wanted)
-    for level in ("zone", "rack"):
-        api.delete(f"/apis/kai.scheduler/v1alpha1/topologies/{corner.name}-{level}")
-    api.delete(f"/apis/scheduling.run.ai/v2/queues/{corner.name}")
-    api.delete(f"/api/v1/namespaces/{corner.name}")
+    paths = [corner.path("podgroups", each["metadata"]["name"]) for each in corner.all("podgroups")]
+    paths.append(corner.path("pods") + "?gracePeriodSeconds=0")
+    paths.extend(
+        corner.path("computedomains", each["metadata"]["name"]) for each in corner.all("computedomains")
+    )
+    paths.extend(f"{nodes.PATH}/{each.name}" for each in wanted)
+    paths.extend(
+        f"/apis/kai.scheduler/v1alpha1/topologies/{corner.name}-{level}" for level in ("zone", "rack")
+    )
+    paths.append(f"/apis/scheduling.run.ai/v2/queues/{corner.name}")
+    paths.append(f"/api/v1/namespaces/{corner.name}")
+    for path in paths:
+        corner.until(lambda path=path: deleted(corner.api, path))
+
+
+def deleted(api, path):
+    """Ask for a deletion; a busy server may refuse it for now."""
+    try:
+        api.delete(path)
+    except ApiError as error:
+        if error.code in (409, 429) or error.code >= 500:
+            return False
+        raise
+    return True
 
 
 @pytest.fixture
