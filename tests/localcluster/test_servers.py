@@ -8,7 +8,8 @@ import pytest
 import redis
 
 from localcluster import servers
-from localcluster.servers import Home, remove_home, start_postgres, start_redis
+from localcluster.homes import remove_home
+from localcluster.servers import Home, start_postgres, start_redis
 from localcluster.supervisor import Supervisor
 
 
