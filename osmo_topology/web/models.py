@@ -1,5 +1,6 @@
-"""Personal tokens: named, hashed and expiring; a user has as many as they like."""
+"""What belongs to a user: personal tokens, named, hashed and expiring, and a profile."""
 
+from django.contrib.auth.models import User
 from django.db import models
 from knox.models import AbstractAuthToken
 
@@ -12,3 +13,13 @@ class PersonalToken(AbstractAuthToken):
     class Meta:
         swappable = "KNOX_TOKEN_MODEL"
         ordering = ["user_id", "created"]
+
+
+class Profile(models.Model):
+    """What a user has chosen: the pool that commands without one go to."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="profile", primary_key=True)
+    pool = models.CharField(max_length=63, blank=True, default="")
+
+    def __str__(self) -> str:
+        return str(self.user)
