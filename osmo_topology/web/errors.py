@@ -4,7 +4,7 @@
 ``message`` alone, so the first faults are told there too. A 5xx never says what went wrong inside.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import structlog
@@ -143,7 +143,7 @@ def _headers(exc: exceptions.APIException) -> dict[str, str]:
     return headers
 
 
-def _plain(message: str, code: str, status_code: int) -> Any:
+def _plain(message: str, code: str, status_code: int) -> Callable[..., JsonResponse]:
     def view(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:  # noqa: ARG001 -- Django's
         return JsonResponse(body(message=message, error_code=code, request=request), status=status_code)
 

@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
+from osmo_topology.web import errors
+
 _SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -27,9 +29,14 @@ class RequestIdMiddleware:
         request_id = given if _ACCEPTABLE_ID.fullmatch(given) else uuid.uuid4().hex
         request.META["HTTP_X_REQUEST_ID"] = request_id  # django-structlog binds it to every log line
         request.request_id = request_id  # type: ignore[attr-defined]  # read by the error shape
-        response = self.get_response(request)
+        response = self._answer(request)
         response["X-Request-ID"] = request_id
         return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path_info:  # names nothing, and a database refuses to look for it
+            return errors.not_found(request)
+        return self.get_response(request)
 
 
 class StrictJSONParser(JSONParser):

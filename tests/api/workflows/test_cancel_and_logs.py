@@ -1,0 +1,168 @@
+"""Ending a workflow by hand, and reading what its tasks said."""
+
+import pytest
+from celery import current_app
+
+from cluster.kinds import POD
+from pools import clusters
+from tests.error_shape import assert_error_shape
+from tests.factories import TaskFactory, TaskGroupFactory
+from tests.fakes.cluster import FakeCluster
+from workflows.models import TaskGroup
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    messages = []
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: messages.append(args[0]))
+    return messages
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    cluster = FakeCluster()
+    monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
+    return cluster
+
+
+def cancel(client, group, query=""):
+    return client.post(f"/api/workflow/{group.workflow.name}/cancel{query}")
+
+
+def test_a_cancel_asks_every_group_to_end_and_tells_the_workers(
+    api, sent, django_capture_on_commit_callbacks
+):
+    first = TaskGroupFactory(status="RUNNING", next_reconcile_at=None)
+    second = TaskGroupFactory(workflow=first.workflow, status="WAITING", next_reconcile_at=None)
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = cancel(api, first, "?force=False&message=wrong+data")
+    assert (answer.status_code, answer.json()) == (200, {"name": first.workflow.name})
+    for group in TaskGroup.objects.all():
+        assert group.stop_status == "FAILED_CANCELED"
+        assert group.stop_message == "Canceled by ann: wrong data"
+        assert group.nudges == 1
+        assert group.next_reconcile_at is not None
+        assert group.force is False
+    assert set(sent) == {str(first.pk), str(second.pk)}
+    assert api.get(f"/api/workflow/{first.workflow.uuid.hex}").json()["cancelled_by"] == "ann"
+
+
+def test_a_workflow_is_cancelled_by_its_uuid_too(api):
+    group = TaskGroupFactory()
+    assert api.post(f"/api/workflow/{group.workflow.uuid.hex}/cancel").json() == {"name": group.workflow.name}
+
+
+def test_force_comes_on_top_of_an_earlier_cancel(api):
+    group = TaskGroupFactory(status="RUNNING")
+    cancel(api, group)
+    assert cancel(api, group, "?force=True&message=now").status_code == 200
+    group.refresh_from_db()
+    assert (group.force, group.stop_message) == (True, "Canceled by ann.")
+
+
+def test_a_timeout_that_was_first_keeps_its_status(api):
+    group = TaskGroupFactory(status="RUNNING", stop_status="FAILED_EXEC_TIMEOUT", stop_message="too long")
+    cancel(api, group)
+    group.refresh_from_db()
+    assert (group.stop_status, group.stop_message) == ("FAILED_EXEC_TIMEOUT", "too long")
+
+
+def test_what_has_ended_cannot_be_cancelled(api):
+    group = TaskGroupFactory(status="COMPLETED")
+    group.workflow.status = "COMPLETED"
+    group.workflow.save()
+    assert_error_shape(cancel(api, group), 409)
+    group.refresh_from_db()
+    assert group.stop_status == ""
+
+
+def test_force_speeds_up_what_has_ended_and_is_still_in_the_cluster(api):
+    group = TaskGroupFactory(status="COMPLETED")
+    group.workflow.status = "COMPLETED"
+    group.workflow.save()
+    assert cancel(api, group, "?force=True").status_code == 200
+    group.refresh_from_db()
+    assert (group.force, group.stop_status) == (True, "")
+
+
+def test_only_its_owner_and_staff_may_cancel(as_user):
+    group = TaskGroupFactory()
+    assert_error_shape(cancel(as_user("bob"), group), 403)
+    assert cancel(as_user("root", is_staff=True), group).status_code == 200
+
+
+@pytest.mark.parametrize("query", ["?force=perhaps", "?messgae=x", "?message=" + "x" * 1001])
+def test_a_mistyped_cancel_does_nothing(api, query):
+    group = TaskGroupFactory()
+    assert_error_shape(cancel(api, group, query), 400)
+    group.refresh_from_db()
+    assert group.stop_status == ""
+
+
+def test_an_unknown_workflow_cannot_be_cancelled(api):
+    assert_error_shape(api.post("/api/workflow/none-1/cancel"), 404)
+
+
+def run(cluster, task, text):
+    """A pod of this task that has said something."""
+    pod = {
+        "metadata": {"name": task.pod_name, "namespace": "osmo", "annotations": {"fake/log": text}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    cluster.put(POD, pod)
+
+
+def logs(api, group, tail="logs", query=""):
+    answer = api.get(f"/api/workflow/{group.workflow.name}/{tail}{query}")
+    assert answer.status_code == 200
+    assert answer["Content-Type"].startswith("text/plain")
+    return b"".join(answer.streaming_content).decode()
+
+
+def test_logs_of_one_task_are_its_own_lines(api, cluster):
+    group = TaskGroupFactory(status="RUNNING")
+    run(cluster, group.tasks.get(), "one\ntwo\nthree")
+    assert logs(api, group) == "one\ntwo\nthree\n"
+    assert logs(api, group, query="?last_n_lines=2") == "two\nthree\n"
+
+
+def test_logs_of_several_tasks_say_whose_line_it_is(api, cluster):
+    group = TaskGroupFactory(status="RUNNING", pods=2)
+    first, second = group.tasks.all()
+    run(cluster, first, "a\n")
+    assert logs(api, group) == (
+        f"[{first.name}] a\n[{second.name}] Pod {second.pod_name} is not in the cluster, so it has no log.\n"
+    )
+    assert logs(api, group, query=f"?task_name={first.name}&retry_id=0") == "a\n"
+
+
+def test_logs_of_what_is_released_ask_no_cluster(api, cluster):
+    group = TaskGroupFactory(status="COMPLETED")
+    TaskGroup.objects.update(released_at=group.workflow.submit_time)
+    assert "is gone, and its log with it" in logs(api, group)
+    assert cluster.calls == []
+
+
+def test_logs_before_there_is_a_pod_say_so(api, cluster):
+    assert logs(api, TaskGroupFactory(status="WAITING")) == "It has no pod yet.\n"
+
+
+def test_logs_from_a_cluster_that_does_not_answer_are_one_sentence(api, cluster):
+    group = TaskGroupFactory(status="RUNNING", pods=3)
+    with cluster.unreachable():
+        assert logs(api, group).count("The cluster does not answer") == 1
+
+
+def test_error_logs_are_those_of_tasks_that_failed(api, cluster):
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    failed = TaskFactory(group=group, status="FAILED", exit_code=3, failure_message="It exited with 3.")
+    run(cluster, failed, "last words\n")
+    assert logs(api, group, "error_logs") == (
+        f"[{failed.name}] FAILED, exit code 3: It exited with 3.\n[{failed.name}] last words\n"
+    )
+
+
+def test_no_failure_has_no_error_log(api, cluster):
+    assert logs(api, TaskGroupFactory(status="RUNNING"), "error_logs") == "No task has failed.\n"
