@@ -1,5 +1,6 @@
 """Who may do what."""
 
+from django.contrib.auth.models import User
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -15,3 +16,9 @@ class StaffWrites(BasePermission):
         if not user or not user.is_authenticated:
             return False
         return request.method in SAFE_METHODS or user.is_staff
+
+
+def caller(request: Request) -> User:
+    """The user of a request that a permission class has let through."""
+    assert isinstance(request.user, User)
+    return request.user

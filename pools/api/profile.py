@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from osmo_topology.web.models import Profile
+from osmo_topology.web.permissions import caller
 from pools import selectors
 
 
@@ -41,7 +42,7 @@ class ProfileSettingsView(APIView):
     @extend_schema(operation_id="get_profile", responses=ProfileReplySerializer)
     def get(self, request: Request) -> Response:
         """Show who is calling, their default pool and the pools they may use."""
-        chosen = Profile.objects.filter(user__pk=request.user.pk).values_list("pool", flat=True).first()
+        chosen = Profile.objects.filter(user=caller(request)).values_list("pool", flat=True).first()
         profile = {
             "username": request.user.get_username(),
             "email_notification": False,
@@ -61,5 +62,5 @@ class ProfileSettingsView(APIView):
             pool = asked.validated_data["pool"] or ""
             if pool:
                 selectors.pool_visible_to(request.user, pool)
-            Profile.objects.update_or_create(user=request.user, defaults={"pool": pool})
+            Profile.objects.update_or_create(user=caller(request), defaults={"pool": pool})
         return Response(None)
