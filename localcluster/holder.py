@@ -13,12 +13,15 @@ import traceback
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from localcluster import build, controlplane, servers
+from localcluster import build, controlplane, servers, stack
 from localcluster.directories import OWNER, note_home
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, Part, join, plane_of
 from localcluster.standins.commands import commands
 from localcluster.supervisor import ServerFailed, Supervisor
+
+SERVICE_DATABASE = "service"
+SERVICE_REDIS = 15  # test workers count up from 0
 
 
 def hold(part: Part, *, directory: Path) -> None:
@@ -33,6 +36,8 @@ def hold(part: Part, *, directory: Path) -> None:
                 home = servers.Home.make(directory / "databases")
                 note_home(directory, home.data)
                 said: dict[str, Any] = _databases(supervisor, home)
+            elif part == "service":
+                said = _service(supervisor, directory)
             elif part.startswith("standins"):
                 said = _standins(supervisor, directory, part)
             else:
@@ -71,6 +76,22 @@ def _standins(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, 
     for command in commands(plane, kai_version="0.17" if newer else "0.13"):
         supervisor.start(command)
     return {}
+
+
+def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
+    """Web, worker, beat and observer, on the run's databases and its cluster with stand-ins."""
+    databases = join("databases", directory=directory)
+    plane = plane_of(join("cluster-0.13", directory=directory))
+    join("standins-0.13", directory=directory)
+    given = stack.Given(
+        database_url=servers.create_database(databases["database_url"], SERVICE_DATABASE),
+        redis_url=f"{databases['redis_url'].rpartition('/')[0]}/{SERVICE_REDIS}",
+        kubeconfig=plane.kubeconfig("admin"),
+    )
+    home = directory / "service"
+    home.mkdir(mode=0o700)
+    running = stack.start(supervisor, directory=home, given=given, durable=False, say=print)
+    return {"api_url": running.api_url, "token": running.token, "kubeconfig": str(running.kubeconfig)}
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -23,7 +23,15 @@ from localcluster.api import Api
 from localcluster.directories import run_directory
 
 DIRECTORY = "OSMO_TEST_SERVERS"
-SERVER_FIXTURES = {"postgres_url", "redis_url", "plane", "plane_017", "standins", "standins_017"}
+SERVER_FIXTURES = {
+    "postgres_url",
+    "redis_url",
+    "plane",
+    "plane_017",
+    "standins",
+    "standins_017",
+    "running_service",
+}
 LEFT = pytest.StashKey[ExitStack]()
 
 
@@ -92,6 +100,12 @@ def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
     """The same as ``plane_017``, with the stand-ins for KAI 0.17 and NVIDIA's controller at work."""
     shared.join("standins-0.17", directory=_directory())
     return plane_017
+
+
+@pytest.fixture(scope="session")
+def running_service() -> dict[str, str]:
+    """The whole service on that cluster: ``api_url``, an administrator's ``token``, ``kubeconfig``."""
+    return shared.join("service", directory=_directory())
 
 
 @pytest.fixture(scope="session")

@@ -132,8 +132,7 @@ def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:
     child = supervisor.start(command)
     server = f"postgresql://{USER}:{password}@{LOOPBACK}:{port}"
     supervisor.wait_ready(child, _postgres_probe(f"{server}/postgres"), seconds=READY_SECONDS)
-    _create_database(f"{server}/postgres")
-    return f"{server}/{DATABASE}"
+    return create_database(f"{server}/postgres", DATABASE)
 
 
 def start_redis(supervisor: Supervisor, home: Home) -> str:
@@ -212,11 +211,13 @@ def _initialise(home: Home, data: Path) -> None:
     unfinished.rename(data)
 
 
-def _create_database(server_url: str) -> None:
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+def create_database(url: str, name: str) -> str:
+    """Create a database beside the one that ``url`` names, unless it is there, and return its URL."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
         if not known:
-            connection.execute(f"CREATE DATABASE {DATABASE}")
+            connection.execute(f"CREATE DATABASE {name}")
+    return f"{url.rpartition('/')[0]}/{name}"
 
 
 def _postgres_probe(url: str) -> Callable[[], str | None]:

@@ -21,8 +21,8 @@ from localcluster.controlplane import Plane
 from localcluster.processes import Process
 from localcluster.supervisor import ServerFailed
 
-# in the order of their end: stand-ins before the cluster that they read
-Part = Literal["databases", "standins-0.13", "standins-0.17", "cluster-0.13", "cluster-0.17"]
+# in the order of their end: who reads before what is read
+Part = Literal["service", "databases", "standins-0.13", "standins-0.17", "cluster-0.13", "cluster-0.17"]
 START_SECONDS = 120
 STOP_SECONDS = 60
 POLL_SECONDS = 0.1

@@ -1,0 +1,165 @@
+"""The whole service as separate processes, and corners of its cluster for each test."""
+
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from localcluster import nodes
+from localcluster.api import Access, Api
+from localcluster.demo.service import Service
+from localcluster.demo.view import View
+
+SECONDS = 60.0
+RACK = "osmo.local/rack"
+CLIQUE = "nvidia.com/gpu.clique"
+
+
+@dataclass
+class World:
+    """What a test sees: the service as its user, the API server as its judge, and a pool of its own."""
+
+    service: Service
+    api: Api
+    view: View
+    kubeconfig: Path
+    namespace: str
+    backend: str
+    prefix: str
+
+    def wait(self, look, until, seconds=SECONDS):
+        """Look until ``until`` is true of what is seen; fails with the last look when time is up."""
+        deadline = time.monotonic() + seconds
+        while True:
+            seen = look()
+            if until(seen):
+                return seen
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {seconds:g} s; last seen: {seen}")
+            time.sleep(0.1)
+
+    def make_pool(self, name="pool", *, racks=2, nvlink=False, scheduler="kai", **more):
+        """Racks of two nodes with four GPUs each, and a pool over them; returns the pool's name."""
+        pool = f"{self.prefix}{name}"
+        labels = {"osmo.local/pool": pool}
+        made = [
+            node
+            for rack in range(racks)
+            for node in nodes.rack(
+                f"{pool}-r{rack}",
+                count=2,
+                gpus=4,
+                labels=labels | {RACK: f"r{rack}"} | ({CLIQUE: f"{pool}.{rack}"} if nvlink else {}),
+            )
+        ]
+        nodes.create(self.api, made)
+        nodes.wait_ready(self.api, made)
+        keys = [{"key": "rack", "label": RACK}]
+        content = {
+            "backend": f"{self.backend}-{scheduler}",
+            "nvlink": nvlink,
+            "node_selector": labels,
+            "topology_keys": keys + ([{"key": "clique", "label": CLIQUE}] if nvlink else []),
+            "platforms": {"gpu": {}},
+            "default_platform": "gpu",
+            **more,
+        }
+        self.service.call("PUT", f"/api/configs/pool/{pool}", {"configs": content})
+        return pool
+
+    def submit(self, pool, text, **query):
+        return self.service.submit(pool, text, **query)["name"]
+
+    def groups(self, workflow):
+        return {group["name"]: group for group in self.service.workflow(workflow)["groups"]}
+
+    def wait_group(self, workflow, group, status):
+        def ended_otherwise(found):
+            return found["status"] != status and (
+                found["status"] == "COMPLETED" or "FAILED" in found["status"]
+            )
+
+        found = self.wait(
+            lambda: self.groups(workflow)[group],
+            lambda found: found["status"] == status or ended_otherwise(found),
+        )
+        assert found["status"] == status, found
+        return found
+
+    def wait_released(self, workflow, seconds=SECONDS):
+        def released(answer):
+            return all(group["released_at"] for group in answer["groups"])
+
+        return self.wait(lambda: self.service.workflow(workflow), released, seconds)
+
+    def pods(self, workflow):
+        return [
+            pod
+            for group in self.service.workflow(workflow)["groups"]
+            for pod in self.view.of_group(self.namespace, "Pod", group["uuid"])
+        ]
+
+    def left(self, workflow):
+        """Objects in the cluster that carry a group of this workflow."""
+        return [
+            f"{kind} {item['metadata']['name']}"
+            for group in self.service.workflow(workflow)["groups"]
+            for kind in ("Pod", "Service", "Secret", "PodGroup", "ComputeDomain")
+            for item in self.view.of_group(self.namespace, kind, group["uuid"])
+        ]
+
+    def annotate(self, pod, **sim):
+        """Steer a running pod: ``run_for``, ``exit_code``."""
+        wanted = {f"sim.osmo.local/{name.replace('_', '-')}": value for name, value in sim.items()}
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+        self.api.patch(path, {"metadata": {"annotations": wanted}})
+
+
+@pytest.fixture(scope="session")
+def stack(running_service):
+    """Backends of every kind on the run's cluster, once for all tests of a worker."""
+    access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
+    world = World(
+        service=Service(running_service["api_url"], running_service["token"]),
+        api=Api(access),
+        view=View(Api(access)),
+        kubeconfig=Path(running_service["kubeconfig"]),
+        namespace="",
+        backend=f"e{secrets.token_hex(3)}",
+        prefix="",
+    )
+    world.namespace = f"osmo-{world.backend}"
+    for scheduler in ("kai", "kubernetes", "default"):
+        content = {
+            "kubeconfig": str(world.kubeconfig),
+            "k8s_namespace": world.namespace,
+            "scheduler_settings": {"scheduler_type": scheduler},
+        }
+        world.service.call("POST", f"/api/configs/backend/{world.backend}-{scheduler}", {"configs": content})
+    return world
+
+
+@pytest.fixture
+def world(stack):
+    """The same with a prefix of this test for pools and nodes; its nodes go afterwards."""
+    mine = World(**{**vars(stack), "prefix": f"t{secrets.token_hex(3)}-"})
+    yield mine
+    for node in mine.api.list(nodes.PATH)[0]:
+        if node["metadata"]["name"].startswith(mine.prefix):
+            mine.api.delete(f"{nodes.PATH}/{node['metadata']['name']}")
+
+
+def workflow(*groups, name="w", resources="one: {gpu: 4}", extra=""):
+    """A workflow document; each group is (name, tasks, {more of the first task})."""
+    lines = [f"workflow:\n  name: {name}\n  groups:"]
+    for group, tasks, *more in groups:
+        lines.append(f"  - name: {group}\n    tasks:")
+        for index, task in enumerate(tasks):
+            options = {"resource": "one", **(more[0] if more and index == 0 else {})}
+            lines.append(
+                f"    - {{name: {task}, image: busybox, command: [sleep], lead: {index == 0}".lower()
+            )
+            lines[-1] += "".join(f", {key}: {value}" for key, value in options.items()) + "}"
+    return "\n".join(lines) + f"\n  resources:\n    {resources}\n{extra}"

@@ -1,0 +1,23 @@
+"""The demo is the main job: it must pass as a new user runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("version", ["0.13", "0.17"])
+def test_every_check_of_the_demo_passes(version):
+    done = subprocess.run(
+        [sys.executable, "-m", "localcluster.demo", "--kai-version", version],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
