@@ -1,8 +1,10 @@
 """Submitting a workflow: what is written, what is answered, and what is only checked."""
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 from celery import current_app
 
 from scheduling.levels import Level
@@ -398,3 +400,18 @@ def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
     body = assert_error_shape(answer, 400, code="unsupported_capability")
     assert "topology.preferred" in body["message"]
     assert 'Pools that have it: "h100".' in body["details"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "example", sorted((Path(__file__).parents[3] / "examples").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
+    written = yaml.safe_load(example.read_text())["workflow"]["resources"].values()
+    keys = {entry["key"] for resource in written for entry in resource.get("topology", ())}
+    order = ("zone", "spine", "rack", "clique")
+    levels = tuple(Level(key, f"example.com/{key}") for key in order if key in keys)
+    PoolFactory(name="demo", levels=levels)
+    reply = accepted(api.post("/api/pool/demo/workflow", {"file": example.read_text()}, format="json"))
+    assert TaskGroup.objects.count() == 1
+    applied = reply["constraints"][0]["constraints"]
+    assert {one["key"] for one in applied} == keys
