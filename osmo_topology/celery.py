@@ -7,13 +7,30 @@ from celery import Celery
 from celery.signals import setup_logging
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
+from osmo_topology.env import environment
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
+ENV = environment()
 app = Celery("osmo_topology")
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
 app.autodiscover_tasks()
+
+
+def _every(task: str, seconds: float) -> dict[str, Any]:
+    """A beat entry; a message that nobody took before its successor comes is void."""
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
+
+
+app.conf.beat_schedule = {
+    "due task groups": _every("workflows.tasks.sweep_due_groups", ENV.sweep_seconds),
+    "orphans": _every("workflows.tasks.sweep_orphans", 60.0),
+    "old observations": _every("workflows.tasks.purge_observations", 300.0),
+    "backends": _every("pools.probe_backends", ENV.probe_seconds),
+    "pool objects": _every("pools.sync_clusters", ENV.sync_seconds),
+}
 
 
 @setup_logging.connect

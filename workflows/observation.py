@@ -52,6 +52,7 @@ class ObjectSeen:
     uid: str
     group: UUID
     deleting: bool = False
+    gone: bool = False
     digest: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -64,6 +65,7 @@ class NodeSeen:
     allocatable: Mapping[str, str]
     unschedulable: bool
     ready: bool
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

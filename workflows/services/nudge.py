@@ -26,13 +26,16 @@ log = structlog.get_logger(__name__)
 def mark_due(group_ids: Iterable[UUID]) -> None:
     """Make groups due at once, and say so when the transaction has committed."""
     ids = list(group_ids)
-    TaskGroup.objects.filter(pk__in=ids).update(nudges=F("nudges") + 1, next_reconcile_at=Now())
-    nudge_on_commit(ids)
+    with transaction.atomic():  # locked in one order, so two crowds that share groups cannot block each other
+        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids, released_at=None)
+        ids = list(rows.order_by("pk").values_list("pk", flat=True))
+        TaskGroup.objects.filter(pk__in=ids).update(nudges=F("nudges") + 1, next_reconcile_at=Now())
+        nudge_on_commit(ids)
 
 
-def nudge_on_commit(group_ids: Iterable[UUID]) -> None:
-    """Send the messages for groups that are due already, after the commit."""
-    ids = list(group_ids)[:MOST_MESSAGES]
+def nudge_on_commit(group_ids: Iterable[UUID], *, most: int = MOST_MESSAGES) -> None:
+    """Send the messages for groups that are due already, after the commit; for no more than ``most``."""
+    ids = list(group_ids)[:most]
     transaction.on_commit(lambda: _send(ids), robust=True)
 
 

@@ -1,0 +1,19 @@
+"""Follow all clusters and write what is seen, until asked to stop."""
+
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from workflows.observer.process import Observer
+
+
+class Command(BaseCommand):
+    help = "Follow pods, pod groups, ComputeDomains, nodes and events of every backend's cluster."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        del args, options
+        observer = Observer()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: observer.stop())
+        observer.run()

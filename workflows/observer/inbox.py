@@ -1,0 +1,115 @@
+"""Changes on their way to the database: gathered for a moment, bounded, the newest of an object winning."""
+
+import threading
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen
+
+Change = PodSeen | ObjectSeen | NodeSeen | EventSeen
+
+MOST = 5000
+LINGER_SECONDS = 0.1
+BATCH = 500
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is to be written about one cluster, in the order it was first heard of."""
+
+    pods: list[PodSeen] = field(default_factory=list)
+    objects: list[ObjectSeen] = field(default_factory=list)
+    nodes: list[NodeSeen] = field(default_factory=list)
+    events: list[EventSeen] = field(default_factory=list)
+    nodes_complete: bool = False
+    heard: bool = False
+
+    def add(self, change: Change) -> None:
+        match change:
+            case PodSeen():
+                self.pods.append(change)
+            case ObjectSeen():
+                self.objects.append(change)
+            case NodeSeen():
+                self.nodes.append(change)
+            case EventSeen():
+                self.events.append(change)
+
+
+def key_of(change: Change) -> Hashable:
+    match change:
+        case PodSeen():
+            return ("Pod", change.namespace, change.name)
+        case ObjectSeen():
+            return (change.kind, change.namespace, change.name)
+        case NodeSeen():
+            return ("Node", change.name)
+    return ("Event", change.dedupe)
+
+
+class Inbox:
+    """Many streams put, one writer takes. Everything is per cluster, by its uid."""
+
+    def __init__(self, *, most: int = MOST) -> None:
+        self._most = most
+        self._news = threading.Condition()
+        self._changes: dict[tuple[str, Hashable], Change] = {}
+        self._heard: set[str] = set()
+        self._nodes_complete: set[str] = set()
+        self._closed = False
+
+    def put(self, cluster: str, change: Change) -> None:
+        """Add a change, waiting while there is no room. After ``close`` changes are dropped."""
+        key = (cluster, key_of(change))
+        with self._news:
+            while len(self._changes) >= self._most and key not in self._changes and not self._closed:
+                self._news.wait()
+            if not self._closed:
+                self._changes[key] = change
+                self._news.notify_all()
+
+    def heard(self, cluster: str) -> None:
+        """Note that the cluster answers."""
+        with self._news:
+            self._heard.add(cluster)
+
+    def nodes_complete(self, cluster: str) -> None:
+        """Note that all nodes of the cluster have been put."""
+        with self._news:
+            self._nodes_complete.add(cluster)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
+
+    def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> dict[str, Batch]:
+        """What has come, by cluster: waits for the first change, then a moment for more of them."""
+        until = time.monotonic() + timeout
+        with self._news:
+            while not self._changes and not self._closed and (left := until - time.monotonic()) > 0:
+                self._news.wait(left)
+            lingering = time.monotonic() + linger
+            while len(self._changes) < BATCH and not self._closed:
+                if (left := lingering - time.monotonic()) <= 0:
+                    break
+                self._news.wait(left)
+            return self._drain()
+
+    def _drain(self) -> dict[str, Batch]:
+        batches: dict[str, Batch] = {}
+        for cluster, _ in (taken := list(self._changes)[: 4 * BATCH]):
+            batches.setdefault(cluster, Batch())
+        for key in taken:
+            batches[key[0]].add(self._changes.pop(key))
+        for cluster in self._heard:
+            batches.setdefault(cluster, Batch()).heard = True
+        self._heard.clear()
+        if not self._changes:  # nodes were put before the note, so they are in this batch or an earlier one
+            for cluster in self._nodes_complete:
+                batches.setdefault(cluster, Batch()).nodes_complete = True
+            self._nodes_complete.clear()
+        self._news.notify_all()
+        return batches

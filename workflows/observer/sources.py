@@ -1,0 +1,140 @@
+"""What to follow of a cluster, from the rows of its backends and groups.
+
+Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
+nodes once. Backends of one cluster share all of it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
+from pools.models import Backend, Installation, Node
+from scheduling import names
+from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.registry import installed
+from workflows.models import ObservedObject, ObservedPod, TaskGroup
+from workflows.observation import (
+    DOMAIN_LABEL,
+    NodeSeen,
+    ObjectSeen,
+    PodSeen,
+    see_claim_template,
+    see_compute_domain,
+    see_event,
+    see_node,
+    see_pod,
+    see_pod_group,
+)
+from workflows.observer.inbox import Change
+from workflows.observer.streams import Reduce, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A cluster to follow, through one of its backends."""
+
+    uid: str
+    backend: Backend
+    namespaces: frozenset[str]
+    pod_groups: frozenset[Kind]
+
+
+def clusters_to_follow() -> list[Followed]:
+    """Every cluster of a backend that lives or still has groups there."""
+    rows = Backend.objects.filter(cluster__isnull=False, cleaned_at=None).order_by("deleted_at", "pk")
+    by_uid: dict[str, list[Backend]] = {}
+    for backend in rows:
+        by_uid.setdefault(str(backend.cluster_id), []).append(backend)
+    return [_followed(uid, backends) for uid, backends in by_uid.items()]
+
+
+def _followed(uid: str, backends: list[Backend]) -> Followed:
+    living = [backend for backend in backends if backend.deleted_at is None]
+    groups = TaskGroup.objects.filter(backend__in=backends, released_at=None).order_by()
+    frozen = set(groups.values_list("placement__namespace", "placement__scheduler_type").distinct())
+    now = {(backend.namespace, backend.scheduler_type) for backend in living}
+    schedulers = [installed()[kind] for _, kind in frozen | now if kind in installed()]
+    return Followed(
+        uid,
+        (living or backends)[0],
+        frozenset(str(namespace) for namespace, _ in frozen | now),
+        frozenset(kind for scheduler in schedulers if (kind := pod_group_kind(scheduler))),
+    )
+
+
+def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
+    kind = scheduler.pod_group
+    if kind is None:
+        return None
+    group, _, version = kind.api_version.partition("/")
+    return Kind(kind.kind, group, version, kind.plural)
+
+
+def sources_of(followed: Followed) -> Iterator[Source]:
+    """All streams of a cluster."""
+    ours = f"{names.INSTALLATION_LABEL}={_installation()}"
+    uid = followed.uid
+
+    def source(
+        kind: Kind,
+        reduce: Reduce,
+        known: Callable[[], Iterable[Change]],
+        *,
+        namespace: str = "",
+        label: str = "",
+    ) -> Source:
+        return Source(
+            cluster_uid=uid, kind=kind, namespace=namespace, label_selector=label, reduce=reduce, known=known
+        )
+
+    yield source(NODE, see_node, partial(_known_nodes, uid))
+    for namespace in sorted(followed.namespaces):
+        objects = partial(_known_objects, uid, namespace)
+        yield source(POD, see_pod, partial(_known_pods, uid, namespace), namespace=namespace, label=ours)
+        yield source(
+            COMPUTE_DOMAIN,
+            see_compute_domain,
+            partial(objects, COMPUTE_DOMAIN),
+            namespace=namespace,
+            label=ours,
+        )
+        yield source(
+            RESOURCE_CLAIM_TEMPLATE,
+            see_claim_template,
+            partial(objects, RESOURCE_CLAIM_TEMPLATE),
+            namespace=namespace,
+            label=DOMAIN_LABEL,
+        )
+        for kind in sorted(followed.pod_groups, key=str):
+            yield source(kind, see_pod_group, partial(objects, kind), namespace=namespace, label=ours)
+        yield source(EVENT, see_event, list, namespace=namespace)
+
+
+def _installation() -> str:
+    row, _ = Installation.objects.get_or_create(singleton=True)
+    return row.uuid.hex
+
+
+def _known_nodes(uid: str) -> list[Change]:
+    rows = Node.objects.filter(cluster_id=uid).values_list("name", "uid")
+    return [
+        NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
+        for name, node in rows
+    ]
+
+
+def _known_pods(uid: str, namespace: str) -> list[Change]:
+    rows = ObservedPod.objects.filter(cluster_id=uid, namespace=namespace, gone=False)
+    return [
+        PodSeen(namespace=namespace, name=name, uid=pod, group=group, phase=phase)
+        for name, pod, group, phase in rows.values_list("name", "uid", "group_uuid", "phase")
+    ]
+
+
+def _known_objects(uid: str, namespace: str, kind: Kind) -> list[Change]:
+    rows = ObservedObject.objects.filter(cluster_id=uid, namespace=namespace, kind=kind.name)
+    return [
+        ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=one, group=group)
+        for name, one, group in rows.values_list("name", "uid", "group_uuid")
+    ]

@@ -1,0 +1,177 @@
+"""One kind in one namespace of one cluster, followed into the inbox.
+
+What was passed on is remembered as a fingerprint, so a relist of 10,000 unchanged pods, or a node's
+heartbeat, writes nothing. A complete list says what has vanished: everything remembered, and at the start
+everything that the rows still show, which is not in it.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, connection
+
+from cluster.errors import ClusterError
+from cluster.interface import Cluster, Obj
+from cluster.kinds import Kind
+from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen
+from workflows.observer.inbox import Change, Inbox, key_of
+
+log = structlog.get_logger(__name__)
+
+Reduce = Callable[[Obj], Change | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What to follow. ``known`` gives what the rows show of it, once, at the start."""
+
+    cluster_uid: str
+    kind: Kind
+    namespace: str
+    label_selector: str
+    reduce: Reduce
+    known: Callable[[], Iterable[Change]]
+
+
+class Memory:
+    """What was passed on last, as fingerprints; says what of a look is news."""
+
+    def __init__(self, known: Iterable[Change]) -> None:
+        self._prints: dict[Hashable, tuple[bytes, Change]] = {}
+        for change in known:
+            self._prints[key_of(change)] = (b"", _slim(change))
+
+    def changed(self, change: Change) -> bool:
+        key, mark = key_of(change), _fingerprint(change)
+        before = self._prints.get(key)
+        self._prints[key] = (mark, _slim(change))
+        return before is None or before[0] != mark
+
+    def gone(self, change: Change) -> None:
+        self._prints.pop(key_of(change), None)
+
+    def vanished(self, there: Iterable[Change]) -> list[Change]:
+        """What was there and is not in a complete list; forgotten with this."""
+        keys = {key_of(change) for change in there}
+        missing = [key for key in self._prints if key not in keys]
+        return [self._prints.pop(key)[1] for key in missing]
+
+
+def _slim(change: Change) -> Change:
+    """What is needed of an object to say that it is gone."""
+    match change:
+        case NodeSeen():
+            return replace(change, labels={}, taints=(), allocatable={})
+        case PodSeen() | ObjectSeen():
+            return replace(change, digest={})
+    return change
+
+
+def _fingerprint(change: Change) -> bytes:
+    text = json.dumps(asdict(change), sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).digest()
+
+
+class Follower:
+    """A thread that follows one source until stopped; what goes wrong is tried again for ever."""
+
+    def __init__(self, source: Source, *, connect: Callable[[], Cluster], inbox: Inbox) -> None:
+        self._source = source
+        self._connect = connect
+        self._inbox = inbox
+        self._stopped = threading.Event()
+        self._watch: Watch[Change | None] | None = None
+        self.connected = False
+        name = f"{source.kind}/{source.namespace or '*'}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._watch is not None:
+            self._watch.stop()
+
+    def join(self, timeout: float) -> None:
+        self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        attempt = 0
+        while not self._stopped.is_set():
+            attempt += 1
+            try:
+                self._follow()
+                attempt = 0
+            except (ClusterError, DatabaseError) as error:
+                log.warning("stream_not_begun", source=self._thread.name, error=str(error))
+            except Exception:  # a fault in one stream must not end it for ever while the process lives
+                log.exception("stream_failed", source=self._thread.name)
+            finally:
+                self.connected = False
+                connection.close()
+            self._stopped.wait(backoff(max(attempt, 1), spread=0.5))
+
+    def _follow(self) -> None:
+        """Follow until cut; then say it is the same cluster before anything is believed again."""
+        source = self._source
+        cluster = self._connect()
+        found = cluster.kube_system_uid()
+        if found != source.cluster_uid:
+            log.error("another_cluster", source=self._thread.name, want=source.cluster_uid, found=found)
+            return
+        memory = Memory(source.known())
+        connection.close()  # a thread that waits for a cluster holds no connection to the database
+        self._watch = Watch(
+            cluster,
+            source.kind,
+            reduce=source.reduce,
+            namespace=source.namespace,
+            label_selector=source.label_selector,
+        )
+        if self._stopped.is_set():
+            return
+        for event in self._watch.events():
+            self.connected = not isinstance(event, Disconnected)
+            if isinstance(event, Disconnected):
+                log.warning("stream_cut", source=self._thread.name, error=str(event.error))
+            elif isinstance(event, Reconnected) and cluster.kube_system_uid() != source.cluster_uid:
+                self._watch.stop()
+                return
+            else:
+                self._pass_on(event, memory)
+
+    def _pass_on(self, event: Any, memory: Memory) -> None:
+        uid = self._source.cluster_uid
+        self._inbox.heard(uid)
+        match event:
+            case Synced():
+                items = [item for item in event.items if item is not None]
+                for change in memory.vanished(items):
+                    self._gone(change)
+                for item in items:
+                    if memory.changed(item):
+                        self._inbox.put(uid, item)
+                if self._source.kind.name == "Node":
+                    self._inbox.nodes_complete(uid)
+            case Changed():
+                if event.item is not None and memory.changed(event.item):
+                    self._inbox.put(uid, event.item)
+            case Gone():
+                if event.item is not None:
+                    memory.gone(event.item)
+                    self._gone(event.item)
+
+    def _gone(self, change: Change) -> None:
+        if not isinstance(change, EventSeen):  # one that expired is no news
+            self._inbox.put(self._source.cluster_uid, replace(change, gone=True))

@@ -1,0 +1,178 @@
+"""Putting a batch of what was seen into the rows, and nudging whom it concerns.
+
+One transaction for a batch: rows and nudges appear together, so no group can be looked at before what it is
+nudged for. Rows are upserted whole by their natural key; the observer is their only writer.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from pools.models import Cluster, Node
+from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, instant
+from workflows.observer.inbox import Batch
+from workflows.services.nudge import mark_due
+from workflows.services.transition import database_now
+
+_POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
+_OBJECT_FIELDS = ("uid", "group_uuid", "deleting", "digest", "seen_at")
+_NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
+_TELLING = ("Evict", "StaleJob", "NotReady")
+"""Reasons of events that change what is known of a group; the others are for its timeline alone."""
+
+
+def write(cluster: str, batch: Batch) -> int:
+    """Write a batch about one cluster; returns how many groups were nudged."""
+    with transaction.atomic():
+        now = database_now()
+        Cluster.objects.get_or_create(uid=cluster)
+        _write_pods(cluster, batch.pods, now)
+        _write_objects(cluster, batch.objects, now)
+        _write_nodes(cluster, batch.nodes, now)
+        told = _write_events(batch.events, now)
+        news: dict[str, datetime] = {"heartbeat_at": now} if batch.heard else {}
+        if batch.nodes_complete:
+            news["nodes_synced_at"] = now
+        if news:
+            Cluster.objects.filter(pk=cluster).update(**news)
+        groups = {pod.group for pod in batch.pods} | {one.group for one in batch.objects} | told
+        if groups:
+            mark_due(groups)
+    return len(groups)
+
+
+def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
+    missed = [pod.uid for pod in pods if pod.gone and not pod.digest]  # nobody saw them go: keep their last
+    if missed:
+        rows = ObservedPod.objects.filter(cluster_id=cluster, uid__in=missed, gone=False)
+        rows.update(gone=True, seen_at=now)
+    ObservedPod.objects.bulk_create(
+        (
+            ObservedPod(
+                cluster_id=cluster,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                group_uuid=pod.group,
+                phase=pod.phase,
+                node_name=pod.node_name,
+                pod_ip=pod.pod_ip,
+                deleting=pod.deleting,
+                gone=pod.gone,
+                digest=pod.digest,
+                seen_at=now,
+            )
+            for pod in pods
+            if not pod.gone or pod.digest
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", "namespace", "name"),
+        update_fields=_POD_FIELDS,
+        batch_size=500,
+    )
+
+
+def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -> None:
+    gone = [one for one in objects if one.gone]
+    if gone:
+        match = Q()
+        for one in gone:
+            match |= Q(kind=one.kind, namespace=one.namespace, name=one.name)
+        ObservedObject.objects.filter(match, cluster_id=cluster).delete()
+    ObservedObject.objects.bulk_create(
+        (
+            ObservedObject(
+                cluster_id=cluster,
+                kind=one.kind,
+                namespace=one.namespace,
+                name=one.name,
+                uid=one.uid,
+                group_uuid=one.group,
+                deleting=one.deleting,
+                digest=one.digest,
+                seen_at=now,
+            )
+            for one in objects
+            if not one.gone
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", "kind", "namespace", "name"),
+        update_fields=_OBJECT_FIELDS,
+        batch_size=500,
+    )
+
+
+def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> None:
+    gone = [node.name for node in nodes if node.gone]
+    if gone:
+        Node.objects.filter(cluster_id=cluster, name__in=gone).delete()
+    Node.objects.bulk_create(
+        (
+            Node(
+                cluster_id=cluster,
+                name=node.name,
+                uid=node.uid,
+                labels=node.labels,
+                taints=list(node.taints),
+                allocatable=node.allocatable,
+                unschedulable=node.unschedulable,
+                ready=node.ready,
+                seen_at=now,
+            )
+            for node in nodes
+            if not node.gone
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", "name"),
+        update_fields=_NODE_FIELDS,
+        batch_size=500,
+    )
+
+
+def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
+    """Add events to the timelines of the workflows they are about; returns groups told something."""
+    if not events:
+        return set()
+    tasks = _tasks_by_pod(event.name for event in events if event.kind == "Pod")
+    named = {event.group for event in events if event.group is not None}
+    groups = dict(TaskGroup.objects.filter(pk__in=named).values_list("pk", "workflow_id"))
+    rows: list[Event] = []
+    told: set[UUID] = set()
+    for event in events:
+        if event.kind == "Pod":
+            task = tasks.get(event.name)
+            if task is not None:
+                rows.append(_event(event, task.group.workflow_id, task.group_id, now, task=task))
+        elif event.group in groups:
+            rows.append(_event(event, groups[event.group], event.group, now, task=None))
+            if event.reason in _TELLING:
+                told.add(event.group)
+    Event.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    return told
+
+
+def _tasks_by_pod(pods: Iterable[str]) -> dict[str, Task]:
+    rows = Task.objects.filter(pod_name__in=set(pods)).select_related("group")
+    return {
+        row.pod_name: row
+        for row in rows.only("pod_name", "name", "retry_id", "group_id", "group__workflow_id")
+    }
+
+
+def _event(event: EventSeen, workflow: UUID, group: UUID, now: datetime, *, task: Task | None) -> Event:
+    return Event(
+        workflow_id=workflow,
+        group_id=group,
+        task_name=task.name if task else "",
+        retry_id=task.retry_id if task else None,
+        time=instant(event.time) or now,
+        source=event.source,
+        warning=event.warning,
+        reason=event.reason,
+        message=event.message,
+        dedupe=event.dedupe[:160],
+    )

@@ -1,0 +1,121 @@
+"""Carrying out a plan's steps, each of them harmless to do twice.
+
+"It exists already" counts as ours only if its labels say so; a delete names the uid. A reply that was lost
+is not guessed at: the look ends, and the next one sees what there is. What the API server refuses for good
+ends the group; what may change (quota, rights, load, a missing kind) is tried again.
+"""
+
+from collections.abc import Iterable
+
+from cluster.errors import (
+    AlreadyExists,
+    ClusterError,
+    Invalid,
+    NotServed,
+    TooManyRequests,
+    Unreachable,
+)
+from cluster.interface import Obj, Outcome, Wrote
+from cluster.kinds import POD, Kind
+from scheduling import names
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Failed, Retry
+from workflows.reconcile.plan import Create, Delete, Step
+from workflows.statuses import TaskStatus
+
+_WHOSE = (names.INSTALLATION_LABEL, names.GROUP_LABEL)
+
+
+class InTheWay(Exception):
+    """An object that is not ours bears a name of ours."""
+
+
+def carry_out(
+    steps: Iterable[Step], *, cluster: LeasedCluster, grace_seconds: int | None
+) -> Retry | Failed | None:
+    """Do the steps in order; None if all were done. Raises ClusterError for what ``trouble_of`` names."""
+    for step in steps:
+        if isinstance(step, Create):
+            trouble = _create(step, cluster)
+        else:
+            trouble = _delete(step, cluster, grace_seconds)
+        if trouble is not None:
+            return trouble
+    return None
+
+
+def _create(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
+    if step.kind == POD:
+        return _create_pods(step, cluster)
+    for obj in step.objs:
+        try:
+            cluster.create(step.kind, obj)
+        except AlreadyExists:
+            _check_ours(step.kind, obj, cluster)
+        except Invalid as error:
+            return _refused(step.kind, error)
+    return None
+
+
+def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
+    by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
+    worst: Outcome | None = None
+    for outcome in cluster.create_many(step.kind, step.objs):
+        if outcome.wrote == Wrote.EXISTS:
+            _check_ours(step.kind, by_name[outcome.name], cluster)
+        elif outcome.wrote != Wrote.DONE and (worst is None or _rank(outcome) > _rank(worst)):
+            worst = outcome
+    if worst is None:
+        return None
+    if isinstance(worst.error, Invalid):
+        return _refused(step.kind, worst.error)
+    return trouble_of(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
+
+
+def _rank(outcome: Outcome) -> int:
+    """A refusal says more than a lost reply, and that more than what was never sent."""
+    if isinstance(outcome.error, Invalid):
+        return 3
+    return {Wrote.REFUSED: 2, Wrote.UNKNOWN: 1}.get(outcome.wrote, 0)
+
+
+def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> Retry | None:
+    if step.kind != POD:
+        for one in step.doomed:
+            cluster.delete(step.kind, one.name, namespace=one.namespace, uid=one.uid or "")
+        return None
+    for outcome in cluster.delete_many(step.kind, step.doomed, grace_seconds=grace_seconds):
+        if outcome.error is not None and outcome.wrote not in (Wrote.DONE, Wrote.ABSENT):
+            return trouble_of(outcome.error)
+    return None
+
+
+def _check_ours(kind: Kind, wanted: Obj, cluster: LeasedCluster) -> None:
+    """Raise InTheWay if what bears the name is not what we wanted there."""
+    metadata = wanted["metadata"]
+    found = cluster.get(kind, metadata["name"], namespace=metadata.get("namespace", ""))
+    if found is None:
+        return  # gone between the two calls; the next look makes it
+    labels, want = found["metadata"].get("labels") or {}, metadata.get("labels") or {}
+    if any(labels.get(key) != want.get(key) for key in _WHOSE):
+        raise InTheWay(
+            f"{kind.name} {metadata['name']} exists in the cluster and was not made for this group; "
+            "remove it or rename it."
+        )
+
+
+def _refused(kind: Kind, error: ClusterError) -> Failed:
+    return Failed(
+        status=TaskStatus.FAILED_BACKEND_ERROR,
+        message=f"The cluster refuses the group's {kind.name}: {error.message}",
+    )
+
+
+def trouble_of(error: ClusterError) -> Retry:
+    """How to go on after an error of the cluster."""
+    if isinstance(error, NotServed):
+        return Retry(trouble=f"The cluster does not serve a kind that the group needs: {error}.", slow=True)
+    if isinstance(error, Unreachable):
+        return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
+    after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0
+    return Retry(trouble=str(error), after=after)

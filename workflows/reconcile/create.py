@@ -1,0 +1,177 @@
+"""Bringing a group's objects into the cluster, and those of tasks that are tried again.
+
+``touched_cluster`` is written before the first create is sent: a group without it has nothing there, and
+its end needs no call. A gang that was only partly made is completed by the next look, or taken down if
+the group was stopped meanwhile.
+"""
+
+from dataclasses import dataclass
+
+from cluster.interface import Obj
+from pools.models import Node
+from scheduling import names
+from scheduling.backends.registry import scheduler_backend
+from scheduling.errors import TopologyError
+from workflows.placement import TaskTry
+from workflows.reconcile.apply import carry_out
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Again, Failed, Retry
+from workflows.reconcile.plan import Wanted, plan_create
+from workflows.reconcile.seen import Looker, Seen
+from workflows.reconcile.values import GroupView, TaskView
+from workflows.services.lease import Lease
+from workflows.services.transition import Changes, Note, TaskMove, record
+from workflows.statuses import TaskStatus
+
+ROUNDS = 6
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Everything is there; ``tasks`` are those whose pods were made."""
+
+    tasks: tuple[TaskView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForTemplate:
+    name: str
+
+
+def create(
+    view: GroupView, lease: Lease, cluster: LeasedCluster
+) -> Made | WaitsForTemplate | Again | Retry | Failed:
+    """Make what is missing. Raises ClusterError."""
+    tasks = tuple(task for task in view.tasks if task.status == TaskStatus.PROCESSING)
+    try:
+        wanted = wanted_of(view, tasks)
+    except TopologyError as error:
+        return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    return _in_rounds(view, wanted, lease, cluster) or Made(tasks)
+
+
+def _in_rounds(
+    view: GroupView, wanted: Wanted, lease: Lease, cluster: LeasedCluster
+) -> WaitsForTemplate | Again | Retry | Failed | None:
+    """Plan and carry out until everything is there (None) or something must be waited for."""
+    looker = Looker(cluster, view.uuid, view.placement)
+    topologies = [str(topology["metadata"]["name"]) for topology in wanted.topologies]
+    fresh = not view.row.touched_cluster
+    if fresh:
+        record(lease, Changes(touched=cluster_uid(view, cluster)))
+        view.row.touched_cluster = True
+    for _ in range(ROUNDS):
+        seen = Seen(topologies=looker.topologies(topologies)) if fresh else looker.before_creating(topologies)
+        fresh = False
+        plan = plan_create(wanted, seen)
+        if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=None):
+            return trouble
+        if not plan.wait:
+            return None  # each reply has come, so there is no need to look once more
+        if not plan.steps:
+            return WaitsForTemplate(plan.left[0]) if plan.wait == "template" else Again(seconds=POLL_SECONDS)
+    return Again(seconds=POLL_SECONDS)
+
+
+def wanted_of(view: GroupView, tasks: tuple[TaskView, ...]) -> Wanted:
+    """What should be there for these tasks to run. Raises TopologyError for a gang that cannot be held."""
+    renderer = view.renderer
+    chosen = {task.name for task in tasks}
+    tries = [one for one in view.values.tasks if one.name in chosen]
+    attempts = {one.attempt for one in tries}
+    return Wanted(
+        secrets=renderer.secrets(),
+        compute_domain=renderer.compute_domain(),
+        topologies=renderer.topologies(),
+        pod_groups=tuple(
+            group for attempt in sorted(attempts) for group in renderer.gangs[attempt].pod_groups
+        ),
+        service=renderer.service(),
+        pods=tuple(_pinned(renderer.pod(one), _pins(view, one)) for one in tries),
+        replaced={
+            names.pod(one.task_uuid, retry=one.retry_id): names.pod(one.task_uuid, retry=one.retry_id - 1)
+            for one in tries
+            if one.retry_id
+        },
+    )
+
+
+def _pinned(pod: Obj, pins: dict[str, str]) -> Obj:
+    if pins:
+        pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
+    return pod
+
+
+def _pins(view: GroupView, one: TaskTry) -> dict[str, str]:
+    """Node labels that keep a task tried again in its peers' domains, where its pod group cannot.
+
+    A pod group of a later attempt knows nothing of the pods of an earlier one.
+    """
+    if not one.attempt:
+        return {}
+    labels = {level.key: level.label for level in view.placement.levels}
+    required = {(r.key, r.group) for r in one.placement.requirements if r.required and r.key in labels}
+    pins: dict[str, str] = {}
+    for key, group in sorted(required):
+        if (node := _node_of_peer(view, one, key, group)) is not None:
+            carried = Node.objects.filter(
+                cluster_id=view.placement.cluster_uid or view.backend.cluster_id, name=node
+            )
+            value = (carried.values_list("labels", flat=True).first() or {}).get(labels[key])
+            pins |= {labels[key]: value} if value else {}
+    return pins
+
+
+def _node_of_peer(view: GroupView, one: TaskTry, key: str, group: str) -> str | None:
+    """The node of a task that still runs and must share this set."""
+    placed = {task.name: task.node_name for task in view.tasks if task.live and task.node_name}
+    for peer in view.values.tasks:
+        shares = any((r.key, r.group) == (key, group) for r in peer.placement.requirements)
+        if shares and peer.name != one.name and peer.name in placed:
+            return placed[peer.name]
+    return None
+
+
+def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:
+    return view.placement.cluster_uid or cluster.kube_system_uid()
+
+
+def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
+    """Refuse to act in another cluster than the one the group was frozen to.
+
+    An address that was edited may lead elsewhere; looking there would find nothing and call that gone.
+    """
+    want, found = view.placement.cluster_uid, cluster.kube_system_uid()
+    if want and found != want:
+        return Retry(
+            trouble=f'Backend "{view.placement.backend}" now leads to cluster {found}, and the group belongs '
+            f"to {want}: point it back.",
+            slow=True,
+        )
+    return None
+
+
+def made(view: GroupView, tasks: tuple[TaskView, ...]) -> Changes:
+    """What to record once the pods of these tasks are there."""
+    first = view.row.created_in_cluster_at is None
+    word = "pod" if len(tasks) == 1 else "pods"
+    note = Note(
+        key="created", reason="Created", message=f"All objects are in the cluster, {len(tasks)} {word}."
+    )
+    return Changes(
+        tasks=[TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks],
+        group=str(TaskStatus.SCHEDULING) if view.row.status == TaskStatus.PROCESSING else "",
+        created=True,
+        notes=(note,) if first else (),
+    )
+
+
+def edits_pod_groups(view: GroupView) -> bool:
+    """Whether the scheduler's pod groups can be edited while their pods run."""
+    gang = next(iter(view.renderer.gangs.values()))
+    living = [task.name for task in view.tasks if task.name in gang.pods]
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    return scheduler.resized(gang, living=living, waiting=()) is not None

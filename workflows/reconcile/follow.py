@@ -1,0 +1,241 @@
+"""From pods to statuses: what one look at a running group's observations means.
+
+Pure. Every task that lives is read from its pod; exit actions turn endings into retries; the lead ends its
+siblings; timers end the group; then the group's own status follows. What cannot be known yet is left alone
+and looked at again: a pod that nobody has seen (``unseen``), or one that vanished a moment ago whose
+scheduler may still be saying why.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pools.conditions import Condition
+from scheduling import names
+from workflows.derive import Member, ends_siblings, group_status
+from workflows.observation import PodSeen
+from workflows.pod_status import Reading, read_gone, read_pod
+from workflows.reconcile.values import GroupView, TaskView
+from workflows.services.retry import ExitAction, exit_action
+from workflows.services.transition import Changes, NewTry, TaskMove
+from workflows.statuses import TERMINAL, TaskStatus
+
+UNSEEN_GRACE = timedelta(seconds=10)
+VANISHED_GRACE = timedelta(seconds=2)
+_OBSERVABLE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What is known of a group's pods by name, and since when each is gone.
+
+    ``complete`` says that a pod that is not in ``pods`` is not in the cluster. ``evictions`` are what the
+    scheduler said of evicting, oldest first. ``exit_actions`` are the tasks' own, by row.
+    """
+
+    pods: Mapping[str, PodSeen]
+    gone_at: Mapping[str, datetime]
+    complete: bool = False
+    evictions: Sequence[str] = ()
+    exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What to record, when to look again without news, and the tasks whose pods nobody has seen."""
+
+    changes: Changes
+    recheck: datetime | None
+    unseen: tuple[str, ...] = ()
+
+
+def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Verdict:
+    """Read the group. ``editable`` tells, on a retry, whether its pod groups can be edited as they run."""
+    read = _Reader(view, sight)
+    moves = {task.pk: move for task in view.tasks if (move := read.move(task)) is not None}
+    ends = ends_siblings(_members(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status)
+    if ends is not None:
+        moves |= _ended(view.tasks, moves, ends)
+    tries, attempt = ((), None) if ends is not None else _tries(view, moves, editable=editable)
+    members = _members(view.tasks, moves)
+    status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
+    changes = Changes(
+        tasks=tuple(moves.values()),
+        tries=tries,
+        attempt=attempt,
+        group="" if status == view.row.status else str(status),
+        message=_message(view.tasks, moves) if status in TERMINAL else "",
+        conditions=tearing_down() if status in TERMINAL else (),
+    )
+    return Verdict(changes=changes, recheck=read.recheck, unseen=tuple(read.unseen))
+
+
+def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
+    """The status and message with which the group's time is up, if it is."""
+    for status, message, deadline in _deadlines(view):
+        if deadline <= view.now:
+            return status, message
+    return None
+
+
+def next_deadline(view: GroupView) -> datetime | None:
+    return min((deadline for _, _, deadline in _deadlines(view)), default=None)
+
+
+def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
+    row, placement = view.row, view.placement
+    if row.status == TaskStatus.SCHEDULING and row.scheduling_start_time:
+        said = f"It was not placed within its queue timeout of {placement.queue_timeout:g} seconds."
+        until = row.scheduling_start_time + timedelta(seconds=placement.queue_timeout)
+        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, said, until)]
+    if row.status == TaskStatus.RUNNING and row.start_time:
+        said = f"It ran longer than its execution timeout of {placement.exec_timeout:g} seconds."
+        until = row.start_time + timedelta(seconds=placement.exec_timeout)
+        return [(TaskStatus.FAILED_EXEC_TIMEOUT, said, until)]
+    return []
+
+
+def end_all(view: GroupView, *, status: TaskStatus, message: str, code: int | None = None) -> Changes:
+    """End the group and every task of it that lives."""
+    return Changes(
+        tasks=tuple(
+            TaskMove(pk=task.pk, status=str(status), code=code, message=message)
+            for task in view.tasks
+            if task.live
+        ),
+        group=str(status),
+        message=message,
+        conditions=tearing_down(),
+    )
+
+
+def tearing_down() -> tuple[Condition, ...]:
+    return (Condition(type="Released", status="False", reason="TearingDown"),)
+
+
+class _Reader:
+    """Reads tasks one by one, collecting when to look again and whose pods nobody has seen."""
+
+    def __init__(self, view: GroupView, sight: Sight) -> None:
+        self._view, self._sight = view, sight
+        self.recheck: datetime | None = None
+        self.unseen: list[str] = []
+
+    def move(self, task: TaskView) -> TaskMove | None:
+        if task.status not in _OBSERVABLE:
+            return None
+        pod = self._sight.pods.get(task.pod_name)
+        reading = self._present(pod) if pod is not None and not pod.gone else self._absent(task, pod)
+        if reading is None:
+            return None
+        if reading.recheck:
+            self._again(reading.recheck)
+        status = self._status(task, reading)
+        return TaskMove(
+            pk=task.pk,
+            status=str(status),
+            code=reading.code,
+            message=reading.message if reading.code is not None else "",
+            node_name=pod.node_name if pod else "",
+            pod_ip=pod.pod_ip if pod else "",
+        )
+
+    def _present(self, pod: PodSeen) -> Reading | None:
+        return read_pod(pod, now=self._view.now)
+
+    def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
+        now = self._view.now
+        if pod is None and not self._sight.complete:
+            self.unseen.append(task.pod_name)
+            self._again((task.scheduling_since or now) + UNSEEN_GRACE)
+            return None
+        last = read_pod(pod, now=now) if pod is not None else None
+        known = (last is not None and last.code is not None) or self._sight.evictions
+        since = self._sight.gone_at.get(task.pod_name)
+        if not known and since is not None and now - since < VANISHED_GRACE:
+            self._again(since + VANISHED_GRACE)
+            return None
+        return read_gone(pod, evictions=self._sight.evictions, now=now)
+
+    def _again(self, at: datetime) -> None:
+        self.recheck = at if self.recheck is None else min(self.recheck, at)
+
+    def _status(self, task: TaskView, reading: Reading) -> TaskStatus:
+        if reading.code is None:
+            return reading.status
+        placement = self._view.placement
+        own = self._sight.exit_actions.get(task.pk, {})
+        action = exit_action(reading.code, own, placement.default_exit_actions)
+        if action == ExitAction.COMPLETE:
+            return TaskStatus.COMPLETED
+        if action == ExitAction.RESCHEDULE and task.retry_id < placement.max_retry_per_task:
+            return TaskStatus.RESCHEDULED
+        if action is not None and reading.status == TaskStatus.COMPLETED:
+            return TaskStatus.FAILED
+        return reading.status
+
+
+def _members(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[Member]:
+    """The latest tries as they will be; one that is tried again counts as not finished."""
+    found = []
+    for task in tasks:
+        status = moves[task.pk].status if task.pk in moves else task.status
+        again = status == TaskStatus.RESCHEDULED
+        found.append(Member(str(TaskStatus.PROCESSING) if again else status, task.lead))
+    return found
+
+
+def _ended(
+    tasks: Sequence[TaskView], moves: Mapping[int, TaskMove], status: TaskStatus
+) -> dict[int, TaskMove]:
+    """The moves of those that had not finished when the group was decided."""
+    message = "" if status == TaskStatus.COMPLETED else "Another task of the group failed."
+    found = {}
+    for task in tasks:
+        now = moves[task.pk].status if task.pk in moves else task.status
+        if now not in TERMINAL or now == TaskStatus.RESCHEDULED:
+            found[task.pk] = TaskMove(pk=task.pk, status=str(status), message=message)
+    return found
+
+
+def _tries(
+    view: GroupView, moves: Mapping[int, TaskMove], *, editable: Callable[[], bool]
+) -> tuple[tuple[NewTry, ...], int | None]:
+    """A new try for each task that is rescheduled, and the group's attempt if it is a new one."""
+    again = [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
+    if not again:
+        return (), None
+    attempt = view.row.attempt
+    if not editable() and not _whole(view.tasks, moves, {task.attempt for task in again}):
+        attempt += 1
+    tries = tuple(
+        NewTry(
+            after=task.pk,
+            retry_id=task.retry_id + 1,
+            pod_name=names.pod(task.task_uuid, retry=task.retry_id + 1),
+            attempt=attempt if attempt != view.row.attempt else task.attempt,
+        )
+        for task in again
+    )
+    return tries, (attempt if attempt != view.row.attempt else None)
+
+
+def _whole(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove], attempts: Collection[int]) -> bool:
+    """Whether the pod groups of these attempts get all their pods back: nobody finished or left."""
+    if len({task.attempt for task in tasks}) > 1:
+        return False
+    statuses = [moves[t.pk].status if t.pk in moves else t.status for t in tasks if t.attempt in attempts]
+    return all(status not in TERMINAL or status == TaskStatus.RESCHEDULED for status in statuses)
+
+
+def _message(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> str:
+    """Why the group ended, in the words of the task that decided it: the lead first, then any other."""
+    failed = [
+        (not task.lead, f"Task {task.name}: {moves[task.pk].message}")
+        for task in tasks
+        if task.pk in moves
+        and moves[task.pk].code is not None
+        and moves[task.pk].status not in (TaskStatus.COMPLETED, TaskStatus.RESCHEDULED)
+        and moves[task.pk].message
+    ]
+    return min(failed)[1] if failed else ""

@@ -1,0 +1,82 @@
+"""A cluster under a lease: no call begins with less of the lease left than it may take.
+
+A write that reaches the API server after its lease has ended may meet another worker's, for instance a
+create after that one's teardown has looked. So the time a call may take is always covered, and many writes
+are sent in portions with the lease extended between them. ``LeaseLost`` ends the look at once.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from cluster.interface import Cluster, Deletion, Doomed, Obj, Outcome, PatchType
+from cluster.kinds import Kind
+from workflows.services.lease import Lease, extend
+
+T = TypeVar("T")
+
+MARGIN = 2.0
+PORTION = 250
+
+
+class LeasedCluster:
+    """The calls that reconcile makes."""
+
+    def __init__(self, cluster: Cluster, lease: Lease) -> None:
+        self._cluster = cluster
+        self._lease = lease
+
+    def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
+        self._cover()
+        return self._cluster.get(kind, name, namespace=namespace)
+
+    def scan(
+        self, kind: Kind, reduce: Callable[[Obj], T], *, namespace: str, label_selector: str = ""
+    ) -> tuple[T, ...]:
+        self._cover()
+        found = self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector)
+        return found.items
+
+    def create(self, kind: Kind, obj: Obj) -> Obj:
+        self._cover()
+        return self._cluster.create(kind, obj)
+
+    def patch(self, kind: Kind, name: str, body: Obj, *, patch_type: PatchType, namespace: str) -> Obj:
+        self._cover()
+        return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
+
+    def delete(self, kind: Kind, name: str, *, namespace: str, uid: str) -> Deletion:
+        self._cover()
+        return self._cluster.delete(kind, name, namespace=namespace, uid=uid)
+
+    def create_many(self, kind: Kind, objs: Sequence[Obj]) -> Iterator[Outcome]:
+        for start in range(0, len(objs), PORTION):
+            deadline = self._deadline()
+            yield from self._cluster.create_many(kind, objs[start : start + PORTION], deadline=deadline)
+
+    def delete_many(
+        self, kind: Kind, doomed: Sequence[Doomed], *, grace_seconds: int | None
+    ) -> Iterator[Outcome]:
+        for start in range(0, len(doomed), PORTION):
+            yield from self._cluster.delete_many(
+                kind, doomed[start : start + PORTION], deadline=self._deadline(), grace_seconds=grace_seconds
+            )
+
+    def kube_system_uid(self) -> str:
+        self._cover()
+        return self._cluster.kube_system_uid()
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the API server says that it serves the kind; asked when a call said that it does not."""
+        self._cover()
+        return kind.plural in (self._cluster.discover(kind.group, kind.version) or ())
+
+    def _cover(self) -> None:
+        if self._lease.left() < self._cluster.call_seconds + MARGIN:
+            extend(self._lease)
+
+    def _deadline(self) -> float:
+        """An instant of ``time.monotonic`` before which a portion of writes must have ended."""
+        if self._lease.left() < 2 * self._cluster.call_seconds + MARGIN:
+            extend(self._lease)
+        return time.monotonic() + self._lease.left() - MARGIN

@@ -1,0 +1,111 @@
+"""What the observer's rows say of a group: its pods, its objects, what its scheduler said."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pools.models import Cluster, Node
+from workflows.models import Event, ObservedObject, ObservedPod
+from workflows.observation import PodSeen
+from workflows.reconcile.follow import Sight
+from workflows.reconcile.values import GroupView, retry_rules
+
+EVICTIONS = ("Evict",)
+EVICTION_AGE = timedelta(minutes=5)
+MOST_EVENTS = 20
+OBSERVER_SILENCE = timedelta(seconds=60)
+
+
+def sight_of(view: GroupView) -> Sight:
+    """The group's pods as the observer last saw them."""
+    rows = ObservedPod.objects.filter(group_uuid=view.uuid, cluster_id=_cluster(view)).defer("cluster")
+    pods: dict[str, PodSeen] = {}
+    gone_at: dict[str, datetime] = {}
+    for row in rows:
+        pods[row.name] = PodSeen(
+            namespace=row.namespace,
+            name=row.name,
+            uid=row.uid,
+            group=row.group_uuid,
+            phase=row.phase,
+            node_name=row.node_name,
+            pod_ip=row.pod_ip,
+            deleting=row.deleting,
+            gone=row.gone,
+            digest=row.digest,
+        )
+        if row.gone:
+            gone_at[row.name] = row.seen_at
+    ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name))]
+    return Sight(
+        pods=pods,
+        gone_at=gone_at,
+        evictions=evictions(view) if gone_at else (),
+        exit_actions=retry_rules(view.row, ending) if ending else {},
+    )
+
+
+def _has_ended(pod: PodSeen | None) -> bool:
+    return pod is not None and (pod.gone or pod.phase not in ("Pending", "Running") or _unstartable(pod))
+
+
+def _unstartable(pod: PodSeen) -> bool:
+    return any(c.get("state") == "waiting" for c in pod.digest.get("containers") or ())
+
+
+def rules_of_living(view: GroupView) -> Mapping[int, Mapping[str, str]]:
+    """The exit actions of every task that lives."""
+    return retry_rules(view.row, [task.pk for task in view.tasks if task.live])
+
+
+def observer_is_silent(view: GroupView) -> bool:
+    """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
+    heard = Cluster.objects.filter(pk=_cluster(view)).values_list("heartbeat_at", flat=True).first()
+    return heard is None or view.now - heard > OBSERVER_SILENCE
+
+
+def evictions(view: GroupView) -> Sequence[str]:
+    """What the scheduler lately said of evicting this group's pods, oldest first."""
+    rows = Event.objects.filter(
+        workflow_id=view.row.workflow_id,
+        group=view.row,
+        reason__in=EVICTIONS,
+        time__gte=view.now - EVICTION_AGE,
+    )
+    return tuple(rows.order_by("time", "id").values_list("message", flat=True))
+
+
+def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
+    """The pod groups as manifests with status, as scheduler backends read them."""
+    rows = ObservedObject.objects.filter(kind="PodGroup", group_uuid=view.uuid, cluster_id=_cluster(view))
+    return tuple(
+        {
+            "metadata": {"name": row.name, "annotations": row.digest.get("annotations") or {}},
+            "spec": row.digest.get("spec") or {},
+            "status": row.digest.get("status") or {},
+        }
+        for row in rows
+    )
+
+
+def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
+    """What the scheduler last said of the group's pod groups, newest first."""
+    rows = Event.objects.filter(
+        workflow_id=view.row.workflow_id, group=view.row, task_name="", reason="NotReady"
+    ).order_by("-time", "-id")
+    return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
+
+
+def template_seen(view: GroupView) -> bool:
+    return ObservedObject.objects.filter(
+        kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=_cluster(view)
+    ).exists()
+
+
+def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
+    """The labels of all nodes of the group's cluster."""
+    return dict(Node.objects.filter(cluster_id=_cluster(view)).values_list("name", "labels"))
+
+
+def _cluster(view: GroupView) -> str:
+    return view.placement.cluster_uid or view.backend.cluster_id or ""

@@ -1,0 +1,121 @@
+"""Objects of ours in a cluster that no row wants: the net below everything else.
+
+A create that landed after its worker was given up, a database put back to yesterday, a hand that copied a
+manifest: whatever bears our installation's label and names a group that is unknown or released, and is
+older than a grace, is deleted, pods first and the ComputeDomain only when no pod of its group is left.
+Objects of other installations, and ours that belong to no group (queues, topologies), are never touched.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from cluster.errors import NotServed
+from cluster.interface import Cluster, Obj
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
+from pools.models import Backend, Installation
+from scheduling import names
+from scheduling.backends.registry import installed
+from workflows.models import TaskGroup
+from workflows.observation import instant
+from workflows.services.transition import database_now
+
+GRACE = timedelta(minutes=2)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    group: UUID | None
+    created: datetime | None
+    deleting: bool
+
+
+def kinds_to_sweep() -> tuple[Kind, ...]:
+    """Everything we make for groups, in order of deletion."""
+    pod_groups = {backend.pod_group for backend in installed().values() if backend.pod_group}
+    kinds = [
+        Kind(one.kind, one.api_version.partition("/")[0], one.api_version.partition("/")[2], one.plural)
+        for one in sorted(pod_groups, key=lambda one: one.api_version)
+    ]
+    return (POD, *kinds, SERVICE, SECRET, COMPUTE_DOMAIN)
+
+
+def namespaces_of(cluster_uid: str) -> set[str]:
+    """Where groups of this cluster have or had their objects."""
+    backends = Backend.objects.filter(cluster_id=cluster_uid)
+    frozen = TaskGroup.objects.filter(backend__in=backends).order_by()
+    return set(backends.values_list("namespace", flat=True)) | {
+        str(namespace) for namespace in frozen.values_list("placement__namespace", flat=True).distinct()
+    }
+
+
+def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
+    """Delete what no row wants in these namespaces; returns how many deletes were sent."""
+    installation = Installation.objects.values_list("uuid", flat=True).first()
+    if installation is None:
+        return 0
+    label = f"{names.INSTALLATION_LABEL}={installation.hex},{names.GROUP_LABEL}"
+    sent = 0
+    for namespace in sorted(namespaces):
+        found = list(_found(cluster, namespace, label))
+        for orphan in _next_to_go(found, now=database_now()):
+            log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
+            cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
+            sent += 1
+    return sent
+
+
+def _found(cluster: Cluster, namespace: str, label: str) -> Iterator[Orphan]:
+    for kind in kinds_to_sweep():
+        try:
+            reduce = partial(_orphan, kind)
+            yield from cluster.scan(kind, reduce, namespace=namespace, label_selector=label).items
+        except NotServed:
+            continue  # then there is none of it
+
+
+def _orphan(kind: Kind, obj: Obj) -> Orphan:
+    metadata = obj["metadata"]
+    text = (metadata.get("labels") or {}).get(names.GROUP_LABEL, "")
+    try:
+        group = UUID(text)
+    except ValueError:
+        group = None
+    return Orphan(
+        kind,
+        metadata.get("namespace", ""),
+        metadata["name"],
+        metadata["uid"],
+        group,
+        instant(metadata.get("creationTimestamp")),
+        "deletionTimestamp" in metadata,
+    )
+
+
+def _next_to_go(found: list[Orphan], *, now: datetime) -> Iterator[Orphan]:
+    """Of each unwanted group: its pods, or when none is left the rest, the ComputeDomain last."""
+    wanted = set(
+        TaskGroup.objects.filter(
+            pk__in={one.group for one in found if one.group}, released_at=None
+        ).values_list("pk", flat=True)
+    )
+    groups: dict[UUID | None, list[Orphan]] = defaultdict(list)
+    for one in found:
+        if one.group not in wanted:
+            groups[one.group].append(one)
+    for orphans in groups.values():
+        pods = [one for one in orphans if one.kind == POD]
+        for one in pods or orphans:
+            if not one.deleting and one.created is not None and now - one.created > GRACE:
+                yield one

@@ -1,0 +1,141 @@
+"""What to do next about a group's objects: pure functions from what is wanted and what is there.
+
+A plan is a list of steps, done in order, and what must be waited for before the next plan. Creating:
+Secrets and ComputeDomain, then its claim template is waited for, then Topologies, pod groups and service,
+then pods. A pod made before its template would sit in the claim controller's backoff for minutes. Taking
+down: pods, which are waited for until none is left; then the rest and the ComputeDomain, which NVIDIA's
+controller ends at once even under running pods; then everything is waited for.
+
+An empty wish means delete; nothing here returns early on it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cluster.interface import Doomed, Obj
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind, kind_of
+from workflows.reconcile.seen import Found, Many, Seen
+
+Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    kind: Kind
+    objs: tuple[Obj, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    kind: Kind
+    doomed: tuple[Doomed, ...]
+
+
+Step = Create | Delete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """``left`` names what is waited for, for people."""
+
+    steps: tuple[Step, ...] = ()
+    wait: Wait = ""
+    left: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return not self.steps and not self.wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a group should have now. ``replaced`` maps pods to the old ones that must be gone first."""
+
+    secrets: tuple[Obj, ...]
+    compute_domain: Obj | None
+    topologies: tuple[Obj, ...]
+    pod_groups: tuple[Obj, ...]
+    service: Obj | None
+    pods: tuple[Obj, ...]
+    replaced: dict[str, str]
+
+
+def plan_create(wanted: Wanted, seen: Seen) -> Plan:
+    """The next steps towards everything that is wanted."""
+    if ending := _ending(wanted, seen):
+        return Plan(wait="ending", left=ending)
+    steps: tuple[Step, ...] = _missing(wanted.secrets, seen.secrets)
+    if wanted.compute_domain is not None:
+        domain = _missing((wanted.compute_domain,), seen.domains)
+        if domain or seen.template is None:
+            left = (str(wanted.compute_domain["spec"]["channel"]["resourceClaimTemplate"]["name"]),)
+            return Plan(steps=(*steps, *domain), wait="template", left=left)
+    topologies = {name: Found(name, "", deleting=False) for name in seen.topologies}
+    steps += _missing(wanted.topologies, topologies)
+    steps += _missing(wanted.pod_groups, seen.pod_groups)
+    steps += _missing((wanted.service,) if wanted.service else (), seen.services)
+    held = {pod: old for pod, old in wanted.replaced.items() if old in seen.pods}
+    doomed = _doomed(POD, [seen.pods[old] for old in held.values()], wanted.pods)
+    ready = tuple(pod for pod in wanted.pods if pod["metadata"]["name"] not in held)
+    steps += (*doomed, *_missing(ready, seen.pods))
+    return Plan(steps=steps, wait="old pods" if held else "", left=tuple(sorted(held.values())))
+
+
+def _ending(wanted: Wanted, seen: Seen) -> tuple[str, ...]:
+    """Wanted objects whose end somebody has begun: they must be gone before they can be made again."""
+    names = {obj["metadata"]["name"] for obj in (*wanted.secrets, *wanted.pod_groups, *wanted.pods)}
+    names |= {obj["metadata"]["name"] for obj in (wanted.compute_domain, wanted.service) if obj}
+    kinds = (seen.secrets, seen.domains, seen.pod_groups, seen.services, seen.pods)
+    return tuple(sorted(f.name for many in kinds for f in many.values() if f.deleting and f.name in names))
+
+
+def _missing(objs: Sequence[Obj], there: Many) -> tuple[Create, ...]:
+    absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in there)
+    return (Create(kind_of_any(absent[0]), absent),) if absent else ()
+
+
+def kind_of_any(obj: Obj) -> Kind:
+    """The kind of a manifest, one that only a scheduler backend knows included."""
+    try:
+        return kind_of(obj)
+    except ValueError:
+        group, _, version = str(obj["apiVersion"]).rpartition("/")
+        return Kind(str(obj["kind"]), group, version, f"{str(obj['kind']).lower()}s")
+
+
+def plan_pods_down(pods: Many, *, namespace: str, again: bool) -> Plan:
+    """Delete the pods that are not going yet (``again``: all of them), and wait for all."""
+    going = [pod for pod in pods.values() if again or not pod.deleting]
+    doomed = tuple(Doomed(pod.name, namespace, pod.uid) for pod in going)
+    return Plan(
+        steps=(Delete(POD, doomed),) if doomed else (),
+        wait="pods" if pods else "",
+        left=tuple(f"pod {name}" for name in sorted(pods)),
+    )
+
+
+def plan_rest_down(seen: Seen, *, namespace: str, pod_group: Kind | None, claims: Collection[str]) -> Plan:
+    """Delete what is left besides pods, the ComputeDomain last, and wait for all of it."""
+    order: list[tuple[Kind, Many]] = [(SERVICE, seen.services), (SECRET, seen.secrets)]
+    if pod_group is not None:
+        order.insert(0, (pod_group, seen.pod_groups))
+    order.append((COMPUTE_DOMAIN, seen.domains))
+    steps: list[Step] = []
+    left: list[str] = []
+    for kind, many in order:
+        left += [f"{kind.name} {name}" for name in sorted(many)]
+        if doomed := tuple(
+            Doomed(found.name, namespace, found.uid) for found in many.values() if not found.deleting
+        ):
+            steps.append(Delete(kind, doomed))
+    if seen.template is not None:
+        left.append(f"ResourceClaimTemplate {seen.template.name}")
+    left += [f"ResourceClaim {name}" for name in sorted(claims)]
+    return Plan(steps=tuple(steps), wait="objects" if left else "", left=tuple(left))
+
+
+def _doomed(kind: Kind, found: Sequence[Found], pods: Sequence[Obj]) -> tuple[Delete, ...]:
+    namespace = pods[0]["metadata"]["namespace"] if pods else ""
+    going = tuple(Doomed(one.name, namespace, one.uid) for one in found if not one.deleting)
+    return (Delete(kind, going),) if going else ()

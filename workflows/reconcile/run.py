@@ -1,0 +1,268 @@
+"""One look at one task group: observe, plan, apply, record; then give it back.
+
+A look has no memory but the rows: it may end between any two calls, and the next one, by any worker, goes
+on from what it finds. Statuses are settled first and need no cluster; then the cluster is brought in line
+with them, whatever they are. A short look may take several turns, so a group without anything to wait for
+is made in one message.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from cluster.errors import ClusterError
+from cluster.interface import MERGE_PATCH, Cluster
+from pools import conditions
+from pools.conditions import Condition
+from scheduling.backends.registry import scheduler_backend
+from scheduling.errors import TopologyError
+from workflows.reconcile import observed, waiting
+from workflows.reconcile.apply import InTheWay, trouble_of
+from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
+from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
+from workflows.reconcile.seen import Looker, pod_group_kind
+from workflows.reconcile.teardown import take_down
+from workflows.reconcile.values import GroupView, load
+from workflows.services.lease import Lease, LeaseLost, release
+from workflows.services.nudge import nudge_on_commit
+from workflows.services.transition import Changes, TaskMove, record
+from workflows.statuses import TERMINAL, TaskStatus
+
+TURNS = 6
+SAFETY_SECONDS = 120.0  # a running group is looked at this often even without news
+WAITING_SECONDS = 60.0
+TEMPLATE_SECONDS = 2.0
+SILENT_SECONDS = 10.0  # the same while no observer is at work
+PATIENCE = 4
+
+log = structlog.get_logger(__name__)
+
+
+def run(lease: Lease, *, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> Outcome | None:
+    """Look at the group whose lease this is, and release it. None if the lease was lost on the way."""
+    lease.clock = clock
+    try:
+        outcome = _Look(lease, LeasedCluster(cluster, lease)).all()
+        _give_back(lease, outcome)
+    except LeaseLost as error:
+        log.warning("lease_lost", group=str(lease.group_id), error=str(error))
+        return None
+    return outcome
+
+
+def _give_back(lease: Lease, outcome: Outcome) -> None:
+    if isinstance(outcome, Retry):
+        failures = lease.failures + 1
+        pause = backoff(outcome, failures=failures, spread=random.random())  # noqa: S311 -- sets groups apart
+        log.warning("reconcile_retry", group=str(lease.group_id), trouble=outcome.trouble, seconds=pause)
+        due = release(lease, failures=failures, seconds=pause)
+    elif isinstance(outcome, Again):
+        due = release(lease, failures=0, seconds=outcome.seconds, at=outcome.at)
+    else:
+        due = release(lease, failures=0)
+    if due:
+        nudge_on_commit([lease.group_id])
+
+
+@dataclass(slots=True)
+class _Look:
+    """The turns of one look. Each turn reads the rows anew and says whether another one follows."""
+
+    lease: Lease
+    cluster: LeasedCluster
+    view: GroupView | None = None
+    sight: Sight | None = None
+    template: str = ""
+
+    def all(self) -> Outcome:
+        outcome = self._turns()
+        if isinstance(outcome, Failed):
+            view = load(self.lease)
+            record(self.lease, end_all(view, status=outcome.status, message=outcome.message))
+            outcome = self._turns()
+        self._explain(outcome if isinstance(outcome, Retry) else None)
+        return outcome
+
+    def _turns(self) -> Outcome:
+        for _ in range(TURNS):
+            try:
+                outcome = self._turn()
+            except ClusterError as error:
+                return trouble_of(error)
+            except (InTheWay, ValueError, TopologyError) as error:
+                # ValueError: a placement of another release; both need somebody's deed
+                return Retry(trouble=str(error), slow=True)
+            if outcome is not None:
+                return outcome
+        return Again(seconds=0.0)
+
+    def _turn(self) -> Outcome | None:
+        """Do the next thing; None when the rows have moved and should be read again."""
+        self.view = view = load(self.lease)
+        self.sight, self.template = None, ""
+        if not view.ended and (settled := self._settle(view)) is not None:
+            record(self.lease, settled)
+            return None
+        if not view.ended and view.row.status == TaskStatus.WAITING:
+            return Again(seconds=WAITING_SECONDS)
+        if (view.row.touched_cluster or not view.ended) and (away := _unreachable(view, self.lease)):
+            return away
+        return take_down(view, self.lease, self.cluster) if view.ended else self._go_on(view)
+
+    def _go_on(self, view: GroupView) -> Outcome | None:
+        """Follow what was made, and make what is missing: a retry must not keep its peers unheard."""
+        followed = self._follow(view) if view.row.created_in_cluster_at else None
+        if view.row.created_in_cluster_at and followed is None:
+            return None
+        if any(task.status == TaskStatus.PROCESSING for task in view.tasks):
+            return self._create(view)
+        return followed
+
+    def _settle(self, view: GroupView) -> Changes | None:
+        """What the rows alone decide: a stop, the time being up, upstream groups."""
+        row = view.row
+        if row.stop_status:
+            return end_all(view, status=TaskStatus(row.stop_status), message=row.stop_message)
+        if up := timed_out(view):
+            return end_all(view, status=up[0], message=up[1])
+        if row.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
+            return _started(view)
+        return None
+
+    def _create(self, view: GroupView) -> Outcome | None:
+        outcome = create(view, self.lease, self.cluster)
+        if isinstance(outcome, Made):
+            record(self.lease, made(view, outcome.tasks))
+            return None
+        if isinstance(outcome, WaitsForTemplate):
+            self.template = outcome.name
+            return Again(seconds=TEMPLATE_SECONDS)
+        return outcome
+
+    def _follow(self, view: GroupView) -> Outcome | None:
+        sight = observed.sight_of(view)
+        verdict = self._verdict(view, sight)
+        silent = observed.observer_is_silent(view)
+        if silent or (verdict.unseen and _overdue(view)):
+            sight = self._live_sight(view, sight)
+            verdict = self._verdict(view, sight)
+        self.sight = sight
+        again = bool(verdict.changes.tries) or verdict.changes.group in TERMINAL
+        if verdict.changes.tasks or verdict.changes.group:
+            record(self.lease, verdict.changes)
+        if again:
+            return None
+        self._resize(view, sight)
+        self._adopt(verdict)
+        return self._next_look(view, verdict, SILENT_SECONDS if silent else SAFETY_SECONDS)
+
+    def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
+        return follow(view, sight, editable=lambda: edits_pod_groups(view))
+
+    def _live_sight(self, view: GroupView, sight: Sight) -> Sight:
+        """Pods as they are in the cluster now, where the observer has not seen all of them."""
+        found = Looker(self.cluster, view.uuid, view.placement).pods_in_full()
+        kept = {name: pod for name, pod in sight.pods.items() if name not in found}
+        return Sight(
+            pods={**kept, **found},
+            gone_at=sight.gone_at,
+            complete=True,
+            evictions=observed.evictions(view),
+            exit_actions=observed.rules_of_living(view),
+        )
+
+    def _resize(self, view: GroupView, sight: Sight) -> None:
+        """Hold the scheduler's gang to the tasks that are left, once some have finished or come again."""
+        if all(task.live and not task.retry_id for task in view.tasks):
+            return
+        kind = pod_group_kind(view.placement)
+        found = observed.pod_groups(view)
+        if kind is None or len(found) != 1:
+            return
+        living = [task.name for task in view.tasks if task.live]
+        waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
+        scheduler = scheduler_backend(view.placement.scheduler_type)
+        wanted = scheduler.resized(view.renderer.gangs[0], living=living, waiting=waits)
+        (group,) = found
+        if wanted and any(group["spec"].get(field) != value for field, value in wanted.items()):
+            self.cluster.patch(
+                kind,
+                group["metadata"]["name"],
+                {"spec": wanted},
+                patch_type=MERGE_PATCH,
+                namespace=view.placement.namespace,
+            )
+
+    def _adopt(self, verdict: Verdict) -> None:
+        """Let the explanation speak of the status that was just written."""
+        if self.view is not None and verdict.changes.group:
+            self.view.row.status = verdict.changes.group
+
+    def _next_look(self, view: GroupView, verdict: Verdict, safety: float) -> Outcome:
+        times = [time for time in (verdict.recheck, next_deadline(view)) if time is not None]
+        soonest = min(((time - view.now).total_seconds() for time in times), default=safety)
+        return Again(seconds=min(max(soonest, 0.2), safety))
+
+    def _explain(self, trouble: Retry | None) -> None:
+        """Keep in the row why the group waits, if that is news."""
+        view = self.view
+        if view is None:
+            return
+        status = view.row.status
+        reason = waiting.reason_of(
+            view, status=status, sight=self.sight, trouble=trouble, template=self.template
+        )
+        if status not in TERMINAL and reason != view.row.waiting_reason:
+            record(self.lease, Changes(waiting=reason))
+        elif status in TERMINAL and trouble is not None:
+            message = trouble.trouble
+            late = Condition(type="Released", status="False", reason="Retrying", message=message)
+            record(self.lease, Changes(conditions=(late,)))
+
+
+def _started(view: GroupView) -> Changes | None:
+    """Whether the upstream groups let it start, end it, or keep it waiting."""
+    statuses = dict(view.row.upstream.values_list("name", "status"))
+    ended_badly = sorted(
+        name for name, status in statuses.items() if status in TERMINAL and status != TaskStatus.COMPLETED
+    )
+    if ended_badly:
+        message = f'It needs group "{ended_badly[0]}", which ended as {statuses[ended_badly[0]]}.'
+        return end_all(view, status=TaskStatus.FAILED_UPSTREAM, message=message, code=3000)
+    if all(status == TaskStatus.COMPLETED for status in statuses.values()):
+        status = TaskStatus.PROCESSING
+    elif view.row.status == TaskStatus.SUBMITTING:
+        status = TaskStatus.WAITING
+    else:
+        return None
+    live = [task for task in view.tasks if task.live]
+    return Changes(tasks=[TaskMove(pk=t.pk, status=str(status)) for t in live], group=str(status))
+
+
+def _unreachable(view: GroupView, lease: Lease) -> Retry | None:
+    """Spare the workers the timeouts of a cluster that is known not to answer.
+
+    Only after a failure of our own, and not each time: who probes the cluster nudges its groups once it is
+    back, but must not be depended on.
+    """
+    down = conditions.status_of(view.backend.conditions, "Reachable") == "False"
+    if not down or lease.failures % PATIENCE == 0:
+        return None
+    return Retry(trouble="The cluster does not answer.", unreachable=True)
+
+
+def _overdue(view: GroupView) -> bool:
+    """Whether pods that nobody has seen should have been seen by now."""
+    made_at = view.row.created_in_cluster_at or view.now
+    latest = max((t.scheduling_since for t in view.tasks if t.scheduling_since), default=made_at)
+    return view.now - latest > UNSEEN_GRACE
+
+
+def _has_node(pod_name: str, sight: Sight) -> bool:
+    pod = sight.pods.get(pod_name)
+    return pod is not None and bool(pod.node_name) and not pod.gone

@@ -1,0 +1,163 @@
+"""What is in a cluster of one group, read live and by label: for creating and for taking down.
+
+Following uses the observer's rows instead. Here an old view could lead to a second create or to a
+"nothing left" that is wrong. An object counts as the group's only if its labels say so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from cluster.errors import NotServed
+from cluster.interface import Obj
+from cluster.kinds import (
+    COMPUTE_DOMAIN,
+    KAI_TOPOLOGY,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    SECRET,
+    SERVICE,
+    Kind,
+)
+from scheduling import names
+from scheduling.backends.registry import scheduler_backend
+from workflows.observation import DOMAIN_LABEL, PodSeen, see_pod
+from workflows.placement import GroupPlacement
+from workflows.reconcile.leased import LeasedCluster
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of the group. ``deleting`` says that its end has begun."""
+
+    name: str
+    uid: str
+    deleting: bool
+
+
+Many = Mapping[str, Found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All of a group in its cluster, by name. ``template`` is the claim template of its ComputeDomain."""
+
+    secrets: Many = field(default_factory=dict)
+    domains: Many = field(default_factory=dict)
+    template: Found | None = None
+    topologies: frozenset[str] = frozenset()
+    pod_groups: Many = field(default_factory=dict)
+    services: Many = field(default_factory=dict)
+    pods: Many = field(default_factory=dict)
+
+
+def pod_group_kind(placement: GroupPlacement) -> Kind | None:
+    """The kind of the group's pod groups; None for a scheduler that has none."""
+    kind = scheduler_backend(placement.scheduler_type).pod_group
+    if kind is None:
+        return None
+    group, _, version = kind.api_version.partition("/")
+    return Kind(kind.kind, group, version, kind.plural)
+
+
+def selector(group: UUID, placement: GroupPlacement) -> str:
+    return f"{names.INSTALLATION_LABEL}={placement.installation.hex},{names.GROUP_LABEL}={group.hex}"
+
+
+class Looker:
+    """Looks for one group's objects."""
+
+    def __init__(self, cluster: LeasedCluster, group: UUID, placement: GroupPlacement) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._placement = placement
+        self._namespace = placement.namespace
+
+    def before_creating(self, topologies: Sequence[str]) -> Seen:
+        """Everything that creating depends on."""
+        domains = self._of(COMPUTE_DOMAIN) if self._placement.nvlink else {}
+        return Seen(
+            secrets=self._of(SECRET),
+            domains=domains,
+            template=self._template(domains),
+            topologies=self.topologies(topologies),
+            pod_groups=self._pod_groups(),
+            services=self._of(SERVICE),
+            pods=self.pods(),
+        )
+
+    def topologies(self, wanted: Sequence[str]) -> frozenset[str]:
+        return frozenset(name for name in wanted if self._cluster.get(KAI_TOPOLOGY, name) is not None)
+
+    def pods(self) -> Many:
+        return self._of(POD)
+
+    def pods_in_full(self) -> Mapping[str, PodSeen]:
+        """Pods as the observer would have seen them."""
+        found = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
+        return {pod.name: pod for pod in found if pod is not None}
+
+    def left_besides_pods(self) -> Seen:
+        """Everything that must go after the pods. A kind that is no longer served has no objects."""
+        domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
+        return Seen(
+            secrets=self._of(SECRET),
+            domains=domains,
+            template=self._any_template() if self._placement.nvlink else None,
+            pod_groups=self._pod_groups(gone_if_unserved=True),
+            services=self._of(SERVICE),
+        )
+
+    def claims(self, pods: frozenset[str]) -> tuple[str, ...]:
+        """Claims that were made for these pods and are still there."""
+
+        def owned(obj: Obj) -> str:
+            owners = obj["metadata"].get("ownerReferences") or ()
+            mine = any(owner.get("kind") == "Pod" and owner.get("name") in pods for owner in owners)
+            return str(obj["metadata"]["name"]) if mine else ""
+
+        found = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
+        return tuple(name for name in found if name)
+
+    def _template(self, domains: Many) -> Found | None:
+        """The template, if it is there and belongs to the ComputeDomain that is there now."""
+        domain = domains.get(names.compute_domain(self._group))
+        name = names.claim_template(self._group)
+        if domain is None:
+            return None
+        obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
+        if obj is None or (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) != domain.uid:
+            return None
+        return _found(obj)
+
+    def _any_template(self) -> Found | None:
+        name = names.claim_template(self._group)
+        obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
+        return _found(obj) if obj is not None else None
+
+    def _pod_groups(self, *, gone_if_unserved: bool = False) -> Many:
+        kind = pod_group_kind(self._placement)
+        if kind is None:
+            return {}
+        return self._if_served(kind) if gone_if_unserved else self._of(kind)
+
+    def _if_served(self, kind: Kind) -> Many:
+        try:
+            return self._of(kind)
+        except NotServed:
+            if self._cluster.serves(kind):
+                raise
+            return {}  # its definition was removed, and all objects went with it
+
+    def _of(self, kind: Kind) -> Many:
+        found = self._cluster.scan(kind, _found, namespace=self._namespace, label_selector=self._selector())
+        return {one.name: one for one in found}
+
+    def _selector(self) -> str:
+        return selector(self._group, self._placement)
+
+
+def _found(obj: Obj) -> Found:
+    metadata = obj["metadata"]
+    return Found(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)

@@ -1,0 +1,90 @@
+"""Taking everything of an ended group out of its cluster, in the only order that is safe.
+
+Pods, and wait until a live list shows none; then pod group, service and Secrets; then the ComputeDomain;
+then wait until all of that, its claim template and all claims are gone. Only then is the group released.
+A wait beyond its limit makes it slower and raises ``ReleaseStuck``; it never skips ahead and never touches
+a finalizer of somebody else's.
+"""
+
+from datetime import timedelta
+
+from cluster.errors import NotServed
+from pools.conditions import Condition
+from workflows.models import Task
+from workflows.reconcile.apply import carry_out
+from workflows.reconcile.create import check_cluster
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Again, Done, Retry
+from workflows.reconcile.plan import Plan, plan_pods_down, plan_rest_down
+from workflows.reconcile.seen import Looker, pod_group_kind
+from workflows.reconcile.values import GroupView
+from workflows.services.lease import Lease
+from workflows.services.transition import Changes, Note, record
+
+STUCK_AFTER = timedelta(seconds=120)
+STUCK_SECONDS = 30.0
+ROUNDS = 4
+NAMED = 5
+
+
+def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | Again | Retry:
+    """Go as far as can be gone now. Raises ClusterError, TopologyError."""
+    if not view.row.touched_cluster:
+        record(lease, released("Nothing of it was ever made in the cluster."))
+        return Done()
+    if (elsewhere := check_cluster(view, cluster)) is not None:
+        return elsewhere
+    looker = Looker(cluster, view.uuid, view.placement)
+    grace = 0 if view.row.force else None
+    for turn in range(ROUNDS):
+        plan = _plan(view, looker, again=view.row.force and turn == 0)
+        if plan.finished:
+            record(lease, released("Nothing of it is left in the cluster."))
+            return Done()
+        if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=grace):
+            return trouble if isinstance(trouble, Retry) else Retry(trouble=trouble.message)
+        if not plan.steps:
+            break
+    return _wait(view, lease, plan)
+
+
+def _plan(view: GroupView, looker: Looker, *, again: bool) -> Plan:
+    namespace = view.placement.namespace
+    pods = plan_pods_down(looker.pods(), namespace=namespace, again=again)
+    if not pods.finished:
+        return pods
+    rest = looker.left_besides_pods()
+    claims = _claims(view, looker) if view.placement.nvlink and not rest.domains else ()
+    return plan_rest_down(rest, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims)
+
+
+def _claims(view: GroupView, looker: Looker) -> tuple[str, ...]:
+    pods = frozenset(Task.objects.filter(group=view.row).values_list("pod_name", flat=True))
+    try:
+        return looker.claims(pods)
+    except NotServed:
+        return ()  # a cluster without resource claims has none
+
+
+def _wait(view: GroupView, lease: Lease, plan: Plan) -> Again:
+    """Come back, sooner at first; say so once it takes too long."""
+    waited = view.now - (view.row.end_time or view.now)
+    if waited < STUCK_AFTER:
+        return Again(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
+    left = ", ".join(plan.left[:NAMED]) + (
+        f" and {len(plan.left) - NAMED} more" if len(plan.left) > NAMED else ""
+    )
+    message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {left}."
+    stuck = Condition(type="ReleaseStuck", status="True", reason="StillThere", message=message)
+    note = Note(key="stuck", reason="ReleaseStuck", message=message, warning=True)
+    record(lease, Changes(conditions=(stuck,), notes=(note,)))
+    return Again(seconds=STUCK_SECONDS)
+
+
+def released(message: str) -> Changes:
+    """What to record once nothing is left."""
+    return Changes(
+        released=True,
+        conditions=(Condition(type="Released", status="True", reason="Released", message=message),),
+        notes=(Note(key="released", reason="Released", message=message),),
+    )

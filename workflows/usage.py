@@ -1,0 +1,58 @@
+"""What pools ask about running work, answered from the rows of workflows."""
+
+import json
+from collections.abc import Set as AbstractSet
+
+from django.db import connection
+from django.db.models import Q
+
+from workflows.models import TaskGroup, Workflow
+from workflows.services.nudge import mark_due
+from workflows.statuses import WORKFLOW_TERMINAL
+
+_TOPOLOGIES = """
+    SELECT DISTINCT g.placement->'levels', line->>'label'
+      FROM workflows_taskgroup g
+      JOIN pools_backend b ON b.id = g.backend_id
+      CROSS JOIN LATERAL jsonb_array_elements(g.constraints) AS line
+     WHERE g.released_at IS NULL AND coalesce(nullif(g.placement->>'cluster_uid', ''), b.cluster_id) = %s
+"""
+
+
+class WorkflowUsage:
+    """``pools.interfaces.PoolUsage``."""
+
+    def live_workflows(self, pool_name: str) -> int:
+        return Workflow.objects.filter(pool_name=pool_name).exclude(status__in=WORKFLOW_TERMINAL).count()
+
+    def unreleased_groups(self, backend_id: int) -> int:
+        return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()
+
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
+        """Each cut of a group's frozen levels that one of its constraints ends at."""
+        with connection.cursor() as cursor:
+            cursor.execute(_TOPOLOGIES, [cluster_uid])
+            rows = cursor.fetchall()
+        found: set[tuple[str, ...]] = set()
+        for levels, label in rows:
+            labels = [level["label"] for level in _read(levels)]
+            if label in labels:
+                found.add(tuple(labels[: labels.index(label) + 1]))
+        return found
+
+    def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
+        rows = TaskGroup.objects.filter(
+            Q(placement__cluster_uid=cluster_uid) | Q(backend__cluster_id=cluster_uid), released_at=None
+        )
+        queues = rows.order_by().values_list("placement__queue", flat=True).distinct()
+        return {queue for queue in queues if queue}
+
+    def nudge_backend(self, backend_id: int) -> None:
+        rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)
+        mark_due(rows.values_list("pk", flat=True))
+
+
+def _read(levels: object) -> list[dict[str, str]]:
+    """A JSON column of a raw query, which the driver hands over as text."""
+    value = json.loads(levels) if isinstance(levels, str) else levels
+    return value if isinstance(value, list) else []
