@@ -114,7 +114,7 @@ def _refused(kind: Kind, error: ClusterError) -> Failed:
 def trouble_of(error: ClusterError) -> Retry:
     """How to go on after an error of the cluster."""
     if isinstance(error, NotServed):
-        return Retry(trouble=f"The cluster does not serve a kind that the group needs: {error}.", slow=True)
+        return Retry(trouble=error.message, slow=True)
     if isinstance(error, Unreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0

@@ -7,8 +7,10 @@ are sent in portions with the lease extended between them. ``LeaseLost`` ends th
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
+from cluster.errors import NotServed
 from cluster.interface import Cluster, Deletion, Doomed, Obj, Outcome, PatchType
 from cluster.kinds import Kind
 from workflows.services.lease import Lease, extend
@@ -27,27 +29,27 @@ class LeasedCluster:
         self._lease = lease
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
-        self._cover()
-        return self._cluster.get(kind, name, namespace=namespace)
+        with self._call(kind):
+            return self._cluster.get(kind, name, namespace=namespace)
 
     def scan(
         self, kind: Kind, reduce: Callable[[Obj], T], *, namespace: str, label_selector: str = ""
     ) -> tuple[T, ...]:
-        self._cover()
-        found = self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector)
+        with self._call(kind):
+            found = self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector)
         return found.items
 
     def create(self, kind: Kind, obj: Obj) -> Obj:
-        self._cover()
-        return self._cluster.create(kind, obj)
+        with self._call(kind):
+            return self._cluster.create(kind, obj)
 
     def patch(self, kind: Kind, name: str, body: Obj, *, patch_type: PatchType, namespace: str) -> Obj:
-        self._cover()
-        return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
+        with self._call(kind):
+            return self._cluster.patch(kind, name, body, patch_type=patch_type, namespace=namespace)
 
     def delete(self, kind: Kind, name: str, *, namespace: str, uid: str) -> Deletion:
-        self._cover()
-        return self._cluster.delete(kind, name, namespace=namespace, uid=uid)
+        with self._call(kind):
+            return self._cluster.delete(kind, name, namespace=namespace, uid=uid)
 
     def create_many(self, kind: Kind, objs: Sequence[Obj]) -> Iterator[Outcome]:
         for start in range(0, len(objs), PORTION):
@@ -70,6 +72,17 @@ class LeasedCluster:
         """Whether the API server says that it serves the kind; asked when a call said that it does not."""
         self._cover()
         return kind.plural in (self._cluster.discover(kind.group, kind.version) or ())
+
+    @contextmanager
+    def _call(self, kind: Kind) -> Iterator[None]:
+        """Cover a call, and say of a kind that is not served which one it is."""
+        self._cover()
+        try:
+            yield
+        except NotServed as error:
+            raise NotServed(
+                f"the cluster does not serve {kind}; is its definition installed?", request=error.request
+            ) from error
 
     def _cover(self) -> None:
         if self._lease.left() < self._cluster.call_seconds + MARGIN:

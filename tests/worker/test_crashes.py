@@ -1,0 +1,150 @@
+"""A worker may die between any two calls, and a reply may be lost after any of them: it is harmless.
+
+The whole life of a group is played once to count its calls, then again with one of them failing.
+"""
+
+import pytest
+from django.db.models import Q
+from django.utils import timezone
+
+from cluster.errors import Unreachable
+from tests.worker.world import World, fresh, statuses
+from workflows.models import TaskGroup
+from workflows.reconcile.run import run
+from workflows.services import lease as leases
+from workflows.services.lease import LeaseLost, extend, release, take_lease
+from workflows.services.stop import request_stop
+from workflows.services.transition import Changes, TaskMove, record
+
+
+class Killed(BaseException):
+    """What a SIGKILL looks like from inside: nothing after it runs."""
+
+
+def life(world, group):
+    world.settle()
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+    world.finish(group)
+    world.settle()
+
+
+def lost():
+    """Let the lease of a dead worker run out."""
+    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+
+
+def ended_well(world, group):
+    row = fresh(group)
+    assert (row.status, row.released_at is not None) == ("COMPLETED", True)
+    assert world.cluster.objects == {}
+    assert world.cluster.deleted_before("Pod", "ComputeDomain")
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["never arrived", "reply lost"])
+@pytest.mark.parametrize("verb", ["create", "delete", "list", "get"])
+@pytest.mark.parametrize("after", range(8))
+def test_one_lost_call_changes_nothing_of_the_end(db, verb, after, applied):
+    world = World()
+    group = world.group(pods=2)
+    error = Unreachable("the reply was lost", maybe_applied=verb in ("create", "delete"))
+    world.cluster.fail(error, verb=verb, after=after, applied=applied)
+    life(world, group)
+    ended_well(world, group)
+
+
+@pytest.mark.parametrize("verb", ["create", "delete"])
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was done"])
+def test_a_worker_that_dies_in_a_call_is_taken_over_from(db, verb, after, applied):
+    world = World()
+    group = world.group(pods=2)
+    world.cluster.fail(Killed(), verb=verb, after=after, applied=applied)
+    for _ in range(2):
+        try:
+            world.settle()
+            world.finish(group)
+        except Killed:
+            lost()
+    world.settle()
+    ended_well(world, group)
+
+
+@pytest.mark.parametrize("calls", range(1, 9))
+def test_a_group_stopped_while_it_is_made_leaves_nothing(db, calls):
+    world = World()
+    group = world.group(pods=2)
+    world.cluster.fail(Killed(), verb="create", after=calls - 1, applied=True)
+    try:
+        world.settle()
+    except Killed:
+        lost()
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    world.settle()
+    assert fresh(group).released_at is not None
+    assert world.cluster.objects == {}
+
+
+def test_a_stale_lease_writes_nothing(world):
+    group = world.group(pods=1)
+    old = take_lease(group.pk)
+    lost()
+    TaskGroup.objects.update(next_reconcile_at=timezone.now())
+    new = take_lease(group.pk)
+    task = group.tasks.get()
+    changes = Changes(tasks=[TaskMove(pk=task.pk, status="RUNNING")], group="RUNNING")
+    with pytest.raises(LeaseLost):
+        record(old, changes)
+    with pytest.raises(LeaseLost):
+        extend(old)
+    assert release(old, failures=0) is False
+    assert statuses(group) == ["PROCESSING"]
+    record(new, changes)
+    assert statuses(group) == ["RUNNING"]
+
+
+def test_a_lease_that_ran_out_writes_nothing_even_if_nobody_else_has_it(world):
+    group = world.group(pods=1)
+    old = take_lease(group.pk)
+    lost()
+    with pytest.raises(LeaseLost):
+        record(old, Changes(group="RUNNING"))
+
+
+def test_only_one_worker_gets_a_group(world):
+    group = world.group(pods=1)
+    assert take_lease(group.pk) is not None
+    assert take_lease(group.pk) is None
+
+
+def test_a_group_that_is_not_due_is_nobodys_turn(world):
+    group = world.group(pods=1)
+    TaskGroup.objects.update(next_reconcile_at=None)
+    assert take_lease(group.pk) is None
+
+
+def test_a_nudge_during_a_look_makes_the_group_due_again(world):
+    group = world.group(pods=1)
+    lease = take_lease(group.pk)
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="", force=False)
+    assert release(lease, failures=0) is True
+
+
+def test_no_call_begins_with_less_of_the_lease_left_than_it_may_take(world, monkeypatch):
+    group = world.group(pods=2)
+    now = [0.0]
+    extended = []
+    monkeypatch.setattr(
+        "workflows.reconcile.leased.extend", lambda lease: extended.append(1) or extend(lease)
+    )
+    TaskGroup.objects.update(next_reconcile_at=timezone.now())
+    lease = take_lease(group.pk, clock=lambda: now[0])
+    original = world.cluster.kube_system_uid
+
+    def slow():
+        now[0] += 70.0
+        assert leases.settings.ENV.lease_seconds == 90.0
+        return original()
+
+    monkeypatch.setattr(world.cluster, "kube_system_uid", slow)
+    run(lease, cluster=world.cluster, clock=lambda: now[0])
+    assert extended

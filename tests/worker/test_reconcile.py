@@ -1,0 +1,419 @@
+"""A task group from its creation to its release."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import Q
+from django.utils import timezone
+
+from cluster.errors import Forbidden, Invalid, NotServed, Unreachable
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CLAIM_TEMPLATE
+from pools.conditions import status_of
+from tests.factories import LEVELS
+from tests.worker.world import World, chain, fresh, statuses, workflow_of
+from workflows.models import Event, ObservedPod, Task
+from workflows.services.stop import request_stop
+
+
+def stop(group, *, force=False):
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled by ann.", force=force)
+
+
+def released(group):
+    row = fresh(group)
+    return row.released_at is not None and status_of(row.conditions, "Released") == "True"
+
+
+def test_a_group_of_an_nvlink_pool_gets_all_its_objects_and_runs(world):
+    group = world.group(pods=4)
+    world.settle()
+    assert world.cluster.kinds() == {"ComputeDomain", "ResourceClaimTemplate", "PodGroup", "Service", "Pod"}
+    assert statuses(group) == ["RUNNING"] * 4
+    assert (fresh(group).status, workflow_of(group).status) == ("RUNNING", "RUNNING")
+
+
+def test_stopped_group_leaves_nothing_in_the_cluster(world):
+    """Nothing is desired after a stop; returning early on that would leak the ComputeDomain."""
+    group = world.group(pods=4)
+    world.settle()
+    stop(group)
+    world.settle()
+    assert world.cluster.objects == {}
+    assert world.cluster.deleted_before("Pod", "ComputeDomain")
+    assert world.cluster.deleted_before("Pod", "PodGroup")
+    assert (fresh(group).status, released(group)) == ("FAILED_CANCELED", True)
+    assert workflow_of(group).status == "FAILED_CANCELED"
+
+
+def test_a_group_that_completes_is_taken_down(world):
+    group = world.group(pods=2)
+    world.settle()
+    world.finish(group)
+    world.settle()
+    assert statuses(group) == ["COMPLETED", "COMPLETED"]
+    assert (fresh(group).status, workflow_of(group).status) == ("COMPLETED", "COMPLETED")
+    assert world.cluster.objects == {}
+    assert released(group)
+
+
+def test_pods_wait_for_the_claim_template(world):
+    controller = world.cluster.players.pop()
+    group = world.group(pods=2)
+    world.settle()
+    assert world.cluster.kinds() == {"ComputeDomain"}
+    assert "claim template" in fresh(group).waiting_reason
+    world.cluster.players.append(controller)
+    world.cluster._play()
+    world.settle()
+    assert len(world.pods()) == 2
+
+
+def test_a_template_of_a_former_domain_is_not_taken_for_ours(world):
+    controller = world.cluster.players.pop()
+    group = world.group(pods=1)
+    world.look(group)
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
+    labels = {"resource.nvidia.com/computeDomain": "another-uid"}
+    world.cluster.put(
+        RESOURCE_CLAIM_TEMPLATE, {"metadata": {"name": name, "namespace": "osmo", "labels": labels}}
+    )
+    world.look(group)
+    assert world.pods() == []
+    assert controller is not None
+
+
+def test_a_waiting_group_that_is_stopped_is_released_without_a_call(world):
+    first, second = chain(world)
+    stop(second)
+    before = len(world.cluster.calls)
+    world.look(second)
+    assert released(second)
+    assert len(world.cluster.calls) == before
+    assert fresh(first).status == "PROCESSING"
+
+
+def test_downstream_groups_start_when_their_upstream_has_completed(world):
+    first, second = chain(world)
+    world.settle()
+    assert fresh(second).status == "WAITING"
+    assert fresh(second).waiting_reason == 'It starts when group "group-0" has completed.'
+    world.finish(first)
+    world.settle()
+    assert (fresh(first).status, fresh(second).status) == ("COMPLETED", "RUNNING")
+    world.finish(second)
+    world.settle()
+    assert workflow_of(first).status == "COMPLETED"
+
+
+def test_downstream_groups_of_a_failed_one_never_start(world):
+    first, second = chain(world)
+    world.settle()
+    world.finish(first, 3)
+    world.settle()
+    assert (fresh(first).status, fresh(second).status) == ("FAILED", "FAILED_UPSTREAM")
+    assert list(second.tasks.values_list("exit_code", flat=True)) == [3000]
+    assert workflow_of(first).status == "FAILED"
+    assert released(second)
+    assert world.cluster.objects == {}
+
+
+def test_the_lead_ends_its_siblings(world):
+    group = world.group(pods=3)
+    world.settle()
+    world.finish(group, tasks=["task-0"])
+    world.settle()
+    assert statuses(group) == ["COMPLETED"] * 3
+    assert world.cluster.objects == {}
+
+
+def test_a_sibling_that_fails_is_ignored_and_kept_until_the_group_ends(world):
+    group = world.group(pods=3)
+    world.settle()
+    world.finish(group, 1, tasks=["task-1"])
+    world.settle()
+    assert statuses(group) == ["RUNNING", "FAILED", "RUNNING"]
+    assert fresh(group).status == "RUNNING"
+    assert len(world.pods()) == 3
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    assert pod_group["spec"]["minMember"] == 2
+
+
+def test_a_sibling_that_fails_ends_the_group_that_does_not_ignore_it(world):
+    group = world.group(pods=3, ignore_nonlead_status=False)
+    world.settle()
+    world.finish(group, 7, tasks=["task-1"])
+    world.settle()
+    assert fresh(group).status == "FAILED"
+    assert "task-1" in fresh(group).failure_message
+    assert list(group.tasks.order_by("position").values_list("exit_code", flat=True)) == [None, 7, None]
+    assert world.cluster.objects == {}
+
+
+RESCHEDULE = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3"}}
+
+
+def test_a_task_is_tried_again_with_the_same_place_in_its_gang(world):
+    group = world.group(pods=2, frozen=RESCHEDULE)
+    world.settle()
+    before = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
+    old = group.tasks.get(name="task-1").pod_name
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    tries = list(group.tasks.filter(name="task-1").order_by("retry_id").values_list("status", "exit_code"))
+    assert tries == [("RESCHEDULED", 2), ("RUNNING", None)]
+    new = group.tasks.get(name="task-1", latest=True).pod_name
+    after = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
+    assert old not in after
+    assert after[new]["spec"]["hostname"] == before[old]["spec"]["hostname"]
+    assert after[new]["metadata"]["annotations"] == before[old]["metadata"]["annotations"]
+    assert fresh(group).status == "RUNNING"
+
+
+def test_a_task_is_tried_again_no_more_often_than_allowed(world):
+    group = world.group(pods=1, frozen=RESCHEDULE)
+    world.settle()
+    for _ in range(2):
+        world.finish(group, 2)
+        world.settle()
+    assert list(group.tasks.order_by("retry_id").values_list("status", flat=True)) == [
+        "RESCHEDULED",
+        "FAILED",
+    ]
+    assert fresh(group).status == "FAILED"
+    assert world.cluster.objects == {}
+
+
+def test_on_a_scheduler_with_fixed_pod_groups_a_retry_after_its_peers_finished_gets_a_new_one(world):
+    pool = world.pool(backend={"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler"})
+    group = world.group(pods=3, pool=pool, frozen=RESCHEDULE, ignore_nonlead_status=False)
+    Task.objects.filter(group=group, name="task-0").update(lead=False)
+    world.settle()
+    world.finish(group, 0, tasks=["task-0", "task-2"])
+    world.settle()
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    again = group.tasks.get(name="task-1", latest=True)
+    (pod,) = [p for p in world.cluster.all(POD) if p["metadata"]["name"] == again.pod_name]
+    assert pod["spec"]["schedulingGroup"]["podGroupName"] == f"{group.uuid.hex}-1"
+    sizes = {
+        g["metadata"]["name"]: g["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        for g in world.cluster.objects.values()
+        if g["kind"] == "PodGroup"
+    }
+    assert sizes == {f"{group.uuid.hex}-0": 3, f"{group.uuid.hex}-1": 1}
+    world.finish(group, 0, tasks=["task-1"])
+    world.settle()
+    assert fresh(group).status == "COMPLETED"
+    assert world.cluster.objects == {}
+
+
+def test_a_group_that_is_not_placed_in_time_ends(db):
+    world = World(scheduled=False)
+    group = world.group(pods=2, frozen={"queue_timeout": 0.0})
+    world.settle()
+    assert fresh(group).status == "FAILED_QUEUE_TIMEOUT"
+    assert workflow_of(group).status == "FAILED_QUEUE_TIMEOUT"
+    assert world.cluster.objects == {}
+
+
+def test_a_group_that_runs_too_long_ends(world):
+    group = world.group(pods=2, frozen={"exec_timeout": 0.0})
+    world.settle()
+    assert fresh(group).status == "FAILED_EXEC_TIMEOUT"
+    assert statuses(group) == ["FAILED_EXEC_TIMEOUT"] * 2
+    assert world.cluster.objects == {}
+
+
+def test_a_pod_that_somebody_deletes_ends_its_task(world):
+    group = world.group(pods=1)
+    world.settle()
+    world.cluster.remove(POD, group.tasks.get().pod_name, namespace="osmo")
+    world.observe()
+
+    ObservedPod.objects.update(seen_at=timezone.now() - timedelta(seconds=5))
+    world.settle()
+    assert statuses(group) == ["FAILED_BACKEND_ERROR"]
+    assert fresh(group).status == "FAILED_BACKEND_ERROR"
+    assert group.tasks.get().exit_code == 3001
+
+
+def test_what_its_scheduler_said_of_evicting_is_told(world):
+    group = world.group(pods=1)
+    world.settle()
+    world.cluster.put(
+        EVENT,
+        {
+            "metadata": {"name": "e", "namespace": "osmo", "annotations": {"evictor-action-type": "reclaim"}},
+            "involvedObject": {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"},
+            "reason": "Evict",
+            "message": "for a fairer share",
+            "type": "Normal",
+        },
+    )
+    world.cluster.remove(POD, group.tasks.get().pod_name, namespace="osmo")
+    world.settle()
+    assert fresh(group).status == "FAILED_PREEMPTED"
+    assert "fairer share (action: reclaim)" in group.tasks.get().failure_message
+
+
+def test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up(world):
+    group = world.group(pods=2)
+    world.cluster.fail(Invalid("spec.x is not valid", status=422), verb="create", kind=POD)
+    world.settle()
+    assert fresh(group).status == "FAILED_BACKEND_ERROR"
+    assert "spec.x is not valid" in fresh(group).failure_message
+    assert world.cluster.objects == {}
+
+
+def test_a_quota_is_waited_for_and_told(world):
+    group = world.group(pods=2)
+    world.cluster.fail(Forbidden("exceeded quota", status=403), verb="create", kind=POD, times=50)
+    world.look(group)
+    assert fresh(group).status == "PROCESSING"
+    assert "exceeded quota" in fresh(group).waiting_reason
+    assert fresh(group).failures == 1
+
+
+def test_a_missing_definition_is_told_and_asked_for_slowly(world):
+    group = world.group(pods=2)
+    world.cluster.unserved.add(COMPUTE_DOMAIN)
+    outcome = world.look(group)
+    assert outcome.slow
+    assert "does not serve ComputeDomain" in fresh(group).waiting_reason
+    world.cluster.unserved.clear()
+    world.settle()
+    assert fresh(group).status == "RUNNING"
+
+
+def test_a_group_ends_while_the_definition_of_its_domain_is_gone(world):
+    group = world.group(pods=1)
+    world.settle()
+    (domain,) = world.cluster.names(COMPUTE_DOMAIN)
+    world.cluster.remove(COMPUTE_DOMAIN, domain, namespace="osmo")
+    world.cluster.remove(
+        RESOURCE_CLAIM_TEMPLATE, world.cluster.names(RESOURCE_CLAIM_TEMPLATE)[0], namespace="osmo"
+    )
+    world.cluster.players = world.cluster.players[:-1]
+    world.cluster.unserved.add(COMPUTE_DOMAIN)
+    stop(group)
+    world.settle()
+    assert released(group)
+
+
+def test_a_cluster_that_does_not_answer_is_told_and_gone_on_with(world):
+    group = world.group(pods=2)
+    with world.cluster.unreachable():
+        world.look(group)
+        assert 'backend "backend-' in fresh(group).waiting_reason
+        assert "does not answer since" in fresh(group).waiting_reason
+    world.settle()
+    assert fresh(group).status == "RUNNING"
+
+
+def test_a_domain_that_does_not_go_is_waited_for_and_shown(world):
+    group = world.group(pods=1)
+    world.settle()
+    world.cluster.players.remove(world.cluster.players[-1])  # its controller is gone
+    stop(group)
+    world.settle()
+    assert not released(group)
+    assert fresh(group).status == "FAILED_CANCELED"
+
+    row = fresh(group)
+    row.end_time -= timedelta(seconds=200)
+    row.save(update_fields=["end_time"])
+    world.look(group)
+    assert status_of(fresh(group).conditions, "ReleaseStuck") == "True"
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert domain["metadata"]["finalizers"]  # never stripped
+    assert "ComputeDomain" in str(fresh(group).conditions)
+
+
+def test_pods_that_do_not_go_keep_the_domain_alive(world):
+    group = world.group(pods=2)
+    world.settle()
+    for pod in world.pods():
+        world.cluster.edit(POD, pod, lambda obj: obj["metadata"].update(finalizers=["x/y"]), namespace="osmo")
+    stop(group)
+    world.settle()
+    assert {"Pod", "ComputeDomain"} <= world.cluster.kinds()
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert "deletionTimestamp" not in domain["metadata"]
+
+
+def test_a_group_is_taken_down_after_its_pool_and_backend_were_edited_and_deleted(world):
+    group = world.group(pods=2)
+    world.settle()
+    backend = fresh(group).backend
+    backend.pools.all().delete()
+    backend.namespace, backend.scheduler_type = "elsewhere", "default"
+    backend.deleted_at = fresh(group).created_in_cluster_at
+    backend.save()
+    world.finish(group)
+    world.settle()
+    assert fresh(group).status == "COMPLETED"
+    assert world.cluster.objects == {}
+
+
+def test_nothing_is_believed_of_another_cluster_behind_the_same_address(world):
+    group = world.group(pods=1)
+    world.settle()
+    stop(group)
+    other = World()
+    other.cluster.kube_system_uid = lambda: "another"
+    other.look(group)
+    assert not released(group)
+    assert "point it back" in str(fresh(group).conditions)
+    world.settle()
+    assert released(group)
+
+
+def test_a_crowd_of_steps_makes_a_timeline(world):
+    group = world.group(pods=2)
+    world.settle()
+    world.finish(group)
+    world.settle()
+    reasons = list(
+        Event.objects.filter(workflow=group.workflow, task_name="").values_list("reason", flat=True)
+    )
+    assert [r for r in reasons if r in ("SCHEDULING", "Created", "RUNNING", "COMPLETED", "Released")] == [
+        "SCHEDULING",
+        "Created",
+        "RUNNING",
+        "COMPLETED",
+        "Released",
+    ]
+
+
+def test_a_group_says_why_it_waits_for_its_scheduler(db):
+    world = World(scheduled=False)
+    group = world.group(pods=2, pool=world.pool(levels=LEVELS))
+    world.settle()
+    world.cluster.edit(
+        KAI_POD_GROUP,
+        group.uuid.hex,
+        lambda obj: obj.update(
+            status={
+                "schedulingConditions": [
+                    {"reasons": [{"message": "Queue 'q' does not exist"}], "transitionID": "1"}
+                ]
+            }
+        ),
+        namespace="osmo",
+    )
+    world.settle()
+    assert "Queue q does not exist" in fresh(group).waiting_reason
+    assert fresh(group).waiting_since is not None
+
+
+@pytest.mark.parametrize("error", [Unreachable("cut"), NotServed("no such kind", status=404)])
+def test_an_end_is_never_concluded_from_an_error(world, error):
+    group = world.group(pods=1)
+    world.settle()
+    stop(group)
+    world.cluster.fail(error, verb="list", times=30)
+    for _ in range(3):
+        world.look(group)
+    assert not released(group)
+    assert "Pod" in world.cluster.kinds()

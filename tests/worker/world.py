@@ -1,0 +1,138 @@
+"""A database and a cluster in memory, and the processes between them played one after the other."""
+
+from dataclasses import replace
+
+from django.utils import timezone
+
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD, POD_GROUP, RESOURCE_CLAIM_TEMPLATE
+from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
+from tests.fakes import players
+from tests.fakes.cluster import FakeCluster
+from workflows.models import TaskGroup, Workflow
+from workflows.observation import (
+    see_claim_template,
+    see_compute_domain,
+    see_event,
+    see_node,
+    see_pod,
+    see_pod_group,
+)
+from workflows.observer.inbox import Batch
+from workflows.observer.streams import Memory
+from workflows.observer.writer import write
+from workflows.reconcile.run import run
+from workflows.services.lease import take_lease
+
+REDUCERS = {
+    POD: see_pod,
+    KAI_POD_GROUP: see_pod_group,
+    POD_GROUP: see_pod_group,
+    COMPUTE_DOMAIN: see_compute_domain,
+    RESOURCE_CLAIM_TEMPLATE: see_claim_template,
+    NODE: see_node,
+    EVENT: see_event,
+}
+ROUNDS = 60
+
+
+class World:
+    """``ends`` maps pod names to the exit codes they end with once they run."""
+
+    def __init__(self, *, scheduled=True):
+        self.ends = {}
+        self.running = [players.kubelet, self._finish, players.compute_domain_controller]
+        self.cluster = FakeCluster(players=[players.scheduler, *self.running] if scheduled else self.running)
+        self.uid = self.cluster.kube_system_uid()
+        self._memory = {kind: Memory(()) for kind in REDUCERS}
+
+    def _finish(self, cluster):
+        players.finish(self.ends)(cluster)
+
+    def pool(self, **changes):
+        backend = changes.pop("backend", {})
+        return PoolFactory(backend=BackendFactory(cluster__uid=self.uid, **backend), **changes)
+
+    def group(self, *, pods=2, pool=None, **changes):
+        return TaskGroupFactory(pool=pool or self.pool(nvlink=True), pods=pods, **changes)
+
+    def observe(self):
+        """What the observer would have written by now."""
+        batch = Batch(heard=True)
+        for kind, see in REDUCERS.items():
+            items = [seen for obj in self.cluster.all(kind) if (seen := see(obj)) is not None]
+            memory = self._memory[kind]
+            for gone in memory.vanished(items):
+                if kind != EVENT:
+                    batch.add(_gone(gone))
+            for item in items:
+                if memory.changed(item):
+                    batch.add(item)
+        write(self.uid, batch)
+
+    def look(self, group):
+        """One look at a group, due or not."""
+        TaskGroup.objects.filter(pk=group.pk, released_at=None).update(next_reconcile_at=timezone.now())
+        lease = take_lease(group.pk)
+        return run(lease, cluster=self.cluster) if lease else None
+
+    def step(self, *groups):
+        """Let the observer and one look at each unreleased group happen."""
+        self.observe()
+        chosen = {group.pk for group in groups}
+        rows = TaskGroup.objects.filter(released_at=None).order_by("workflow_id", "position")
+        for group in rows:
+            if not chosen or group.pk in chosen:
+                self.look(group)
+
+    def settle(self, *groups):
+        """Go on until nothing changes any more."""
+        quiet = 0
+        for _ in range(ROUNDS):
+            before = self._state()
+            self.step(*groups)
+            quiet = quiet + 1 if self._state() == before else 0
+            if quiet == 2:
+                return
+        raise AssertionError(f"not settled in {ROUNDS} rounds: {self._state()[1]}")
+
+    def _state(self):
+        rows = TaskGroup.objects.order_by("pk").values_list("pk", "status", "released_at", "waiting_reason")
+        tasks = TaskGroup.objects.order_by("tasks__pk").values_list("tasks__pk", "tasks__status")
+        return self.cluster._version, list(rows), list(tasks)
+
+    def pods(self):
+        return self.cluster.names(POD)
+
+    def finish(self, group, code=0, *, tasks=None):
+        """End the running pods of a group (or of its tasks by name) with an exit code."""
+        for task in group.tasks.filter(latest=True):
+            if tasks is None or task.name in tasks:
+                self.ends[task.pod_name] = code
+        self.cluster._play()
+
+
+def _gone(change):
+    return replace(change, gone=True)
+
+
+def fresh(group):
+    return TaskGroup.objects.get(pk=group.pk)
+
+
+def statuses(group):
+    """Statuses of the latest tries, in order."""
+    return list(group.tasks.filter(latest=True).order_by("position").values_list("status", flat=True))
+
+
+def workflow_of(group):
+    return Workflow.objects.get(pk=group.workflow_id)
+
+
+def chain(world, *, pods=1, **changes):
+    """A group and one that waits for it."""
+    first = world.group(pods=pods, **changes)
+    second = TaskGroupFactory(
+        workflow=first.workflow, pool=None, pods=pods, status="WAITING", placement=first.placement
+    )
+    second.upstream.add(first)
+    return first, second
