@@ -57,35 +57,47 @@ class BackendView(ConfigurationView):
 
     @extend_schema(
         operation_id="post_backend",
+        parameters=[IF_MATCH],
         request=shapes.BackendWriteSerializer,
         responses=shapes.BackendSerializer,
     )
     def post(self, request: Request, name: str) -> Response:
         """Register a backend, or change the fields that are given."""
         sent = envelope(request, holds="configs")
+        expected = expected_revision(request)
         with placed("configs"):
-            saved = services.post_backend(name=name, changes=sent.content, change=sent.change)
+            saved = services.post_backend(
+                name=name, changes=sent.content, change=sent.change, expected_revision=expected
+            )
         return self._reply(saved.value, warnings=show.warnings(saved.notices))
 
     @extend_schema(
         operation_id="put_backend",
+        parameters=[IF_MATCH],
         request=shapes.BackendWriteSerializer,
         responses=shapes.BackendSerializer,
     )
     def put(self, request: Request, name: str) -> Response:
         """Register a backend, or replace its configuration whole."""
         sent = envelope(request, holds="configs")
+        expected = expected_revision(request)
         with placed("configs"):
-            saved = services.put_backend(name=name, document=sent.content, change=sent.change)
+            saved = services.put_backend(
+                name=name, document=sent.content, change=sent.change, expected_revision=expected
+            )
         return self._reply(saved.value, warnings=show.warnings(saved.notices))
 
     @extend_schema(
-        operation_id="delete_backend", parameters=[FORCE], request=None, responses=shapes.DeletedSerializer
+        operation_id="delete_backend",
+        parameters=[FORCE, IF_MATCH],
+        request=None,
+        responses=shapes.DeletedSerializer,
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a backend that no pool uses."""
         sent = envelope(request, holds=None)
-        services.delete_backend(name=name, change=sent.change, force=sent.force)
+        expected = expected_revision(request)
+        services.delete_backend(name=name, change=sent.change, force=sent.force, expected_revision=expected)
         return Response({"name": name})
 
     def _reply(self, backend: Backend, **more: Any) -> Response:

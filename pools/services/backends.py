@@ -21,7 +21,7 @@ from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision
 from pools.probe import READ_SECONDS, Address, Probe, ask
 from pools.services.observed import note_probe
-from pools.services.recording import Change, Saved, configuration_change, nudge, record, refuse
+from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound
 
@@ -29,17 +29,24 @@ BACKEND = ConfigRevision.Type.BACKEND
 SCHEDULER = ("scheduler_settings", "scheduler_type")
 
 
-def put_backend(*, name: str, document: Any, change: Change) -> Saved[Backend]:
-    """Register a backend or replace its configuration whole."""
-    return _save(name, document, change=change, merge=False)
+def put_backend(
+    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+) -> Saved[Backend]:
+    """Register a backend or replace its configuration whole.
+
+    ``expected_revision`` is the one the author saw, 0 for none.
+    """
+    return _save(name, document, change=change, merge=False, expected_revision=expected_revision)
 
 
-def post_backend(*, name: str, changes: Any, change: Change) -> Saved[Backend]:
+def post_backend(
+    *, name: str, changes: Any, change: Change, expected_revision: int | None = None
+) -> Saved[Backend]:
     """Register a backend, or change what is given of one, as OSMO's client writes it."""
-    return _save(name, changes, change=change, merge=True)
+    return _save(name, changes, change=change, merge=True, expected_revision=expected_revision)
 
 
-def delete_backend(*, name: str, change: Change, force: bool) -> None:
+def delete_backend(*, name: str, change: Change, force: bool, expected_revision: int | None = None) -> None:
     """Delete a backend. Its row stays, hidden, until nothing of it is left in its cluster.
 
     Raises Conflict while a pool uses it, or, unless ``force``, while task groups are not released.
@@ -48,6 +55,7 @@ def delete_backend(*, name: str, change: Change, force: bool) -> None:
         backend = _locked(name)
         if backend is None:
             raise NotFound(f'There is no backend "{name[:63]}".')
+        expect(backend, expected_revision)
         if pools := list(backend.pools.values_list("name", flat=True)):
             raise Conflict(
                 f'Backend "{name}" is used by pools {", ".join(pools)}: move or delete them first.'
@@ -80,14 +88,18 @@ def address_of(backend: Backend) -> Address:
     )
 
 
-def _save(name: str, written: Any, *, change: Change, merge: bool) -> Saved[Backend]:
+def _save(
+    name: str, written: Any, *, change: Change, merge: bool, expected_revision: int | None
+) -> Saved[Backend]:
     before = selectors.living_backends().filter(name=name).first()
+    expect(before, expected_revision)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _wanted(document)
     probe = None if before and address_of(before) == address else probe_address(address)
     with configuration_change():
         backend = _locked(name)
+        expect(backend, expected_revision)
         document, faults = _read(name, written, backend, merge=merge)
         if document is None or _wanted(document) != address:
             raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')

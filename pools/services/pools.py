@@ -15,8 +15,8 @@ from pools.documents import pool as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool, TopologyKey
-from pools.services.recording import Change, Saved, configuration_change, nudge, record, refuse
-from scheduling.errors import Conflict, Fault, NotFound, Notice, Path, PreconditionFailed
+from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
 
 POOL = ConfigRevision.Type.POOL
 
@@ -47,10 +47,10 @@ def put_pools(*, documents: Mapping[str, Any], change: Change) -> Saved[list[Poo
 def put_pool(
     *, name: str, document: Any, change: Change, expected_revision: int | None = None
 ) -> Saved[Pool]:
-    """Create a pool or replace it whole. ``expected_revision`` is the one the author saw."""
+    """Create a pool or replace it whole. ``expected_revision`` is the one the author saw, 0 for none."""
     with configuration_change():
         pool = _locked([name]).get(name)
-        _expect(pool, expected_revision)
+        expect(pool, expected_revision)
         saved = _save([_Draft(name=name, written=document, path=(), pool=pool)], change=change)
         return Saved(saved.value[0], saved.notices)
 
@@ -61,7 +61,7 @@ def patch_pool(
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
     with configuration_change():
         pool = _existing(name)
-        _expect(pool, expected_revision)
+        expect(pool, expected_revision)
         if isinstance(changes, Mapping):
             changes = merged(shape.document_of(pool), changes)
         saved = _save([_Draft(name=name, written=changes, path=(), pool=pool)], change=change)
@@ -75,7 +75,7 @@ def delete_pool(*, name: str, change: Change, force: bool, expected_revision: in
     """
     with configuration_change():
         pool = _existing(name)
-        _expect(pool, expected_revision)
+        expect(pool, expected_revision)
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
@@ -100,12 +100,6 @@ def _existing(name: str) -> Pool:
     if pool is None:
         raise NotFound(f'There is no pool "{name[:63]}".')
     return pool
-
-
-def _expect(pool: Pool | None, revision: int | None) -> None:
-    if revision is not None and (pool is None or pool.revision != revision):
-        found = f"is at revision {pool.revision}" if pool else "does not exist"
-        raise PreconditionFailed(f"The pool {found}, not at revision {revision}: read it again.")
 
 
 def _save(drafts: Sequence[_Draft], *, change: Change) -> Saved[list[Pool]]:

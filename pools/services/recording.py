@@ -21,8 +21,8 @@ from kombu.exceptions import KombuError
 
 from osmo_topology.web.errors import summary
 from pools import selectors
-from pools.models import ConfigRevision, Installation
-from scheduling.errors import Fault, InvalidSpec, Notice, in_order
+from pools.models import Backend, ConfigRevision, Installation, Pool
+from scheduling.errors import Fault, InvalidSpec, Notice, PreconditionFailed, in_order
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +71,15 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
         content=content,
     )
     return revision
+
+
+def expect(row: Backend | Pool | None, revision: int | None) -> None:
+    """Raise PreconditionFailed unless the row is at this revision (0: is not there; None: any will do)."""
+    found = row.revision if row else 0
+    if revision is not None and found != revision:
+        state = f"at revision {found}" if found else "not there"
+        wanted = f"at revision {revision}" if revision else "absent"
+        raise PreconditionFailed(f"It is {state}, and was expected to be {wanted}: read it again.")
 
 
 def refuse(faults: Sequence[Fault]) -> None:

@@ -3,9 +3,8 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
-from pools import interfaces
-from pools.interfaces import NoUsage
 from tests.fakes.kai import kai_cluster, reached_through
+from tests.fakes.usage import at_work
 
 
 @pytest.fixture
@@ -17,38 +16,6 @@ def cluster():
 def clusters(cluster):
     with reached_through({"": cluster, "/etc/kai": cluster, "/etc/same": cluster}) as reached:
         yield reached
-
-
-class Usage(NoUsage):
-    """Running work as a test wants it."""
-
-    def __init__(self):
-        self.living, self.unreleased, self.topologies, self.queues = 0, 0, set(), set()
-        self.nudged = []
-
-    def live_workflows(self, pool_name):
-        return self.living
-
-    def unreleased_groups(self, backend_id):
-        return self.unreleased
-
-    def needed_topologies(self, cluster_uid):
-        return self.topologies
-
-    def needed_queues(self, cluster_uid):
-        return self.queues
-
-    def nudge_backend(self, backend_id):
-        self.nudged.append(backend_id)
-
-
-@pytest.fixture
-def running():
-    """Running work; a test says how much."""
-    usage = Usage()
-    before = interfaces.fill(usage)
-    yield usage
-    interfaces.fill(before)
 
 
 @pytest.fixture
@@ -64,3 +31,10 @@ def time_machine_at():
     yield move
     for travel in travels:
         travel.stop()
+
+
+@pytest.fixture
+def running():
+    """Running work; a test says how much."""
+    with at_work() as usage:
+        yield usage

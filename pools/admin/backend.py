@@ -1,0 +1,124 @@
+"""The admin of backends."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from pools import conditions, selectors, services
+from pools.admin.base import ConfigurationAdmin, shown_conditions
+from pools.admin.forms import DocumentForm, YamlField
+from pools.capabilities import capabilities_of
+from pools.documents.backend import COLUMNS
+from pools.models import Backend
+from pools.services import Change, Saved
+from scheduling.backends.registry import installed
+from scheduling.capabilities import Capability
+
+SETTINGS = ("scheduler_type", "scheduler_name", "scheduler_timeout")
+
+
+class BackendForm(DocumentForm):
+    places: ClassVar = {
+        ("k8s_namespace",): "namespace",
+        **{("scheduler_settings", field): field for field in SETTINGS},
+    }
+
+    scheduler_name = forms.CharField(
+        required=False,
+        max_length=253,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="schedulerName of pods; empty: the scheduler's usual one.",
+    )
+    tests = YamlField(empty=[], help_text="Names as YAML.")
+    node_conditions = YamlField(empty={}, help_text="As YAML: rules and prefix.")
+    revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    change_reason = forms.CharField(
+        required=False, widget=UnfoldAdminTextInputWidget, help_text="Why; kept in the history."
+    )
+
+    class Meta:
+        model = Backend
+        fields: ClassVar = [*COLUMNS, *SETTINGS, "name", "namespace", "node_conditions"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["revision_read"].initial = self.instance.revision
+        self.fields["scheduler_type"].widget = UnfoldAdminSelectWidget(
+            choices=[(name, name) for name in sorted(installed())]
+        )
+
+
+@admin.register(Backend)
+class BackendAdmin(ConfigurationAdmin):
+    form = BackendForm
+    list_display = ("name", "enabled", "scheduler_type", "namespace", "reachable", "scheduler_version")
+    search_fields = ("name", "description")
+    readonly_fields = (
+        "revision",
+        "conditions_shown",
+        "capabilities_shown",
+        "cluster",
+        "kubernetes_version",
+        "scheduler_version",
+        "probed_at",
+        "synced_at",
+    )
+    fieldsets = (
+        (
+            None,
+            {"fields": ("name", "description", "enabled", "kubeconfig", "context", "namespace", *SETTINGS)},
+        ),
+        (
+            "Links and tests",
+            {"fields": ("dashboard_url", "grafana_url", "router_address", "tests", "node_conditions")},
+        ),
+        ("State", {"fields": (*readonly_fields, "change_reason", "revision_read")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
+        del request
+        return (*self.readonly_fields, "name") if obj else self.readonly_fields
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        del request
+        return selectors.living_backends()
+
+    @admin.display(description="reachable", boolean=True)
+    def reachable(self, backend: Backend) -> bool | None:
+        return {"True": True, "False": False}.get(
+            conditions.status_of(backend.conditions, "Reachable") or "Unknown"
+        )
+
+    @admin.display(description="conditions")
+    def conditions_shown(self, backend: Backend) -> SafeString:
+        return shown_conditions(backend)
+
+    @admin.display(description="capabilities")
+    def capabilities_shown(self, backend: Backend) -> str:
+        held = capabilities_of(backend)
+        return ", ".join(sorted(str(c) for c in Capability if c in held)) or "none"
+
+    def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
+        del formsets
+        cleaned = form.cleaned_data
+        return {
+            **{column: cleaned[column] for column in COLUMNS},
+            "k8s_namespace": cleaned["namespace"],
+            "scheduler_settings": {field: cleaned[field] for field in SETTINGS},
+            "node_conditions": cleaned["node_conditions"],
+        }
+
+    def write(
+        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+    ) -> Saved[Any]:
+        return services.put_backend(
+            name=name, document=document, change=change, expected_revision=expected_revision
+        )
+
+    def erase(self, obj: Any, *, change: Change) -> None:
+        services.delete_backend(name=obj.name, change=change, force=False)

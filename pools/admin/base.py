@@ -1,0 +1,185 @@
+"""What the admins of pools and backends share: saving through the services.
+
+Django opens a transaction, validates, then saves row by row. Here it only validates: a valid form ends
+that transaction by an exception that carries the forms out, the service runs after it (it opens its own
+transaction, and may ask a cluster first, which must never happen inside one), and if it refuses, the view
+runs again with the faults, which the forms then show beside their fields. Rejected: checking in ``clean``
+and saving later, which leaves a gap between the two.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+
+from pools.models import Backend, Pool
+from pools.services import Change, Saved
+from scheduling.errors import Fault, Notice, TopologyError, format_path
+
+
+class _ReadyError(Exception):
+    """The forms are valid; nothing was written."""
+
+    def __init__(self, form: Any, formsets: Sequence[Any], *, change: bool) -> None:
+        super().__init__("the forms are valid")
+        self.form = form
+        self.formsets = formsets
+        self.change = change
+
+
+class ConfigurationAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    """An admin that writes through the services. Staff may do everything, as over REST."""
+
+    save_on_top = False
+    actions = None  # deleting many at once would pass by the services
+    compressed_fields = False
+    warn_unsaved_form = True
+
+    def write(
+        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+    ) -> Saved[Any]:
+        """Save a document; raises TopologyError."""
+        raise NotImplementedError
+
+    def erase(self, obj: Any, *, change: Change) -> None:
+        """Delete an object; raises TopologyError."""
+        raise NotImplementedError
+
+    def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
+        """The document that valid forms stand for."""
+        raise NotImplementedError
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponseBase:
+        request.faults = ()  # type: ignore[attr-defined]  # what the forms of this request shall show
+        try:
+            return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
+        except _ReadyError as ready:
+            valid = ready
+        try:
+            saved = self._write(request, valid)
+        except TopologyError as error:
+            request.faults = error.faults or (Fault((), error.code, error.message),)  # type: ignore[attr-defined]  # as above
+            return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
+        return self._saved(request, valid, saved)
+
+    def _write(self, request: HttpRequest, valid: _ReadyError) -> Saved[Any]:
+        return self.write(
+            name=valid.form.instance.name,
+            document=self.document(valid.form, valid.formsets),
+            change=_change(request),
+            expected_revision=valid.form.cleaned_data["revision_read"] or 0,
+        )
+
+    def _saved(self, request: HttpRequest, valid: _ReadyError, saved: Saved[Any]) -> HttpResponse:
+        for notice in saved.notices:
+            messages.warning(request, _said(notice))
+        response: HttpResponse
+        if valid.change:
+            self.log_change(request, saved.value, "Saved.")
+            response = self.response_change(request, saved.value)
+        else:
+            self.log_addition(request, saved.value, "Added.")
+            response = self.response_add(request, saved.value)
+        return response
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001 -- Django's
+        """Write nothing: the service does, once Django's transaction is over."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:  # noqa: FBT001 -- Django's
+        del request
+        raise _ReadyError(form, formsets, change=change)
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        try:
+            response: HttpResponseBase = super().delete_view(request, object_id, extra_context)
+        except TopologyError as error:
+            messages.error(request, error.message)
+            opts = self.opts
+            return redirect(reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[object_id]))
+        return response
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.erase(obj, change=_change(request))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
+        """Name the object alone: the service says what stands against it."""
+        del request
+        return [str(obj) for obj in objs], {}, set(), []
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002 -- Django's
+        form = super().get_form(request, obj, change=change, **kwargs)
+        form.faults = getattr(request, "faults", ())
+        return form
+
+    def get_formsets_with_inlines(self, request: HttpRequest, obj: Any = None) -> Any:
+        for formset, inline in super().get_formsets_with_inlines(request, obj):
+            formset.faults = getattr(request, "faults", ())
+            yield formset, inline
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return _is_staff(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return _is_staff(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+
+class StaffInline:
+    """Rows of an object that staff may edit; permissions are the object's."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _is_staff(request)
+
+    has_add_permission = has_change_permission = has_delete_permission = has_view_permission
+
+
+def _is_staff(request: HttpRequest) -> bool:
+    return bool(request.user.is_active and request.user.is_staff)
+
+
+def _change(request: HttpRequest) -> Change:
+    return Change(
+        username=request.user.get_username(), description=request.POST.get("change_reason", "")[:10_000]
+    )
+
+
+def _said(notice: Notice) -> str:
+    return f"{format_path(notice.path)}: {notice.message}" if notice.path else notice.message
+
+
+def shown_conditions(obj: Backend | Pool) -> SafeString:
+    """Conditions as a list for people."""
+    if not obj.conditions:
+        return format_html("{}", "None yet.")
+    lines = (
+        (c["type"], c["status"], c["reason"], c["message"], c["lastTransitionTime"]) for c in obj.conditions
+    )
+    items = format_html_join("", "<li><b>{}</b>: {} ({}) {} <small>since {}</small></li>", lines)
+    return format_html("<ul>{}</ul>", items)

@@ -1,0 +1,164 @@
+"""Forms that write documents.
+
+A form here reads and shows; it decides nothing. What the services refused comes back as faults with paths,
+and each is put beside the field its path names. Uniqueness and order of rows are left to the services too:
+Django checks rows one by one against the database, where a swap of two looks like a clash.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import yaml
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.models import BaseInlineFormSet
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from scheduling.errors import Fault, Path, format_path
+
+if TYPE_CHECKING:
+    AnyModelForm = forms.ModelForm[Any]
+    AnyInlineFormSet = BaseInlineFormSet[Any, Any, Any]
+else:  # generic to the type checker alone
+    AnyModelForm = forms.ModelForm
+    AnyInlineFormSet = BaseInlineFormSet
+
+MAX_TEXT = 64 * 1024
+
+
+class YamlField(forms.CharField):
+    """A structure, written as YAML or JSON. ``empty`` is what an empty text stands for."""
+
+    def __init__(self, *, empty: list[Any] | dict[str, Any], **options: Any) -> None:
+        self.empty = empty
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": 4, "spellcheck": "false"})
+        super().__init__(
+            required=False, max_length=MAX_TEXT, widget=widget, empty_value=None, strip=False, **options
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        if value is None or isinstance(value, str):
+            return value
+        return yaml.safe_dump(value, sort_keys=False, allow_unicode=True) if value else ""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        if text is None or not str(text).strip():
+            return self.empty
+        try:
+            if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+                raise ValidationError("Aliases are not accepted: write it out.", code="alias")
+            return yaml.safe_load(text)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise ValidationError(f"This is neither YAML nor JSON: {_where(error)}", code="yaml") from error
+
+    def run_validators(self, value: Any) -> None:
+        """Nothing: the length was bounded as text."""
+
+    def validate(self, value: Any) -> None:
+        """Nothing: the services read the structure."""
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return bool((initial or self.empty) != self.to_python(data))
+        except ValidationError:
+            return True
+
+
+def _where(error: Exception) -> str:
+    """The problem of a YAML error in one line, with its place."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return f"{error.problem} (line {mark.line + 1}, column {mark.column + 1})."
+    return str(error).partition("\n")[0]
+
+
+class DocumentForm(AnyModelForm):
+    """A form whose faults come from the services. ``places`` maps paths to fields named otherwise."""
+
+    faults: ClassVar[Sequence[Fault]] = ()
+    places: ClassVar[dict[Path, str]] = {}
+    rows_under: ClassVar[tuple[str, ...]] = ()
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        for fault in self.faults:
+            if fault.path[:1] and fault.path[0] in self.rows_under:
+                continue  # a formset shows it
+            field = self._field_of(fault.path)
+            rest = format_path(fault.path[1:]) if field else format_path(fault.path)
+            self.add_error(field, _message(fault, rest))
+        return cleaned
+
+    def _field_of(self, path: Path) -> str | None:
+        for length in range(len(path), 0, -1):
+            name = self.places.get(path[:length], str(path[0]) if length == 1 else "")
+            if name in self.fields:
+                return name
+        return None
+
+    def validate_unique(self) -> None:
+        """Leave uniqueness to the services."""
+
+    def validate_constraints(self) -> None:
+        """Leave it to the services."""
+
+
+class RowForm(DocumentForm):
+    """A row of a formset; the formset gives it its faults."""
+
+
+class RowFormSet(AnyInlineFormSet):
+    """Rows that become one part of a document. ``under`` is the part's name."""
+
+    faults: ClassVar[Sequence[Fault]] = ()
+    under: ClassVar[str] = ""
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """Take any id: rows are written anew, and what somebody else wrote is told by the revision."""
+        super().add_fields(form, index)
+        initial = form.fields["id"].initial
+        form.fields["id"] = forms.CharField(required=False, initial=initial, widget=forms.HiddenInput)
+
+    def rows(self) -> list[Any]:
+        """The forms that count, in the order of the document."""
+        return [
+            form
+            for form in self.forms
+            if form not in self.deleted_forms and (form.instance.pk or form.has_changed())
+        ]
+
+    def row_of(self, step: str | int) -> Any:
+        """The form that a path's second step names, or None."""
+        raise NotImplementedError
+
+    def clean(self) -> None:
+        super().clean()
+        if any(self.errors):
+            return
+        left = [fault for fault in self._here() if not self._beside_a_field(fault)]
+        if left:
+            raise ValidationError([_message(fault, format_path(fault.path[1:])) for fault in left])
+
+    def _here(self) -> Iterable[Fault]:
+        return (fault for fault in self.faults if fault.path[:1] == (self.under,))
+
+    def _beside_a_field(self, fault: Fault) -> bool:
+        form = self.row_of(fault.path[1]) if len(fault.path) > 1 else None
+        if form is None:
+            return False
+        field = str(fault.path[2]) if len(fault.path) > 2 else "name"
+        known = field in form.fields
+        rest = format_path(fault.path[3:] if known else fault.path[2:])
+        form.add_error(field if known else None, _message(fault, rest))
+        return True
+
+    def validate_unique(self) -> None:
+        """Leave uniqueness to the services."""
+
+
+def _message(fault: Fault, rest: str) -> str:
+    message = f"{rest}: {fault.message}" if rest else fault.message
+    if fault.allowed and len(fault.allowed) <= 8 and not fault.code.startswith("invalid_"):
+        message += f" Accepted: {', '.join(map(str, fault.allowed))}."
+    return message

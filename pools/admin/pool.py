@@ -1,0 +1,235 @@
+"""The admin of pools, with their ordered topology keys and their platforms."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.admin import StackedInline, TabularInline
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from pools import selectors, services
+from pools.admin.base import ConfigurationAdmin, StaffInline, shown_conditions
+from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
+from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
+from pools.models import Platform, Pool, TopologyKey
+from pools.services import Change, Saved
+
+SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
+TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
+MOUNTS = "Paths as YAML, such as: [/data, '/scratch:/mnt']"
+
+
+class PoolForm(DocumentForm):
+    rows_under = ("topology_keys", "platforms")
+
+    node_selector = YamlField(empty={}, help_text=f"{SELECTOR}. Empty: all nodes of the backend.")
+    tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
+    default_exit_actions = YamlField(empty={}, help_text="As YAML, such as: RESCHEDULE: 1-3,7")
+    resources = YamlField(
+        empty={}, help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited."
+    )
+    revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
+    change_reason = forms.CharField(
+        required=False, widget=UnfoldAdminTextInputWidget, help_text="Why; kept in the history."
+    )
+
+    class Meta:
+        model = Pool
+        fields: ClassVar = [*COLUMNS, "name", "backend", "tolerations", "resources"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["revision_read"].initial = self.instance.revision
+
+
+class TopologyKeyForm(RowForm):
+    position = forms.IntegerField(
+        required=False,
+        min_value=0,
+        help_text="0 is the broadest. Drag saved rows, or number them; without a number a row comes last.",
+    )
+
+    class Meta:
+        model = TopologyKey
+        fields: ClassVar = ["position", "key", "label"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if cleaned.get("position") is None:
+            cleaned["position"] = None
+        return cleaned
+
+    def _post_clean(self) -> None:
+        """Build no row: the services number the rows anew."""
+
+
+class TopologyKeyFormSet(RowFormSet):
+    under = "topology_keys"
+
+    def rows(self) -> list[Any]:
+        def place(indexed: tuple[int, Any]) -> tuple[bool, int, int]:
+            index, form = indexed
+            position = form.cleaned_data.get("position")
+            return position is None, position or 0, index
+
+        return [form for _, form in sorted(enumerate(super().rows()), key=place)]
+
+    def row_of(self, step: str | int) -> Any:
+        rows = self.rows()
+        return rows[step] if isinstance(step, int) and step < len(rows) else None
+
+
+class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # unfold has no types
+    model = TopologyKey
+    form = TopologyKeyForm
+    formset = TopologyKeyFormSet
+    fields = ("position", "key", "label")
+    ordering = ("position",)
+    ordering_field = "position"
+    extra = 0
+    verbose_name_plural = "Topology keys, broadest first"
+
+
+class PlatformForm(RowForm):
+    node_selector = YamlField(empty={}, help_text=f"{SELECTOR}. Adds to the pool's.")
+    tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
+    allowed_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
+    default_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
+
+    class Meta:
+        model = Platform
+        fields: ClassVar = ["name", *PLATFORM_COLUMNS, "tolerations"]
+
+    def _post_clean(self) -> None:
+        """Build no row: the services write the rows anew."""
+
+
+class PlatformFormSet(RowFormSet):
+    under = "platforms"
+
+    def row_of(self, step: str | int) -> Any:
+        return next((form for form in self.rows() if form.cleaned_data.get("name") == step), None)
+
+    def clean(self) -> None:
+        """Refuse one name twice; a document could not even say it."""
+        super().clean()
+        if any(self.errors):
+            return
+        seen: set[str] = set()
+        for form in self.rows():
+            name = form.cleaned_data["name"]
+            if name in seen:
+                form.add_error("name", f'There is a platform "{name}" already.')
+            seen.add(name)
+
+
+class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfold has no types
+    model = Platform
+    form = PlatformForm
+    formset = PlatformFormSet
+    extra = 0
+    fields = (
+        "name",
+        "description",
+        "node_selector",
+        "tolerations",
+        "host_network_allowed",
+        "privileged_allowed",
+        "allowed_mounts",
+        "default_mounts",
+    )
+
+
+@admin.register(Pool)
+class PoolAdmin(ConfigurationAdmin):
+    form = PoolForm
+    inlines = (TopologyKeyInline, PlatformInline)
+    list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision")
+    list_filter = ("backend", "nvlink")
+    search_fields = ("name", "description")
+    readonly_fields = ("revision", "conditions_shown")
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": (
+                    "name",
+                    "description",
+                    "backend",
+                    "nvlink",
+                    "enable_maintenance",
+                    "default_platform",
+                    "split_gangs",
+                )
+            },
+        ),
+        ("Nodes", {"fields": ("node_selector", "tolerations")}),
+        (
+            "Limits",
+            {
+                "fields": (
+                    "resources",
+                    "default_exec_timeout",
+                    "max_exec_timeout",
+                    "default_queue_timeout",
+                    "max_queue_timeout",
+                    "default_exit_actions",
+                    "download_type",
+                )
+            },
+        ),
+        ("State", {"fields": ("revision", "conditions_shown", "change_reason", "revision_read")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
+        del request
+        return (*self.readonly_fields, "name") if obj else self.readonly_fields
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).select_related("backend").prefetch_related("topology_keys")
+
+    def formfield_for_foreignkey(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name == "backend":
+            kwargs["queryset"] = selectors.living_backends().order_by("name")
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    @admin.display(description="topology")
+    def topology(self, pool: Pool) -> str:
+        return " → ".join(row.key for row in pool.topology_keys.all()) or "none"
+
+    @admin.display(description="conditions")
+    def conditions_shown(self, pool: Pool) -> SafeString:
+        return shown_conditions(pool)
+
+    def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
+        cleaned = form.cleaned_data
+        keys, platforms = formsets
+        return {
+            **{column: cleaned[column] for column in COLUMNS},
+            "download_type": cleaned["download_type"] or None,
+            "backend": cleaned["backend"].name,
+            "tolerations": cleaned["tolerations"],
+            "resources": cleaned["resources"],
+            "topology_keys": [
+                {"key": row.cleaned_data["key"], "label": row.cleaned_data["label"]} for row in keys.rows()
+            ],
+            "platforms": {
+                row.cleaned_data["name"]: {
+                    field: row.cleaned_data[field] for field in (*PLATFORM_COLUMNS, "tolerations")
+                }
+                for row in platforms.rows()
+            },
+        }
+
+    def write(
+        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+    ) -> Saved[Any]:
+        return services.put_pool(
+            name=name, document=document, change=change, expected_revision=expected_revision
+        )
+
+    def erase(self, obj: Any, *, change: Change) -> None:
+        services.delete_pool(name=obj.name, change=change, force=False)

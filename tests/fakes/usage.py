@@ -1,0 +1,39 @@
+"""Running work as a test wants it, in place of what workflows would answer."""
+
+from contextlib import contextmanager
+
+from pools import interfaces
+from pools.interfaces import NoUsage
+
+
+class Usage(NoUsage):
+    """Running work as a test wants it."""
+
+    def __init__(self):
+        self.living, self.unreleased, self.topologies, self.queues = 0, 0, set(), set()
+        self.nudged = []
+
+    def live_workflows(self, pool_name):
+        return self.living
+
+    def unreleased_groups(self, backend_id):
+        return self.unreleased
+
+    def needed_topologies(self, cluster_uid):
+        return self.topologies
+
+    def needed_queues(self, cluster_uid):
+        return self.queues
+
+    def nudge_backend(self, backend_id):
+        self.nudged.append(backend_id)
+
+
+@contextmanager
+def at_work():
+    usage = Usage()
+    before = interfaces.fill(usage)
+    try:
+        yield usage
+    finally:
+        interfaces.fill(before)
