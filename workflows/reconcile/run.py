@@ -152,13 +152,11 @@ class _Look:
             sight = self._live_sight(view, sight)
             verdict = self._verdict(view, sight)
         self.sight = sight
-        again = bool(verdict.changes.tries) or verdict.changes.group in TERMINAL
         if verdict.changes.tasks or verdict.changes.group:
             record(self.lease, verdict.changes)
-        if again:
-            return None
+        if verdict.changes.tries or verdict.changes.group:
+            return None  # the rows have moved: timers and what to do next follow from them
         self._resize(view, sight)
-        self._adopt(verdict)
         return self._next_look(view, verdict, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
@@ -197,11 +195,6 @@ class _Look:
                 patch_type=MERGE_PATCH,
                 namespace=view.placement.namespace,
             )
-
-    def _adopt(self, verdict: Verdict) -> None:
-        """Let the explanation speak of the status that was just written."""
-        if self.view is not None and verdict.changes.group:
-            self.view.row.status = verdict.changes.group
 
     def _next_look(self, view: GroupView, verdict: Verdict, safety: float) -> Outcome:
         times = [time for time in (verdict.recheck, next_deadline(view)) if time is not None]
