@@ -1,0 +1,110 @@
+"""Probing and keeping in line, on real API servers with the kinds of KAI 0.13 and 0.17."""
+
+import secrets
+
+import pytest
+
+from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, NAMESPACE, PRIORITY_CLASS
+from pools import conditions, selectors, services, tasks
+from pools.clusters import cluster_for
+from pools.models import Backend
+from scheduling import names
+
+pytestmark = pytest.mark.django_db
+
+ADMIN = services.Change(username="root")
+KEYS = [
+    {"key": "zone", "label": "topology.kubernetes.io/zone"},
+    {"key": "rack", "label": "example.com/rack"},
+    {"key": "host", "label": "kubernetes.io/hostname"},
+]
+
+
+@pytest.fixture(params=["plane", "plane_017"])
+def backend(request):
+    plane = request.getfixturevalue(request.param)
+    namespace = f"test-{secrets.token_hex(4)}"
+    document = {"kubeconfig": str(plane.kubeconfig("admin")), "k8s_namespace": namespace}
+    backend = services.put_backend(name="real", document=document, change=ADMIN).value
+    yield backend
+    cluster_for(backend).delete(NAMESPACE, namespace, uid=None)
+
+
+@pytest.fixture
+def cluster(backend):
+    return cluster_for(backend)
+
+
+def ours(cluster):
+    """Our objects: (kind, name) -> resource version."""
+    selector = f"{names.INSTALLATION_LABEL}={selectors.installation().hex}"
+    return {
+        (kind.name, obj["metadata"]["name"]): obj["metadata"]["resourceVersion"]
+        for kind in (KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS)
+        for obj in cluster.list(kind, label_selector=selector).items
+    }
+
+
+def settle(backend):
+    tasks.sync_backend(backend.pk)
+    return conditions.find(Backend.objects.get(pk=backend.pk).conditions, "Synced")
+
+
+def save(**more):
+    document = {"backend": "real", "topology_keys": KEYS, **more}
+    services.put_pool(name="Train_1", document=document, change=ADMIN)
+
+
+def test_a_real_cluster_says_what_it_is(backend, request):
+    want = {"plane": "0.13", "plane_017": "0.15"}[request.node.callspec.params["backend"]]
+    assert backend.scheduler_version == want
+    assert backend.kubernetes_version.startswith("v1.36")
+    statuses = {c["type"]: c["status"] for c in backend.conditions}
+    assert statuses == {"Reachable": "True", "SchedulerServed": "True", "ComputeDomainServed": "True"}
+
+
+def test_the_namespace_is_made(backend, cluster):
+    tasks.probe_backend(backend.pk)
+    assert cluster.get(NAMESPACE, backend.namespace) is not None
+
+
+def test_a_pool_comes_changes_and_goes(backend, cluster):
+    save(resources={"gpu": {"guarantee": 8, "maximum": 16.5, "weight": 1}})
+    assert settle(backend)["status"] == "True"
+    made = ours(cluster)
+    assert sum(kind == "Topology" for kind, _ in made) == 3
+    assert sum(kind == "Queue" for kind, _ in made) == 2
+
+    settle(backend)
+    assert ours(cluster) == made  # as it should be already: nothing was written
+
+    save(resources={"gpu": {"guarantee": 4, "maximum": 4, "weight": 1}})
+    assert settle(backend)["status"] == "True"
+    leaf = ("Queue", names.queue(backend.namespace, "Train_1"))
+    after = ours(cluster)
+    assert {name for name in made if made[name] != after[name]} == {leaf}
+    assert cluster.get(KAI_QUEUE, leaf[1])["spec"]["resources"]["gpu"]["limit"] == 4
+
+    services.delete_pool(name="Train_1", change=ADMIN, force=False)
+    assert settle(backend)["status"] == "True"
+    assert {kind for kind, _ in ours(cluster)} <= {"PriorityClass"}
+
+    services.delete_backend(name="real", change=ADMIN, force=False)
+    settle(backend)
+    assert ours(cluster) == {}
+    assert Backend.objects.get(pk=backend.pk).cleaned_at is not None
+
+
+def test_a_queue_of_somebody_else_is_left_alone(backend, cluster):
+    leaf = names.queue(backend.namespace, "Train_1")
+    theirs = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": leaf}}
+    made = cluster.create(KAI_QUEUE, {**theirs, "spec": {"resources": {}}})
+    save()
+    settle(backend)
+    assert cluster.get(KAI_QUEUE, leaf)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    told = conditions.find(Backend.objects.get(pk=backend.pk).conditions, "ForeignObjects")
+    assert leaf in told["message"]
+    services.delete_pool(name="Train_1", change=ADMIN, force=False)
+    services.delete_backend(name="real", change=ADMIN, force=False)
+    settle(backend)
+    assert cluster.delete(KAI_QUEUE, leaf, uid=made["metadata"]["uid"])

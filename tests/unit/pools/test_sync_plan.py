@@ -1,0 +1,80 @@
+"""What to do about a cluster's shared objects, decided from values alone."""
+
+from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
+from pools.sync import Desired, Observed, Plan, plan
+
+
+def queue(name, *, parent=None, limit=-1, uid="u1"):
+    spec = {"resources": {"gpu": {"limit": limit}}}
+    if parent:
+        spec["parentQueue"] = parent
+    metadata = {"name": name, "labels": {"osmo.installation": "x"}}
+    manifest = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata, "spec": spec}
+    return manifest if uid is None else {**manifest, "metadata": {**metadata, "uid": uid}}
+
+
+def by_name(*objects, kind=KAI_QUEUE):
+    return {(kind, obj["metadata"]["name"]): obj for obj in objects}
+
+
+def decide(*, desired=(), ours=(), foreign=(), kept=(), unserved=()):
+    return plan(
+        Desired(objects=by_name(*desired), kept_queues=set(kept)),
+        Observed(ours=by_name(*ours), foreign=by_name(*foreign), unserved=set(unserved)),
+    )
+
+
+def named(objects):
+    return [obj["metadata"]["name"] for obj in objects]
+
+
+def test_nothing_wanted_and_nothing_there_is_nothing_to_do():
+    assert decide() == Plan()
+
+
+def test_what_is_missing_is_made():
+    assert named(decide(desired=[queue("a", uid=None)]).creates) == ["a"]
+
+
+def test_what_is_as_it_should_be_is_left_alone_whatever_the_server_added():
+    there = queue("a") | {"status": {"requested": 3}}
+    there["spec"] = {**there["spec"], "priority": 100}
+    steps = decide(desired=[queue("a", uid=None)], ours=[there])
+    assert (steps.creates, steps.updates, steps.deletes) == ((), (), ())
+
+
+def test_a_difference_is_mended_on_that_very_object():
+    steps = decide(desired=[queue("a", limit=4, uid=None)], ours=[queue("a", uid="u7")])
+    assert [obj["metadata"]["uid"] for obj in steps.updates] == ["u7"]
+
+
+def test_nothing_wanted_means_delete_children_first():
+    ours = [queue("a-parent"), queue("b-child", parent="a-parent")]
+    assert named(decide(ours=ours).deletes) == ["b-child", "a-parent"]
+
+
+def test_queues_in_use_stay_with_those_above_them():
+    ours = [queue("parent"), queue("child", parent="parent"), queue("other")]
+    assert named(decide(ours=ours, kept=["child"]).deletes) == ["other"]
+
+
+def test_what_is_not_ours_is_reported_and_never_written():
+    steps = decide(desired=[queue("a", uid=None)], foreign=[queue("a", uid="theirs")])
+    assert steps.foreign == ("Queue a",)
+    assert (steps.creates, steps.updates, steps.deletes) == ((), (), ())
+
+
+def test_a_kind_that_is_not_served_is_not_asked_for():
+    assert not decide(desired=[queue("a", uid=None)], unserved=[KAI_QUEUE, KAI_TOPOLOGY]).creates
+
+
+def test_somebody_elses_priority_of_the_same_value_does_as_well():
+    ours = {"apiVersion": "v1", "kind": "PriorityClass", "metadata": {"name": "p"}, "value": 5}
+    for value, foreign in ((5, ()), (6, ("PriorityClass p",))):
+        theirs = {**ours, "value": value}
+        steps = plan(
+            Desired(objects=by_name(ours, kind=PRIORITY_CLASS), kept_queues=set()),
+            Observed(ours={}, foreign=by_name(theirs, kind=PRIORITY_CLASS)),
+        )
+        assert steps.foreign == foreign
+        assert not steps.updates
