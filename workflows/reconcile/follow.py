@@ -18,7 +18,7 @@ from workflows.pod_status import Reading, read_gone, read_pod
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.retry import ExitAction, exit_action
 from workflows.services.transition import Changes, NewTry, TaskMove
-from workflows.statuses import TERMINAL, TaskStatus
+from workflows.statuses import TERMINAL, TaskStatus, may_move
 
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
@@ -63,7 +63,7 @@ def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Ve
         tasks=tuple(moves.values()),
         tries=tries,
         attempt=attempt,
-        group="" if status == view.row.status else str(status),
+        group=str(status) if may_move(view.row.status, status) and status != view.row.status else "",
         message=_message(view.tasks, moves) if status in TERMINAL else "",
         conditions=tearing_down() if status in TERMINAL else (),
     )
