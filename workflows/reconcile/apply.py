@@ -5,7 +5,10 @@ is not guessed at: the look ends, and the next one sees what there is. What the 
 ends the group; what may change (quota, rights, load, a missing kind) is tried again.
 """
 
+import time
 from collections.abc import Iterable
+
+import structlog
 
 from cluster.errors import (
     AlreadyExists,
@@ -22,6 +25,8 @@ from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, Retry
 from workflows.reconcile.plan import Create, Delete, Step
 from workflows.statuses import TaskStatus
+
+log = structlog.get_logger(__name__)
 
 _WHOSE = (names.INSTALLATION_LABEL, names.GROUP_LABEL)
 
@@ -60,7 +65,12 @@ def _create(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
 def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
     worst: Outcome | None = None
-    for outcome in cluster.create_many(step.kind, step.objs):
+    began = time.monotonic()
+    outcomes = list(cluster.create_many(step.kind, step.objs))
+    seconds = time.monotonic() - began
+    made = sum(outcome.wrote == Wrote.DONE for outcome in outcomes)
+    log.info("objects_created", kind=step.kind.name, count=made, seconds=round(seconds, 3))
+    for outcome in outcomes:
         if outcome.wrote == Wrote.EXISTS:
             _check_ours(step.kind, by_name[outcome.name], cluster)
         elif outcome.wrote != Wrote.DONE and (worst is None or _rank(outcome) > _rank(worst)):
