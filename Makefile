@@ -43,7 +43,7 @@ lint: venv ## ruff, mypy and the import contracts
 	@$(VENV)/bin/lint-imports
 
 bench: setup own ## measure the main job; prints JSON
-	@$(RUN) -m localcluster.bench
+	@$(RUN) -m bench
 
 docs: export OSMO_ENV := development
 docs: venv ## write the OpenAPI schema to docs/openapi.yaml

@@ -1,0 +1,69 @@
+"""``python -m bench``: measure the main job and print one JSON report.
+
+Progress goes to standard error. Parts run one at a time, each on servers that it starts and stops itself;
+there is no way to name others. Exit code 1 if a part could not be measured; a figure that is worse than
+wanted is not an error, it is in the report.
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench import create_rate, environment, memory, pipeline, queries, status_delay, submission
+from localcluster.build import BuildFailed, binaries
+from localcluster.supervisor import ServerFailed
+
+Part = Callable[[bool], dict[str, Any]]
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"[bench] {time.strftime('%H:%M:%S')} {text}\n")
+    sys.stderr.flush()
+
+
+PARTS: dict[str, Part] = {
+    "pipeline": lambda small: pipeline.measure(small=small),
+    "create_rate": lambda small: create_rate.measure(small=small, say=say),
+    "submission": lambda small: submission.measure(small=small, say=say),
+    "status_delay": lambda small: status_delay.measure(small=small, say=say),
+    "queries": lambda small: queries.measure(small=small, say=say),
+    "memory": lambda small: memory.measure(small=small, say=say),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure the main job.")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="NAME", help=f"of: {', '.join(PARTS)}")
+    parser.add_argument("--small", action="store_true", help="a tenth of the size, for a quick look")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _leave)
+    binaries()
+    report: dict[str, Any] = {"small": options.small, "environment": environment.describe(), "parts": {}}
+    failed = False
+    for name in options.only or PARTS:
+        before, began = environment.load(), time.monotonic()
+        say(f"{name}: begins; the machine is {before['busy_share']:.0%} busy with other things")
+        try:
+            measured = PARTS[name](options.small)
+        except (RuntimeError, TimeoutError, ServerFailed, OSError) as error:
+            say(f"{name}: failed: {error}")
+            measured, failed = {"error": str(error)}, True
+        seconds = round(time.monotonic() - began, 1)
+        report["parts"][name] = measured | {"took_seconds": seconds, "machine_before": before}
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    return int(failed)
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BuildFailed as failure:
+        sys.exit(str(failure))

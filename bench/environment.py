@@ -1,0 +1,47 @@
+"""Where a report was made: figures of another machine mean nothing, and of a busy one little."""
+
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("aiohttp", "celery", "Django", "djangorestframework", "gunicorn", "psycopg", "PyYAML")
+SAMPLE_SECONDS = 1.0
+
+
+def describe() -> dict[str, Any]:
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
+def load() -> dict[str, Any]:
+    """How busy the machine is with other things, while the bench only waits."""
+    busy, total = _ticks()
+    time.sleep(SAMPLE_SECONDS)
+    busy_after, total_after = _ticks()
+    return {
+        "busy_share": round((busy_after - busy) / max(total_after - total, 1), 2),
+        "load_average_1m": round(os.getloadavg()[0], 2),
+    }
+
+
+def _ticks() -> tuple[int, int]:
+    """Ticks of all cores that were busy, and all ticks (proc(5): user nice system idle iowait irq ...)."""
+    fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    total = sum(fields)
+    return total - fields[3] - fields[4], total
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,146 @@
+"""A running service on a local cluster of its own, made for one part of the bench.
+
+Each part starts its own, so that none measures what another left behind: rows, objects in etcd, memory
+that an interpreter keeps. Only servers that this process started are ever spoken to; there is no way to
+hand in others.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from localcluster import nodes, stack
+from localcluster.api import Api
+from localcluster.controlplane import create_namespace
+from localcluster.directories import run_directory
+from localcluster.rest import Rest
+from localcluster.supervisor import Supervisor
+
+POOL_LABEL = "osmo.local/pool"
+ZONE = "topology.kubernetes.io/zone"
+RACK = "osmo.local/rack"
+RACK_SIZE = 8
+POLL_SECONDS = 0.2
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One running stack with its clients."""
+
+    running: stack.Running
+    api: Api
+    rest: Rest
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.running.supervisor
+
+    def add_nodes(self, pool: str, *, count: int, gpus: int = 0, pods: int = 110) -> None:
+        """Nodes of a pool, by eight in a rack and all in one zone."""
+        made = [
+            nodes.Node(
+                name=f"{pool}-{number}",
+                labels={POOL_LABEL: pool, ZONE: "z1", RACK: f"{pool}-r{number // RACK_SIZE}"},
+                gpus=gpus,
+                cpus=256,
+                memory_gib=2048,
+                pods=pods,
+            )
+            for number in range(count)
+        ]
+        nodes.create(self.api, made)
+        nodes.wait_ready(self.api, made)
+
+    def add_backend(self, name: str, scheduler: str) -> None:
+        """Register this cluster under a scheduler, in a namespace of its own, and wait until it answers."""
+        create_namespace(self.api, namespace_of(name))
+        settings = {
+            "kubeconfig": str(self.running.kubeconfig),
+            "k8s_namespace": namespace_of(name),
+            "scheduler_settings": {"scheduler_type": scheduler},
+        }
+        self.rest.put(f"/api/configs/backend/{name}", {"configs": settings})
+        self.wait(lambda: _is_reachable(self.rest, name), seconds=60, what=f"backend {name} to be reachable")
+
+    def add_pool(self, name: str, *, backend: str, topology: bool) -> None:
+        keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
+        settings = {
+            "backend": backend,
+            "node_selector": {POOL_LABEL: name},
+            "topology_keys": keys if topology else [],
+            "platforms": {"gpu": {}},
+            "default_platform": "gpu",
+        }
+        self.rest.put(f"/api/configs/pool/{name}", {"configs": settings})
+
+    def submit(self, pool: str, text: str) -> str:
+        """Submit a workflow; returns its name."""
+        return str(self.rest.post(f"/api/pool/{pool}/workflow", {"file": text})["name"])
+
+    def pods(self, backend: str) -> list[dict[str, Any]]:
+        return self.api.list(f"/api/v1/namespaces/{namespace_of(backend)}/pods")[0]
+
+    def logged(self, process: str, event: str) -> Iterator[dict[str, Any]]:
+        """The lines of a process's log that tell of an event."""
+        with (self.supervisor.log_dir / f"{process}.log").open(errors="replace") as log:
+            for line in log:
+                if f'"{event}"' in line and line.startswith("{"):
+                    yield json.loads(line)
+
+    def cancel(self, workflows: Sequence[str], *, seconds: float) -> None:
+        """Cancel workflows and wait until nothing of them is left in the cluster."""
+        for name in workflows:
+            self.rest.post(f"/api/workflow/{name}/cancel?force=true", {})
+        left = set(workflows)
+
+        def released() -> bool:
+            for name in list(left):
+                groups = self.rest.get(f"/api/workflow/{name}")["groups"]
+                if all(group["released_at"] for group in groups):
+                    left.discard(name)
+            return not left
+
+        self.wait(released, seconds=seconds, what="cancelled workflows to be released")
+
+    def wait(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Wait until ``condition`` holds; raises TimeoutError, or ServerFailed if a process has ended."""
+        until = time.monotonic() + seconds
+        while not condition():
+            self.supervisor.check()
+            if time.monotonic() > until:
+                raise TimeoutError(f"waited {seconds:g} s in vain for {what}")
+            time.sleep(POLL_SECONDS)
+
+
+def namespace_of(backend: str) -> str:
+    return f"osmo-{backend}"
+
+
+@contextmanager
+def site(*, say: Say, standins: bool) -> Iterator[Site]:
+    """Start everything; at the end, however it comes, everything is stopped and its files are gone."""
+    with run_directory("bench") as directory, Supervisor(log_dir=directory / "logs") as supervisor:
+        running = stack.start(
+            supervisor,
+            directory=directory,
+            given=stack.Given(),
+            durable=False,
+            say=say,
+            standins=standins,
+        )
+        assert running.plane is not None
+        api = Api(running.plane.access())
+        try:
+            yield Site(running, api, Rest(api_url=running.api_url, token=running.token))
+        finally:
+            api.close()
+
+
+def _is_reachable(rest: Rest, name: str) -> bool:
+    conditions = rest.get(f"/api/configs/backend/{name}")["conditions"]
+    return any(each["type"] == "Reachable" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,148 @@
+"""From a pod's change of status in the cluster to the service's answer that shows it.
+
+A thousand running pods end at about the same time. This process follows them with a watch of its own
+on the API server and notes when it was told of each, and asks the service for the workflows in turn
+without a pause, noting which answer first shows each task as ended. The delay is the difference, so it
+holds the observer's watch and batch, the write, the message, a worker's look at the group, and up to one
+round of the polling, whose length is reported beside it.
+
+The tasks that end are not leads, so their groups go on running and nothing is torn down meanwhile.
+"""
+
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import urllib3
+
+from bench.site import Say, Site, namespace_of, site
+from bench.submission import percentiles
+from bench.workload import one_group
+from localcluster.api import ApiError
+
+PODS = 1000
+SMALL_PODS = 100
+GROUPS = 10
+NODES = 20
+PATIENCE_SECONDS = 240.0
+PATCHES_AT_ONCE = 8
+POOL = BACKEND = "delay"
+PATH = f"/api/v1/namespaces/{namespace_of(BACKEND)}/pods"
+FINISH = {"metadata": {"annotations": {"sim.osmo.local/run-for": "0s"}}}
+
+
+def measure(*, small: bool, say: Say) -> dict[str, Any]:
+    pods = SMALL_PODS if small else PODS
+    with site(say=say, standins=False) as here:
+        here.add_nodes(POOL, count=NODES)
+        here.add_backend(BACKEND, "default")
+        here.add_pool(POOL, backend=BACKEND, topology=False)
+        text = one_group(pods // GROUPS + 1, name="delay")
+        workflows = [here.submit(POOL, text) for _ in range(GROUPS)]
+        here.wait(
+            lambda: (
+                all(
+                    here.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING"
+                    for w in workflows
+                )
+                and _shown(here, workflows, "RUNNING") == pods + GROUPS
+            ),
+            seconds=PATIENCE_SECONDS,
+            what="all tasks to run",
+        )
+        say(f"status_delay: {pods + GROUPS} pods run in {GROUPS} groups; {pods} of them end now")
+        return _measure(here, workflows, pods=pods)
+
+
+def _shown(here: Site, workflows: list[str], status: str) -> int:
+    return sum(len(_tasks(here, workflow, status)) for workflow in workflows)
+
+
+def _tasks(here: Site, workflow: str, status: str) -> list[str]:
+    groups = here.rest.get(f"/api/workflow/{workflow}")["groups"]
+    return [task["pod_name"] for group in groups for task in group["tasks"] if task["status"] == status]
+
+
+def _measure(here: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
+    leads = set()
+    for workflow in workflows:
+        groups = here.rest.get(f"/api/workflow/{workflow}")["groups"]
+        leads |= {task["pod_name"] for group in groups for task in group["tasks"] if task["lead"]}
+    listed, version = here.api.list(PATH)
+    ending = [pod["metadata"]["name"] for pod in listed if pod["metadata"]["name"] not in leads]
+    if len(ending) != pods:
+        raise RuntimeError(f"{len(ending)} pods are there to end instead of {pods}")
+    watch = _Watch(here, version, count=pods)
+    began = time.monotonic()
+    poll = _Poll(here, workflows, count=pods)
+    with ThreadPoolExecutor(max_workers=PATCHES_AT_ONCE) as pool:
+        patched = pool.map(lambda name: here.api.patch(f"{PATH}/{name}", FINISH), ending)
+        poll.run()
+        list(patched)
+    changed = watch.wait()
+    delays = [poll.shown[name] - changed[name] for name in ending]
+    return {
+        "pods": pods,
+        "groups": len(workflows),
+        **percentiles(delays),
+        "most_ms": round(max(delays) * 1000, 1),
+        "changes_took_seconds": round(max(changed.values()) - began, 2),
+        "polling_interval_ms": round(statistics.median(poll.rounds) * 1000, 1),
+    }
+
+
+class _Watch:
+    """When the API server told this process that each pod had ended."""
+
+    def __init__(self, here: Site, version: str, *, count: int) -> None:
+        self._here, self._version, self._count = here, version, count
+        self._at: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for _, pod in self._here.api.watch(
+                PATH, resource_version=self._version, seconds=int(PATIENCE_SECONDS)
+            ):
+                if pod.get("status", {}).get("phase") == "Succeeded":
+                    self._at.setdefault(pod["metadata"]["name"], time.monotonic())
+                if len(self._at) == self._count:
+                    return
+        except (ApiError, urllib3.exceptions.HTTPError):
+            return  # ``wait`` says how many were seen
+
+    def wait(self) -> dict[str, float]:
+        self._thread.join(PATIENCE_SECONDS)
+        if len(self._at) < self._count:
+            raise TimeoutError(f"the API server's watch told of {len(self._at)} of {self._count} pods")
+        return self._at
+
+
+class _Poll:
+    """Which answer of the service first shows each task as ended."""
+
+    def __init__(self, here: Site, workflows: list[str], *, count: int) -> None:
+        self._here, self._left, self._count = here, list(workflows), count
+        self._each = count // len(workflows)
+        self.shown: dict[str, float] = {}
+        self.rounds: list[float] = []
+
+    def run(self) -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while self._left:
+            began = time.monotonic()
+            self._left = [workflow for workflow in self._left if not self._done(workflow)]
+            self.rounds.append(time.monotonic() - began)
+            self._here.supervisor.check()
+            if time.monotonic() > until:
+                raise TimeoutError(f"the service showed {len(self.shown)} of {self._count} tasks as ended")
+
+    def _done(self, workflow: str) -> bool:
+        ended = _tasks(self._here, workflow, "COMPLETED")
+        now = time.monotonic()
+        for name in ended:
+            self.shown.setdefault(name, now)
+        return len(ended) >= self._each

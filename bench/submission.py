@@ -1,0 +1,80 @@
+"""Submission reply beside a trivial write through the same stack.
+
+Both are POSTs with the same token through the same gunicorn, middleware, authentication, REST framework and
+PostgreSQL: a workflow of one task group of four tasks with topology requirements, and the caller's
+default pool, which is one row. They take turns in blocks. The workers are stopped meanwhile, so the
+figures are those of the reply alone; messages wait in Redis, as they would for busy workers.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from bench.site import Say, Site, site
+from bench.workload import one_group
+
+TASKS = 4
+REQUESTS = 200
+SMALL_REQUESTS = 40
+BLOCKS = 4
+CONCURRENCIES = (1, 8)
+WARM_UP = 16
+POOL = BACKEND = "submission"
+
+
+def measure(*, small: bool, say: Say) -> dict[str, Any]:
+    requests = SMALL_REQUESTS if small else REQUESTS
+    report: dict[str, Any] = {"tasks": TASKS, "requests": requests, "trivial": "POST /api/profile/settings"}
+    with site(say=say, standins=False) as here:
+        here.add_nodes(POOL, count=8, gpus=4)
+        here.add_backend(BACKEND, "kai")
+        here.add_pool(POOL, backend=BACKEND, topology=True)
+        for name in ("beat", "worker"):
+            here.supervisor.stop_one(name)
+        calls = _calls(here)
+        for call in calls.values():  # every web process has loaded what it needs
+            _timed(call, count=WARM_UP, concurrency=max(CONCURRENCIES))
+        for concurrency in CONCURRENCIES:
+            report[f"concurrency_{concurrency}"] = _compare(calls, count=requests, concurrency=concurrency)
+            say(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
+    return report
+
+
+def _calls(here: Site) -> dict[str, Callable[[], object]]:
+    text = one_group(TASKS, name="submission", gpu=4, sets_of=TASKS)
+
+    return {
+        "submission": lambda: here.submit(POOL, text),
+        "trivial": lambda: here.rest.post("/api/profile/settings", {"pool": POOL}),
+    }
+
+
+def _compare(calls: dict[str, Callable[[], object]], *, count: int, concurrency: int) -> dict[str, Any]:
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(BLOCKS):
+        for name, call in calls.items():
+            times[name] += _timed(call, count=count // BLOCKS, concurrency=concurrency)
+    shown: dict[str, Any] = {name: percentiles(found) for name, found in times.items()}
+    shown["ratio_p50"] = round(shown["submission"]["p50_ms"] / shown["trivial"]["p50_ms"], 2)
+    shown["ratio_p95"] = round(shown["submission"]["p95_ms"] / shown["trivial"]["p95_ms"], 2)
+    return shown
+
+
+def _timed(call: Callable[[], object], *, count: int, concurrency: int) -> list[float]:
+    """Seconds of each of so many calls, so many at a time."""
+
+    def one(_: int) -> float:
+        began = time.perf_counter()
+        call()
+        return time.perf_counter() - began
+
+    with ThreadPoolExecutor(max_workers=concurrency) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """p50 and p95 in milliseconds."""
+    cuts = statistics.quantiles(seconds, n=20, method="inclusive")
+    return {"p50_ms": round(statistics.median(seconds) * 1000, 1), "p95_ms": round(cuts[-1] * 1000, 1)}
