@@ -119,7 +119,8 @@ def summary(faults: Iterable[Fault]) -> str:
     ]
     if len(ordered) > 3:
         lines.append(f"and {len(ordered) - 3} more, see details")
-    return "; ".join(lines) + "." if lines else "The request was refused."
+    told = "; ".join(lines) or "The request was refused."
+    return told if told.endswith(("?", ".")) else f"{told}."
 
 
 def _faults(detail: Any, path: tuple[str | int, ...]) -> Iterable[Fault]:

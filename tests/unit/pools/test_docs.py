@@ -1,0 +1,35 @@
+"""Documentation of configuration that cannot rot: what the code has, the pages have."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+
+from pools.api.urls import urlpatterns
+from pools.documents.backend import BackendDocument
+from pools.documents.pool import PlatformDocument, PoolDocument
+from pools.documents.workflow import WorkflowConfigDocument
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+MODELS = "\n".join(page.read_text() for page in (DOCS / "models").glob("*.md"))
+TEMPLATES = re.compile(r"common_|default_variables|resource_validations|override_")
+
+
+def test_every_address_has_a_heading_and_no_other():
+    told = re.findall(r"^## `/(\S+)`", (DOCS / "api-configuration.md").read_text(), re.MULTILINE)
+    served = [re.sub(r"<config_name:name>", "{name}", str(entry.pattern)) for entry in urlpatterns]
+    assert sorted(address.replace("{pool}", "{name}") for address in told) == sorted(served)
+
+
+@pytest.mark.parametrize("shape", [PoolDocument, PlatformDocument, BackendDocument, WorkflowConfigDocument])
+def test_every_field_is_explained(shape):
+    fields = {name for name in shape.model_fields if not TEMPLATES.match(name)} - {"scheduler_settings"}
+    assert {name for name in fields if f"{name}`" not in MODELS and f"{name}." not in MODELS} == set()
+
+
+def test_every_model_is_explained():
+    words = {model.__name__: model._meta.verbose_name for model in apps.get_app_config("pools").get_models()}
+    assert {
+        name for name, word in words.items() if word not in MODELS.lower() and name not in MODELS
+    } == set()
