@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connection
 
 from pools.clusters import cluster_for
 from pools.models import Backend
@@ -48,6 +48,7 @@ class Observer:
                     self._write(cluster, batch)
         finally:
             self._end()
+            connection.close()
 
     def stop(self) -> None:
         self.stopped.set()

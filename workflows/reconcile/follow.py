@@ -63,7 +63,7 @@ def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Ve
         tasks=tuple(moves.values()),
         tries=tries,
         attempt=attempt,
-        group=str(status) if may_move(view.row.status, status) and status != view.row.status else "",
+        group=str(status) if may_move(view.row.status, status) else "",
         message=_message(view.tasks, moves) if status in TERMINAL else "",
         conditions=tearing_down() if status in TERMINAL else (),
     )

@@ -1,0 +1,100 @@
+"""What is done next about a group's objects, from what is there."""
+
+import pytest
+
+from tests.unit.lifecycle.values import group, one_try
+from workflows.manifests.group import render_group
+from workflows.reconcile.outcomes import Retry, backoff
+from workflows.reconcile.plan import Wanted, kind_of_any, plan_create, plan_pods_down, plan_rest_down
+from workflows.reconcile.seen import Found, Seen
+
+OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
+DOMAIN = OBJECTS.compute_domain["metadata"]["name"]
+GROUP = OBJECTS.pod_groups[0]["metadata"]["name"]
+SERVICE = OBJECTS.service["metadata"]["name"]
+PODS = [pod["metadata"]["name"] for pod in OBJECTS.pods.values()]
+TEMPLATE = Found("template", "t", deleting=False)
+
+
+def wanted(**changes):
+    base = {
+        "secrets": (),
+        "compute_domain": OBJECTS.compute_domain,
+        "topologies": OBJECTS.topologies,
+        "pod_groups": OBJECTS.pod_groups,
+        "service": OBJECTS.service,
+        "pods": tuple(OBJECTS.pods.values()),
+        "replaced": {},
+    }
+    return Wanted(**{**base, **changes})
+
+
+def there(*names, deleting=()):
+    return {name: Found(name, f"uid-{name}", deleting=name in deleting) for name in names}
+
+
+DOMAIN_READY = {"domains": there(DOMAIN), "template": TEMPLATE}
+ALL = {**DOMAIN_READY, "pod_groups": there(GROUP), "services": there(SERVICE), "pods": there(*PODS)}
+
+CREATING = {
+    "nothing is there": ({}, ["ComputeDomain"], "template"),
+    "the domain has no template yet": ({"domains": there(DOMAIN)}, [], "template"),
+    "the template is there": (DOMAIN_READY, ["PodGroup", "Service", "Pod"], ""),
+    "a pod is missing": ({**ALL, "pods": there(PODS[0])}, ["Pod"], ""),
+    "the service is missing": ({**ALL, "services": {}}, ["Service"], ""),
+    "everything is there": (ALL, [], ""),
+    "somebody deletes the domain": ({**ALL, "domains": there(DOMAIN, deleting=[DOMAIN])}, [], "ending"),
+    "somebody deletes a pod": ({**ALL, "pods": there(*PODS, deleting=PODS[:1])}, [], "ending"),
+}
+
+
+@pytest.mark.parametrize(("seen", "kinds", "wait"), CREATING.values(), ids=CREATING)
+def test_what_is_missing_is_made_in_order(seen, kinds, wait):
+    plan = plan_create(wanted(), Seen(**seen))
+    assert [step.kind.name for step in plan.steps] == kinds
+    assert plan.wait == wait
+
+
+def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
+    want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: "old"})
+    before = plan_create(want, Seen(**{**ALL, "pods": there("old", PODS[1])}))
+    after = plan_create(want, Seen(**{**ALL, "pods": there(PODS[1])}))
+    assert [(type(s).__name__, s.kind.name) for s in before.steps] == [("Delete", "Pod")]
+    assert (before.wait, after.wait) == ("old pods", "")
+    assert [(type(s).__name__, s.kind.name) for s in after.steps] == [("Create", "Pod")]
+
+
+def test_pods_are_deleted_once_and_waited_for():
+    fresh = plan_pods_down(there("a", "b", deleting=["b"]), namespace="osmo", again=False)
+    assert [d.name for d in fresh.steps[0].doomed] == ["a"]
+    assert [d.uid for d in fresh.steps[0].doomed] == ["uid-a"]
+    forced = plan_pods_down(there("a", "b", deleting=["b"]), namespace="osmo", again=True)
+    assert [d.name for d in forced.steps[0].doomed] == ["a", "b"]
+    assert plan_pods_down({}, namespace="osmo", again=True).finished
+
+
+def test_the_domain_is_deleted_last_and_everything_is_waited_for():
+    seen = Seen(services=there(SERVICE), secrets=there("s"), pod_groups=there(GROUP), domains=there(DOMAIN))
+    kind = kind_of_any(OBJECTS.pod_groups[0])
+    plan = plan_rest_down(seen, namespace="osmo", pod_group=kind, claims=())
+    assert [step.kind.name for step in plan.steps] == ["PodGroup", "Service", "Secret", "ComputeDomain"]
+    assert plan.wait == "objects"
+
+
+@pytest.mark.parametrize("left", [{"template": TEMPLATE}, {"domains": there(DOMAIN, deleting=[DOMAIN])}])
+def test_nothing_is_released_while_something_is_left(left):
+    plan = plan_rest_down(Seen(**left), namespace="osmo", pod_group=None, claims=())
+    assert (plan.steps, plan.wait) == ((), "objects")
+    assert not plan_rest_down(Seen(), namespace="osmo", pod_group=None, claims=("c",)).finished
+
+
+def test_an_empty_cluster_is_the_end():
+    assert plan_rest_down(Seen(), namespace="osmo", pod_group=None, claims=()).finished
+
+
+def test_retries_are_spread_and_capped():
+    pauses = [backoff(Retry(trouble=""), failures=n, spread=0.0) for n in range(1, 12)]
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.5, 30.0)
+    assert backoff(Retry(trouble="", slow=True), failures=1, spread=0.5) >= 20
+    assert backoff(Retry(trouble="", after=90.0), failures=1, spread=0.0) == 90.0

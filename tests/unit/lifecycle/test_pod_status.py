@@ -1,0 +1,157 @@
+"""A pod says what became of its task, with OSMO's statuses and codes."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from workflows.observation import see_pod
+from workflows.pod_status import read_gone, read_pod
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ago(minutes):
+    return (NOW - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod(phase, *, node="n1", conditions=(), state=None, **status):
+    containers = [{"name": "main", "state": state}] if state else []
+    return see_pod(
+        {
+            "metadata": {
+                "name": "p",
+                "namespace": "osmo",
+                "uid": "u",
+                "labels": {"osmo.nvidia.com/task-group": UUID(int=7).hex},
+                "creationTimestamp": ago(60),
+            },
+            "spec": {"nodeName": node} if node else {},
+            "status": {
+                "phase": phase,
+                "conditions": list(conditions),
+                "containerStatuses": containers,
+                **status,
+            },
+        }
+    )
+
+
+def placed(minutes):
+    return {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(minutes)}
+
+
+def waits(reason):
+    return {"waiting": {"reason": reason}}
+
+
+def ended(code, reason="Error", **more):
+    return {"terminated": {"exitCode": code, "reason": reason, **more}}
+
+
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+
+CASES = {
+    "without a node": (pod("Pending", node=""), "SCHEDULING", None),
+    "on a node, not begun": (pod("Pending", conditions=[placed(1)]), "INITIALIZING", None),
+    "making its container": (
+        pod("Pending", state=waits("ContainerCreating"), conditions=[placed(1)]),
+        "INITIALIZING",
+        None,
+    ),
+    "on a node for too long": (pod("Pending", conditions=[placed(31)]), "FAILED_START_TIMEOUT", 3005),
+    "running": (pod("Running"), "RUNNING", None),
+    "succeeded": (pod("Succeeded"), "COMPLETED", 0),
+    "the user's exit code": (pod("Failed", state=ended(7)), "FAILED", 7),
+    "no word from any container": (pod("Failed"), "FAILED", 4000),
+    "out of memory": (pod("Failed", state=ended(137, "OOMKilled")), "FAILED_EVICTED", 3004),
+    "no image": (pod("Pending", state=waits("ErrImagePull")), "FAILED_IMAGE_PULL", 302),
+    "still no image": (pod("Pending", state=waits("ImagePullBackOff")), "FAILED_IMAGE_PULL", 301),
+    "an image that has no name": (pod("Pending", state=waits("InvalidImageName")), "SCHEDULING", None),
+    "a crash loop": (pod("Running", state=waits("CrashLoopBackOff")), "FAILED", 304),
+    "a container that cannot be made": (pod("Pending", state=waits("CreateContainerError")), "FAILED", 999),
+    "a missing Secret that may come": (
+        pod("Pending", state=waits("CreateContainerConfigError"), conditions=[placed(5)]),
+        "SCHEDULING",
+        None,
+    ),
+    "a missing Secret that does not come": (
+        pod("Pending", state=waits("CreateContainerConfigError"), conditions=[placed(11)]),
+        "FAILED_BACKEND_ERROR",
+        3001,
+    ),
+    "a container lost a while ago": (
+        pod("Failed", state=ended(137, "ContainerStatusUnknown", finishedAt=ago(5))),
+        "RUNNING",
+        None,
+    ),
+    "a container lost long ago": (
+        pod("Failed", state=ended(137, "ContainerStatusUnknown", finishedAt=ago(31))),
+        "FAILED_BACKEND_ERROR",
+        3001,
+    ),
+    "evicted by its node": (pod("Failed", reason="Evicted"), "FAILED_EVICTED", 3004),
+    "refused by its node": (pod("Failed", reason="UnexpectedAdmissionError"), "FAILED_BACKEND_ERROR", 3001),
+    "a start error": (pod("Failed", reason="StartError"), "FAILED_START_ERROR", 3003),
+    "preempted, whatever else": (
+        pod("Running", conditions=[PREEMPTED]),
+        "FAILED_PREEMPTED",
+        3006,
+    ),
+    "disrupted instead of an ordinary failure": (
+        pod("Failed", conditions=[DISRUPTED], state=ended(143)),
+        "FAILED_BACKEND_ERROR",
+        3001,
+    ),
+    "to be disrupted, and running": (pod("Running", conditions=[DISRUPTED]), "RUNNING", None),
+}
+
+
+@pytest.mark.parametrize(("seen", "status", "code"), CASES.values(), ids=CASES)
+def test_a_pod_reads_as_osmo_reads_it(seen, status, code):
+    reading = read_pod(seen, now=NOW)
+    assert (reading.status, reading.code) == (status, code)
+
+
+def test_a_pod_of_unknown_phase_says_nothing():
+    assert read_pod(pod("Unknown"), now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pod("Pending", conditions=[placed(1)]),
+        pod("Pending", state=waits("CreateContainerConfigError"), conditions=[placed(5)]),
+        pod("Failed", state=ended(137, "ContainerStatusUnknown", finishedAt=ago(5))),
+    ],
+)
+def test_what_time_alone_would_change_says_when(seen):
+    first = read_pod(seen, now=NOW)
+    later = read_pod(seen, now=first.recheck + timedelta(seconds=1))
+    assert first.code is None
+    assert later.code is not None
+
+
+def test_a_pod_that_vanished_has_ended_as_it_was_last_seen():
+    assert read_gone(pod("Succeeded"), evictions=(), now=NOW).status == "COMPLETED"
+    assert read_gone(pod("Failed", state=ended(9)), evictions=("x",), now=NOW).code == 9
+
+
+EVICTIONS = {
+    "preempt": ("FAILED_PREEMPTED", 3006),
+    "reclaim": ("FAILED_PREEMPTED", 3006),
+    "stalegangeviction": ("FAILED_EVICTED", 3004),
+}
+
+
+@pytest.mark.parametrize(("action", "want"), EVICTIONS.items())
+def test_a_pod_that_vanished_while_running_was_evicted_if_its_scheduler_said_so(action, want):
+    reading = read_gone(pod("Running"), evictions=(f"why (action: {action})",), now=NOW)
+    assert (reading.status, reading.code) == want
+
+
+def test_a_pod_that_vanished_without_a_word_is_the_clusters_fault():
+    for last in (pod("Running"), None):
+        reading = read_gone(last, evictions=(), now=NOW)
+        assert (reading.status, reading.code) == ("FAILED_BACKEND_ERROR", 3001)

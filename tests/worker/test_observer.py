@@ -1,0 +1,178 @@
+"""The observer on a cluster in memory: real streams, real threads, real rows."""
+
+import threading
+import time
+
+import pytest
+
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD
+from pools import clusters
+from pools.models import Backend, Cluster, Node
+from tests.worker.world import World
+from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
+from workflows.observer import process, streams
+from workflows.observer.process import Observer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SECONDS = 20
+
+
+def until(look):
+    deadline = time.monotonic() + SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+    return seen
+
+
+@pytest.fixture
+def world(transactional_db, monkeypatch):
+    world = World()
+    monkeypatch.setattr(clusters, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)
+    return world
+
+
+@pytest.fixture
+def observer(world):
+    started = []
+
+    def start():
+        observer = Observer()
+        thread = threading.Thread(target=observer.run)
+        thread.start()
+        started.append((observer, thread))
+        return observer
+
+    yield start
+    for one, thread in started:
+        one.stop()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def pods():
+    return {pod.name: pod for pod in ObservedPod.objects.all()}
+
+
+def test_what_is_there_and_what_comes_is_written_and_its_group_nudged(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    observer()
+    name = group.tasks.get().pod_name
+    until(lambda: name in pods() and pods()[name].phase == "Running")
+    until(
+        lambda: (
+            {o.kind for o in ObservedObject.objects.all()}
+            == {"ComputeDomain", "PodGroup", "ResourceClaimTemplate"}
+        )
+    )
+    before = TaskGroup.objects.get().nudges
+    world.finish(group, 3)
+    until(lambda: pods()[name].phase == "Failed")
+    assert pods()[name].digest["containers"][0]["exit"] == 3
+    assert TaskGroup.objects.get().nudges > before
+
+
+def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    observer()
+    name = group.tasks.get().pod_name
+    until(lambda: name in pods() and pods()[name].phase == "Running")
+    world.cluster.remove(POD, name, namespace="osmo")
+    until(lambda: pods()[name].gone)
+    assert pods()[name].digest["containers"]
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    until(lambda: not ObservedObject.objects.filter(kind="PodGroup").exists())
+
+
+def test_what_vanished_while_nobody_looked_is_found_out(world, observer):
+    group = world.group(pods=2)
+    world.look(group)
+    world.look(group)
+    world.observe()
+    assert len(pods()) == 2
+    name = group.tasks.first().pod_name
+    world.cluster.remove(POD, name, namespace="osmo")
+    observer()
+    until(lambda: pods()[name].gone)
+    assert pods()[name].digest["containers"]
+
+
+def test_it_goes_on_after_cuts_and_forgotten_history(world, observer):
+    group = world.group(pods=1)
+    observer()
+    world.cluster.cut_watches()
+    world.cluster.compact()
+    world.look(group)
+    world.look(group)
+    until(lambda: len(pods()) == 1)
+
+
+def test_nodes_are_followed_and_known_to_be_complete(world, observer):
+    world.pool()
+    world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": {"rack": "1"}}})
+    observer()
+    until(lambda: Node.objects.filter(name="n1").exists())
+    until(lambda: Cluster.objects.get(uid=world.uid).nodes_synced_at)
+    world.cluster.remove(NODE, "n1")
+    until(lambda: not Node.objects.exists())
+
+
+def test_backends_that_come_and_go_are_followed_without_a_restart(world, observer):
+    running = observer()
+    until(lambda: running.looked_at > 0)
+    assert not running.followers
+    world.pool()
+    until(lambda: any(key[3] == "Pod" for key in running.followers))
+    Backend.objects.update(namespace="other")
+    until(lambda: {key[4] for key in running.followers} == {"", "other"})
+    Backend.objects.update(cleaned_at="2026-01-01T00:00:00Z", deleted_at="2026-01-01T00:00:00Z")
+    until(lambda: not running.followers)
+
+
+def test_a_cluster_without_a_definition_is_followed_for_the_rest(world, observer):
+    world.cluster.unserved.add(COMPUTE_DOMAIN)
+    group = world.group(pods=1, pool=world.pool())
+    observer()
+    world.look(group)
+    world.look(group)
+    until(lambda: len(pods()) == 1)
+
+
+def test_nothing_is_written_of_another_cluster(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    Backend.objects.update(cluster=Cluster.objects.create(uid="another"))
+    running = observer()
+    until(lambda: running.followers)
+    time.sleep(0.3)  # long enough for many tries
+    assert not ObservedPod.objects.exists()
+
+
+def test_events_of_the_cluster_join_the_timeline_once(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    observer()
+    about = {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"}
+    for _ in range(2):
+        world.cluster.put(
+            EVENT,
+            {
+                "metadata": {"name": "e", "namespace": "osmo", "uid": "e"},
+                "involvedObject": about,
+                "reason": "NotReady",
+                "message": "Waiting for 2 pods",
+                "type": "Normal",
+                "lastTimestamp": "2026-01-01T00:00:00Z",
+                "source": {"component": "kai-scheduler"},
+            },
+        )
+    line = until(lambda: Event.objects.filter(reason="NotReady").first())
+    assert (line.source, line.group_id, line.message) == ("kai-scheduler", group.pk, "Waiting for 2 pods")
+    assert Event.objects.filter(reason="NotReady").count() == 1

@@ -1,0 +1,148 @@
+"""What makes lost messages, lost replies and lost rows harmless."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.utils import timezone
+
+from cluster.kinds import KAI_TOPOLOGY, POD, SECRET
+from pools.interfaces import usage
+from pools.models import Backend
+from scheduling import names
+from tests.factories import (
+    LEVELS,
+    BackendFactory,
+    ClusterFactory,
+    PoolFactory,
+    TaskGroupFactory,
+    installation,
+)
+from tests.fakes.cluster import FakeCluster
+from tests.worker.world import World, fresh
+from workflows.models import ObservedObject, ObservedPod, TaskGroup
+from workflows.reconcile import orphans
+from workflows.services.lease import take_lease
+from workflows.services.nudge import mark_due
+from workflows.services.sweep import due_groups, purge_observations
+
+
+def due(*groups, seconds):
+    past = timezone.now() - timedelta(seconds=seconds)
+    TaskGroup.objects.filter(pk__in=[g.pk for g in groups]).update(next_reconcile_at=past)
+
+
+def test_a_group_that_is_due_is_found_though_nobody_told(world):
+    group = world.group()
+    assert due_groups() == [group.pk]
+
+
+def test_groups_that_are_held_released_or_not_due_are_left_alone(world):
+    held, later, gone = (world.group() for _ in range(3))
+    assert take_lease(held.pk)
+    TaskGroup.objects.filter(pk=later.pk).update(next_reconcile_at=timezone.now() + timedelta(hours=1))
+    TaskGroup.objects.filter(pk=gone.pk).update(status="COMPLETED", released_at=timezone.now())
+    assert due_groups() == []
+
+
+def test_a_backend_with_many_due_groups_does_not_crowd_out_another(world):
+    crowd = world.pool()
+    for _ in range(5):
+        due(world.group(pool=crowd, pods=0), seconds=1000)
+    late = TaskGroupFactory(pool=PoolFactory(backend=BackendFactory()), pods=0)
+    due(late, seconds=1)
+    assert late.pk in due_groups(limit=2)
+
+
+def test_nudging_counts_even_while_somebody_looks(world):
+    group = world.group()
+    lease = take_lease(group.pk)
+    mark_due([group.pk])
+    assert fresh(group).nudges == lease.nudges + 1
+
+
+def old_cluster():
+    """A cluster in which everything was made some minutes ago."""
+    return FakeCluster(now=lambda: datetime.now(UTC) - timedelta(minutes=5))
+
+
+def orphan(cluster, kind, name, *, group, owner=None):
+    labels = {names.INSTALLATION_LABEL: owner or installation().hex, names.GROUP_LABEL: group}
+    obj = {"metadata": {"name": name, "namespace": "osmo", "labels": labels}}
+    cluster.put(kind, obj | ({"status": {"phase": "Pending"}} if kind == POD else {}))
+
+
+def test_objects_that_no_row_wants_are_removed_pods_first(db):
+    cluster = old_cluster()
+    orphan(cluster, POD, "p", group="0" * 32)
+    orphan(cluster, SECRET, "s", group="0" * 32)
+    assert orphans.sweep(cluster, namespaces=["osmo"]) == 1
+    assert cluster.kinds() == {"Secret"}
+    assert orphans.sweep(cluster, namespaces=["osmo"]) == 1
+    assert cluster.objects == {}
+
+
+def test_objects_of_released_groups_are_removed_and_of_others_kept(db):
+    cluster = old_cluster()
+    done, running = TaskGroupFactory(pods=0), TaskGroupFactory(pods=0)
+    TaskGroup.objects.filter(pk=done.pk).update(status="COMPLETED", released_at=timezone.now())
+    orphan(cluster, POD, "done", group=done.pk.hex)
+    orphan(cluster, POD, "running", group=running.pk.hex)
+    orphans.sweep(cluster, namespaces=["osmo"])
+    assert cluster.names(POD) == ["running"]
+
+
+def test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db):
+    cluster = old_cluster()
+    orphan(cluster, POD, "theirs", group="0" * 32, owner="f" * 32)
+    cluster.put(
+        KAI_TOPOLOGY, {"metadata": {"name": "t", "labels": {names.INSTALLATION_LABEL: installation().hex}}}
+    )
+    young = FakeCluster()
+    orphan(young, POD, "young", group="0" * 32)
+    for one in (cluster, young):
+        assert orphans.sweep(one, namespaces=["osmo"]) == 0
+    assert cluster.names(POD) == ["theirs"]
+    assert young.names(POD) == ["young"]
+
+
+def test_namespaces_of_running_groups_are_swept_after_their_backend_moved(world):
+    world.group()
+    Backend.objects.update(namespace="elsewhere")
+    assert orphans.namespaces_of(world.uid) == {"osmo", "elsewhere"}
+
+
+def test_what_was_seen_of_groups_released_long_ago_is_dropped(world):
+    old, new = world.group(), world.group()
+    world.settle()
+    world.finish(old)
+    world.finish(new)
+    world.settle()
+    TaskGroup.objects.filter(pk=old.pk).update(released_at=timezone.now() - timedelta(hours=2))
+    purge_observations()
+    assert not ObservedPod.objects.filter(group_uuid=old.pk).exists()
+    assert not ObservedObject.objects.filter(group_uuid=old.pk).exists()
+    assert ObservedPod.objects.filter(group_uuid=new.pk).exists()
+
+
+def test_pools_learn_what_running_work_needs(db):
+    cluster = ClusterFactory()
+    pool = PoolFactory(backend=BackendFactory(cluster=cluster), levels=LEVELS)
+    line = {"key": "rack", "label": LEVELS[1].label}
+    group = TaskGroupFactory(pool=pool, constraints=[line])
+    asked = usage()
+    assert asked.live_workflows(pool.name) == 1
+    assert asked.unreleased_groups(pool.backend_id) == 1
+    assert asked.needed_topologies(cluster.uid) == {(LEVELS[0].label, LEVELS[1].label)}
+    assert asked.needed_queues(cluster.uid) == {group.placement["queue"]}
+    assert asked.needed_topologies("another") == set()
+    TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now())
+    assert asked.unreleased_groups(pool.backend_id) == 0
+    assert asked.needed_topologies(cluster.uid) == set()
+    assert asked.needed_queues(cluster.uid) == set()
+
+
+def test_a_backend_that_is_back_has_its_groups_looked_at(db):
+    world = World()
+    group = world.group()
+    TaskGroup.objects.update(next_reconcile_at=None)
+    usage().nudge_backend(group.backend_id)
+    assert due_groups() == [group.pk]
