@@ -5,55 +5,64 @@ is read as a stream of events by libyaml and put together here without recursion
 duplicate keys are refused while reading. Aliases share one object; what they would expand to is counted,
 so a few lines that stand for a billion are refused before anything walks them.
 
-Scalars follow YAML 1.1 as PyYAML's SafeLoader reads them, which is what OSMO's users are used to, except
-that dates stay text: no field holds one. Rejected: ``yaml.compose``, which recurses in C on nested text;
-loading twice, once for the data and once for the marks.
+Scalars follow YAML 1.1 as PyYAML's SafeLoader reads them, which is what OSMO's users are used to, with
+three exceptions. Keys are taken as written (``on: 1`` names ``on``, not ``True``). Dates stay text: no
+field holds one. So do numbers of absurd length, whose arithmetic would be the attack.
+
+Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmentation fault on a few
+million ``[``) and takes longer than the events put together here.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import yaml
+from yaml.reader import Reader
 
-from scheduling.errors import Fault, InvalidSpec, Path
+from scheduling.errors import Fault, InvalidSpec, Path, listing
 
 Place = tuple[int, int]
-"""Line and column, counted from 1; of an entry of a mapping, where its key stands."""
+"""Line and column, counted from 1."""
 
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-_MERGE = "tag:yaml.org,2002:merge"
-_STRING = "tag:yaml.org,2002:str"
-_PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "map", "seq")}
+_PREFIX = "tag:yaml.org,2002:"
+_MERGE = _PREFIX + "merge"
+_PLAIN_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "map", "seq"))
+_READ_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float"))
+_LONGEST_NUMBER = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a submitted text may cost.
+    """What a submitted text may cost. Sizes are in characters, memory in bytes.
 
-    Sizes in characters, memory in bytes; ``expanded`` counts values with aliases followed.
+    ``entries`` bounds one list or mapping, ``values`` the whole document with its aliases followed,
+    ``faults`` what is reported of a text that is wrong everywhere. CPU seconds are whole.
     """
 
     size: int = 8 * 2**20
-    depth: int = 40
+    depth: int = 50
     aliases: int = 20_000
-    expanded: int = 2_000_000
+    entries: int = 20_000
+    values: int = 1_000_000
     tasks: int = 10_000
-    template_seconds: float = 5.0
-    template_memory: int = 512 * 2**20
+    faults: int = 1_000
+    template_cpu_seconds: int = 2
+    template_seconds: float = 10.0
+    template_memory: int = 256 * 2**20
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Document:
-    """Parsed data, and the place of every value in the text."""
+    """Parsed data, and the place of every value in the text. A mapping's value is placed at its key."""
 
     data: Any
-    _own: dict[int, Place]
-    _children: dict[int, dict[Hashable, Place]]
+    _root: Place
+    _children: dict[int, dict[str | int, Place]]
 
     def locate(self, path: Path) -> Place:
         """Line and column of a path; of its nearest ancestor where the text has no such place."""
-        here, place = self.data, self._own.get(id(self.data), (1, 1))
+        here, place = self.data, self._root
         for step in path:
             places = self._children.get(id(here), {})
             if step not in places:
@@ -65,39 +74,58 @@ class Document:
 
 def parse_document(text: str, *, limits: Limits) -> Document:
     """Read one YAML document. Raises InvalidSpec with every fault that can be told at once."""
-    if len(text) > limits.size:
-        raise _refused(
-            f"The document has {len(text)} characters; at most {limits.size} are read.", "too_large"
-        )
+    check_text(text, limits=limits)
     builder = _Builder(limits)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        said = ", ".join(part for part in (error.context, error.problem) if part)
         raise _refused(f"This is not YAML: {said}.", "yaml_syntax", place) from error
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise _refused(f"This is not YAML: {_first_line(error)}.", "yaml_syntax") from error
+    except yaml.YAMLError as error:
+        raise _refused(f"This is not YAML: {str(error)[:200]}.", "yaml_syntax") from error
     if builder.faults:
         raise InvalidSpec("The document cannot be accepted.", builder.faults)
     return builder.document()
+
+
+def check_text(text: str, *, limits: Limits) -> None:
+    """Refuse text that is too long or holds characters YAML forbids. Raises InvalidSpec."""
+    if len(text) > limits.size:
+        raise _refused(f"The text has {len(text)} characters; at most {limits.size} are read.", "too_large")
+    if bad := Reader.NON_PRINTABLE.search(text):
+        at = bad.start()
+        place = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        raise _refused(f"The character {bad[0]!a} is not allowed in YAML.", "yaml_character", place)
 
 
 @dataclass(slots=True)
 class _Open:
     """A container being filled. ``key`` is a mapping's key that waits for its value."""
 
-    value: dict[Hashable, Any] | list[Any]
+    value: Any
     place: Place
     anchor: str | None
-    places: dict[Hashable, Place] = field(default_factory=dict)
-    key: Any = None
-    has_key: bool = False
+    is_mapping: bool
+    places: dict[str | int, Place] = field(default_factory=dict)
+    key: str | None = None
     merging: bool = False
-    merged: list[Any] = field(default_factory=list)
-    expanded: int = 1
+    merged: list[tuple[Any, Place]] = field(default_factory=list)
+    count: int = 1
+
+    @property
+    def wants_key(self) -> bool:
+        return self.is_mapping and self.key is None and not self.merging
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """What an alias stands for, and how many values that is; 0 while it is still being read."""
+
+    value: Any
+    count: int
 
 
 class _Builder:
@@ -108,126 +136,126 @@ class _Builder:
         self.faults: list[Fault] = []
         self._stack: list[_Open] = []
         self._root: Any = None
+        self._root_place: Place = (1, 1)
         self._documents = 0
         self._aliases = 0
-        self._anchors: dict[str, tuple[Any, int, bool]] = {}  # value, expanded size, complete
-        self._own: dict[int, Place] = {}
-        self._children: dict[int, dict[Hashable, Place]] = {}
+        self._anchors: dict[str, _Anchored] = {}
+        self._children: dict[int, dict[str | int, Place]] = {}
         self._scalars = _Scalars()
 
     def document(self) -> Document:
-        return Document(self._root, self._own, self._children)
+        return Document(self._root, self._root_place, self._children)
 
-    def take(self, event: yaml.Event) -> None:
+    def take(self, event: Any) -> None:
         handler = self._handlers.get(type(event))
         if handler is not None:
-            mark = cast("yaml.Mark", event.start_mark)
-            place = (mark.line + 1, mark.column + 1)
-            handler(self, event, place)
+            mark = event.start_mark
+            handler(self, event, (mark.line + 1, mark.column + 1))
 
     def _start_document(self, _: Any, place: Place) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _refused("There is a second YAML document; a workflow is one.", "yaml_documents", place)
+            raise _refused("A second YAML document begins here; a workflow is one.", "yaml_documents", place)
 
-    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
+    def _scalar(self, event: Any, place: Place) -> None:
         top = self._stack[-1] if self._stack else None
-        wants_key = top is not None and isinstance(top.value, dict) and not top.has_key
-        value, tag = self._scalars.read(event)
+        wants_key = top is not None and top.wants_key
+        value, tag = self._scalars.read(event, as_key=wants_key)
         if tag is None:
-            self.faults.append(
-                _fault(f"The tag {event.tag} is not accepted; leave it out.", "yaml_tag", place)
-            )
-        if tag == _MERGE and not wants_key:
-            value = event.value
-        if wants_key and tag == _MERGE:
-            cast("_Open", top).has_key = cast("_Open", top).merging = True
+            self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", place)
+        if "\0" in event.value:
+            self._fault("Text cannot hold the character NUL.", "yaml_character", place)
+        if tag == _MERGE and top is not None and wants_key:
+            top.merging = True
             return
         if event.anchor:
-            self._anchors[event.anchor] = (value, 1, True)
+            self._anchors[event.anchor] = _Anchored(value, 1)
         self._add(value, place, 1)
 
     def _start(self, event: Any, place: Place) -> None:
         if len(self._stack) >= self.limits.depth:
             raise _refused(f"Nested deeper than {self.limits.depth} levels.", "too_deep", place)
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
-            self.faults.append(
-                _fault(f"The tag {event.tag} is not accepted; leave it out.", "yaml_tag", place)
-            )
-        top = self._stack[-1] if self._stack else None
-        if top is not None and isinstance(top.value, dict) and not top.has_key:
-            raise _refused("A key must be a plain word, not a list or a mapping.", "yaml_key", place)
-        value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self._fault(f"The tag {event.tag[:63]} is not accepted; leave it out.", "yaml_tag", place)
+        if self._stack and self._stack[-1].wants_key:
+            raise _bad_key(place)
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        value: Any = {} if is_mapping else []
         if event.anchor:
-            self._anchors[event.anchor] = (value, 0, False)
-        self._stack.append(_Open(value, place, event.anchor))
+            self._anchors[event.anchor] = _Anchored(value, 0)
+        self._stack.append(_Open(value, place, event.anchor, is_mapping))
 
     def _end(self, _: Any, __: Place) -> None:
         done = self._stack.pop()
-        if isinstance(done.value, dict):
+        if done.merged:
             self._merge(done)
-        self._own[id(done.value)] = done.place
         self._children[id(done.value)] = done.places
         if done.anchor:
-            self._anchors[done.anchor] = (done.value, done.expanded, True)
-        self._add(done.value, done.place, done.expanded)
+            self._anchors[done.anchor] = _Anchored(done.value, done.count)
+        self._add(done.value, done.place, done.count)
 
-    def _alias(self, event: yaml.AliasEvent, place: Place) -> None:
+    def _alias(self, event: Any, place: Place) -> None:
         self._aliases += 1
         if self._aliases > self.limits.aliases:
             raise _refused(f"More than {self.limits.aliases} aliases.", "too_many_aliases", place)
-        value, expanded, complete = self._anchors.get(event.anchor or "", (None, 0, False))
-        if not complete:
-            raise _refused(
-                f"The alias *{event.anchor} stands for nothing defined before it.", "yaml_alias", place
-            )
-        self._add(value, place, expanded)
+        known = self._anchors.get(event.anchor)
+        if known is None or known.count == 0:
+            what = "nothing defined before it" if known is None else "something that holds it"
+            raise _refused(f"The alias *{event.anchor[:63]} stands for {what}.", "yaml_alias", place)
+        self._add(known.value, place, known.count)
 
-    def _add(self, value: Any, place: Place, expanded: int) -> None:
+    def _add(self, value: Any, place: Place, count: int) -> None:
         if not self._stack:
-            self._root = value
+            self._root, self._root_place = value, place
             return
         top = self._stack[-1]
-        top.expanded += expanded
-        if top.expanded > self.limits.expanded:
-            raise _refused(f"Aliases expand to over {self.limits.expanded} values.", "too_large", place)
-        if isinstance(top.value, list):
+        top.count += count
+        if top.count > self.limits.values:
+            message = f"The document holds over {self.limits.values} values, aliases followed."
+            raise _refused(message, "too_large", place)
+        if not top.is_mapping:
             top.places[len(top.value)] = place
             top.value.append(value)
-        elif not top.has_key:
-            self._take_key(top, value, place)
         elif top.merging:
             top.merged.append((value, place))
-            top.has_key = top.merging = False
+            top.merging = False
+        elif top.key is None:
+            self._take_key(top, value, place)
         else:
             top.value[top.key] = value
-            top.has_key = False
+            top.key = None
+        if len(top.value) > self.limits.entries:
+            message = f"A list or mapping has over {self.limits.entries} entries."
+            raise _refused(message, "too_large", place)
 
     def _take_key(self, top: _Open, value: Any, place: Place) -> None:
-        if not isinstance(value, (str, int, float, bool, type(None))):
-            raise _refused("A key must be a plain word.", "yaml_key", place)
+        if isinstance(value, (list, dict)):
+            raise _bad_key(place)
         key = value if isinstance(value, str) else str(value)
         if key in top.places:
             line = top.places[key][0]
-            self.faults.append(
-                _fault(f'The key "{key}" stands here already, in line {line}.', "duplicate_key", place)
-            )
-        top.places[key] = place
-        top.key, top.has_key = key, True
+            message = f"The key {listing([key[:63]])} stands in this mapping already, in line {line}."
+            self._fault(message, "duplicate_key", place)
+        else:
+            top.places[key] = place
+        top.key = key
 
     def _merge(self, done: _Open) -> None:
         """Carry out ``<<``: what a mapping says itself wins, then the earlier of those merged."""
-        mapping = cast("dict[Hashable, Any]", done.value)
         for value, place in done.merged:
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self.faults.append(_fault("Only mappings can be merged with <<.", "yaml_merge", place))
+                    self._fault("Only mappings can be merged with <<.", "yaml_merge", place)
                     continue
-                places = self._children.get(id(source), {})
+                places = self._children[id(source)]
                 for key, one in source.items():
-                    if key not in mapping:
-                        mapping[key] = one
+                    if key not in done.value:
+                        done.value[key] = one
                         done.places[key] = places.get(key, place)
+
+    def _fault(self, message: str, code: str, place: Place) -> None:
+        if len(self.faults) < self.limits.faults:
+            self.faults.append(_fault(message, code, place))
 
     _handlers: dict[type[yaml.Event], Callable[["_Builder", Any, Place], None]] = {
         yaml.DocumentStartEvent: _start_document,
@@ -241,32 +269,42 @@ class _Builder:
 
 
 class _Scalars:
-    """Scalars as SafeLoader reads them; remembers, because words repeat in a long document."""
+    """Scalars as SafeLoader reads them; remembers short ones, because words repeat in a long document."""
 
     def __init__(self) -> None:
-        self._resolver: Any = yaml.resolver.Resolver()
+        self._resolver: Any = yaml.resolver.Resolver()  # its stubs carry no annotations
         self._constructor = yaml.constructor.SafeConstructor()
-        self._known: dict[tuple[str, str | None, bool], tuple[Any, str | None]] = {}
+        self._known: dict[tuple[str, str | None], tuple[Any, str | None]] = {}
 
-    def read(self, event: yaml.ScalarEvent) -> tuple[Any, str | None]:
+    def read(self, event: Any, *, as_key: bool) -> tuple[Any, str | None]:
         """The value and its tag; a tag of None says that the written one is not accepted."""
-        if event.tag is None and not event.implicit[0]:
-            return event.value, _STRING
-        known = (event.value, event.tag, event.implicit[0])
-        if known not in self._known:
-            self._known[known] = self._read(event)
-        return self._known[known]
+        text, tag = event.value, event.tag
+        if tag is None and not event.implicit[0]:
+            return text, _PREFIX + "str"
+        if as_key and tag is None:
+            return text, _MERGE if text == "<<" else _PREFIX + "str"
+        if len(text) > _LONGEST_NUMBER:
+            return text, _PREFIX + "str" if tag is None or tag in _PLAIN_TAGS else None
+        found = self._known.get((text, tag))
+        if found is None:
+            found = self._known[text, tag] = self._read(text, tag)
+        return found
 
-    def _read(self, event: yaml.ScalarEvent) -> tuple[Any, str | None]:
-        tag = event.tag or self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
-        if tag in {_TIMESTAMP, _MERGE, _STRING, "tag:yaml.org,2002:value"} and not event.tag:
-            return event.value, _MERGE if tag == _MERGE else _STRING
-        if tag not in _PLAIN_TAGS:
-            return event.value, None
+    def _read(self, text: str, written: str | None) -> tuple[Any, str | None]:
+        if written is not None and written not in _PLAIN_TAGS:
+            return text, None
+        tag = written or self._resolver.resolve(yaml.ScalarNode, text, (True, False))
+        if tag not in _READ_TAGS:
+            return text, _PREFIX + "str"
         try:
-            return self._constructor.construct_object(yaml.ScalarNode(tag, event.value)), tag
-        except (ValueError, KeyError, yaml.YAMLError):
-            return event.value, _STRING
+            return self._constructor.construct_object(yaml.ScalarNode(tag, text)), tag
+        except (ValueError, KeyError, IndexError, OverflowError, yaml.YAMLError):
+            return text, _PREFIX + "str"  # `!!int word`, or `0x_`: no number after all
+
+
+def _bad_key(place: Place) -> InvalidSpec:
+    message = "A key must be a plain word, not a list or a mapping. Text that begins with { needs quotes."
+    return _refused(message, "yaml_key", place)
 
 
 def _fault(message: str, code: str, place: Place) -> Fault:
@@ -275,7 +313,3 @@ def _fault(message: str, code: str, place: Place) -> Fault:
 
 def _refused(message: str, code: str, place: Place = (1, 1)) -> InvalidSpec:
     return InvalidSpec(message, [_fault(message, code, place)])
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,16 +1,19 @@
 """OSMO's workflow grammar as strict models, and what pydantic says in our words.
 
 Every object refuses fields it does not know. Scalars become text where the grammar has text. The models
-hold what was written; ``reading`` resolves references and builds the values.
+hold what was written; ``writing`` checks a document against them piece by piece, ``reading`` resolves
+references and builds the values.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
+from workflows.spec.words import shown
 
 
 def _text(value: Any) -> Any:
@@ -18,8 +21,15 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (bool, int, float)) else value
 
 
+def _no_truth(value: Any) -> Any:
+    """``gpu: yes`` is no number, though Python would count it as 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "a whole number is needed")
+    return value
+
+
 Text = Annotated[str, BeforeValidator(_text)]
-Whole = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Whole = Annotated[int, BeforeValidator(_no_truth), Field(ge=0, le=2**31 - 1)]
 
 
 class Strict(BaseModel):
@@ -103,7 +113,7 @@ class GroupModel(Strict):
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
     nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: as its pool says
-    tasks: Annotated[list[TaskModel], Field(min_length=1)]
+    tasks: Annotated[list[Any], Field(min_length=1)]
 
 
 class TimeoutModel(Strict):
@@ -116,52 +126,25 @@ class WorkflowModel(Strict):
     labels: dict[Text, Text] = {}
     pool: Text | None = None
     backend: Text | None = None
-    groups: list[GroupModel] | None = None
-    tasks: list[TaskModel] | None = None
-    resources: dict[Text, ResourceModel] = {}
+    groups: list[Any] | None = None
+    tasks: list[Any] | None = None
+    resources: dict[Text, Any] = {}
     timeout: TimeoutModel = TimeoutModel()
 
 
-class FileRoot(Strict):
+class RootModel(Strict):
     version: Literal[2] = 2
-    workflow: WorkflowModel
-
-
-def read_models(data: Any) -> FileRoot:
-    """Check parsed data against the grammar. Raises pydantic's ValidationError, see ``faults_of``."""
-    return FileRoot.model_validate(data)
-
-
-def faults_of(error: ValidationError) -> Iterator[Fault]:
-    """Every error as a fault: where, in words, and what would be accepted there."""
-    for one in error.errors(include_url=False, include_context=True, include_input=True):
-        path = tuple(step for step in one["loc"] if step != "[key]")
-        yield _fault(path, one)
-
-
-def _fault(path: Path, one: Mapping[str, Any]) -> Fault:
-    kind = one["type"]
-    if kind == "extra_forbidden":
-        return _unknown_field(path)
-    if kind == "missing":
-        return Fault(path[:-1], "missing", f'The field "{path[-1]}" is needed.')
-    if kind == "literal_error":
-        allowed = tuple(
-            str(word).strip("'") for word in one["ctx"]["expected"].replace(" or ", ", ").split(", ")
-        )
-        message = f"{_shown(one['input'])} is not accepted; write {' or '.join(allowed)}."
-        return Fault(path, "value", message, allowed=allowed)
-    if kind == "too_short":
-        return Fault(path, "empty", "At least one entry is needed.")
-    words = _WORDS.get(kind) or one["msg"]
-    return Fault(path, "type", f"{_shown(one['input'])} is not accepted: {words}.")
+    workflow: Any
+    default_values: Any = Field(None, alias="default-values")  # used up by rendering, if there was any
 
 
 _WORDS = {
     "string_type": "a text is needed",
     "int_type": "a whole number is needed",
     "int_parsing": "a whole number is needed",
+    "int_parsing_size": "it is too large",
     "int_from_float": "a whole number is needed",
+    "finite_number": "a whole number is needed",
     "bool_type": "true or false is needed",
     "bool_parsing": "true or false is needed",
     "list_type": "a list is needed",
@@ -172,26 +155,56 @@ _WORDS = {
 }
 
 
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+def fault_of(one: Mapping[str, Any], *, model: type[Strict], at: Path) -> Fault:
+    """One of pydantic's errors about ``model``, which stands at ``at``, as a fault."""
+    inside = tuple(step for step in one["loc"] if step != "[key]")
+    path = (*at, *inside)
+    kind = one["type"]
+    if kind == "extra_forbidden":
+        return _unknown_field(inside, model=model, path=path)
+    if kind == "missing":
+        return Fault(path[:-1], "missing", f'The field "{path[-1]}" is needed.')
+    if kind == "literal_error":
+        allowed = tuple(
+            str(word).strip("'") for word in one["ctx"]["expected"].replace(" or ", ", ").split(", ")
+        )
+        message = f"{_written(one['input'])} is not accepted; write {' or '.join(allowed)}."
+        return Fault(path, "value", message, allowed=allowed)
+    if kind == "too_short":
+        return Fault(path, "empty", "At least one entry is needed.")
+    words = _WORDS.get(kind) or str(one["msg"])
+    return Fault(path, "type", f"{_written(one['input'])} is not accepted: {words}.")
 
 
-def _unknown_field(path: Path) -> Fault:
-    model = model_at(path[:-1])
-    allowed = tuple(sorted(model.model_fields)) if model else ()
-    near = difflib.get_close_matches(str(path[-1]), allowed, n=1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
-    return Fault(path, "unknown_field", f'There is no field "{path[-1]}" here.{hint}', allowed=allowed)
+def _written(value: Any) -> str:
+    if value is None:
+        return "Nothing"
+    if isinstance(value, dict):
+        return "A mapping"
+    if isinstance(value, list):
+        return "A list"
+    return shown(value) if isinstance(value, str) else str(value)[:63]
+
+
+def _unknown_field(inside: Path, *, model: type[Strict], path: Path) -> Fault:
+    found = model_at(inside[:-1], model)
+    allowed = fields_of(found) if found else ()
+    name = str(inside[-1])
+    if found is RootModel and name == "resources":
+        hint = " It belongs under workflow."
+    else:
+        near = difflib.get_close_matches(name[:63], allowed, n=1)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+    return Fault(path, "unknown_field", f"There is no field {shown(name)} here.{hint}", allowed=allowed)
+
+
+def fields_of(model: type[Strict]) -> tuple[str, ...]:
+    """The fields of a model as users write them."""
+    return tuple(sorted(field.alias or name for name, field in model.model_fields.items()))
 
 
 _PLACES: Mapping[tuple[type[Strict], str], type[Strict]] = {
-    (FileRoot, "workflow"): WorkflowModel,
-    (WorkflowModel, "groups"): GroupModel,
-    (WorkflowModel, "tasks"): TaskModel,
-    (WorkflowModel, "resources"): ResourceModel,
     (WorkflowModel, "timeout"): TimeoutModel,
-    (GroupModel, "tasks"): TaskModel,
     (TaskModel, "inputs"): InputModel,
     (TaskModel, "outputs"): OutputModel,
     (TaskModel, "kpis"): KpiModel,
@@ -201,14 +214,10 @@ _PLACES: Mapping[tuple[type[Strict], str], type[Strict]] = {
 }
 
 
-def model_at(path: Path) -> type[Strict] | None:
-    """The model that a path leads to; list places and names of resources lead on, a scalar to None."""
-    model: type[Strict] | None = FileRoot
-    steps = iter(path)
-    for step in steps:
-        if isinstance(step, int):
-            continue
-        model = _PLACES.get((model, step)) if model else None
-        if model is ResourceModel:
-            next(steps, None)
-    return model
+def model_at(inside: Path, model: type[Strict]) -> type[Strict] | None:
+    """The model that a path below ``model`` leads to; places in lists lead on, a scalar to None."""
+    here: type[Strict] | None = model
+    for step in inside:
+        if isinstance(step, str):
+            here = _PLACES.get((here, step)) if here else None
+    return here

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
 from workflows.spec.document import Document, Limits, parse_document
-from workflows.spec.grammar import faults_of, read_models
 from workflows.spec.reading import Reader
 from workflows.spec.template import is_templated, render
 from workflows.spec.values import WorkflowSpec
+from workflows.spec.writing import written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,22 +75,34 @@ def read_workflow(
     )
     document = parse_document(rendered, limits=limits)
     try:
-        model = read_models(document.data)
-    except ValidationError as error:
-        raise _invalid(faults_of(error), document) from error
-    reader = Reader(model=model.workflow, limits=limits, allow_localpath=allow_localpath)
+        workflow = written(document.data, limits=limits)
+    except InvalidSpec as error:
+        raise _invalid(error.faults, document) from error
+    if len(workflow.faults) >= limits.faults:
+        raise _invalid(_at_most(workflow.faults, limits), document)
+    reader = Reader(written=workflow, limits=limits, allow_localpath=allow_localpath)
     spec = reader.read()
     return Parsed(
         spec=spec,
         rendered=rendered,
         template=text if templated else None,
         document=document,
-        warnings=tuple(reader.notices),
-        faults=tuple(reader.faults),
+        warnings=tuple(reader.notices()),
+        faults=_at_most([*workflow.faults, *reader.faults], limits),
     )
 
 
+def _at_most(faults: Sequence[Fault], limits: Limits) -> tuple[Fault, ...]:
+    """As many faults as may be told, and one that says so if there are more."""
+    if len(faults) < limits.faults:
+        return tuple(faults)
+    message = f"There may be more: only {limits.faults} faults are told."
+    told = tuple(faults[: limits.faults])
+    return (*told, Fault(told[-1].path, "too_many_faults", message))
+
+
 def located(faults: Iterable[Fault], document: Document) -> list[Fault]:
+    """Faults with line and column, in document order. Those with a place keep it."""
     placed = []
     for fault in faults:
         if fault.line is None:
@@ -104,4 +114,11 @@ def located(faults: Iterable[Fault], document: Document) -> list[Fault]:
 
 
 def _invalid(faults: Iterable[Fault], document: Document) -> InvalidSpec:
-    return InvalidSpec("The workflow cannot be accepted.", located(faults, document))
+    ordered = located(faults, document)
+    return InvalidSpec(f"The workflow cannot be accepted. {_summary(ordered)}", ordered)
+
+
+def _summary(faults: Sequence[Fault]) -> str:
+    """The first three faults, since many clients show the message alone."""
+    said = [f"Line {fault.line}, column {fault.column}: {fault.message}" for fault in faults[:3]]
+    return " ".join(said) + (f" And {len(faults) - 3} more." if len(faults) > 3 else "")

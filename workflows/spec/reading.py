@@ -1,164 +1,174 @@
-"""From checked models to values: references resolved, names compared, every fault collected."""
+"""From what was written to values: references resolved, names compared, every fault collected.
+
+Reading goes on after a fault, and the values then serve only to find more of them. Work per fault is
+bounded: a suggestion compares words, and a text in which everything is wrong must not cost the square of
+its size.
+"""
 
 import base64
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import TypeVar
 
-from scheduling.errors import Fault, Notice, Path, listing
+from pools.durations import parse_duration
+from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.placement import File
 from workflows.spec import words
 from workflows.spec.document import Limits
-from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel, WorkflowModel
+from workflows.spec.grammar import ResourceModel, TaskModel
+from workflows.spec.upstream import find_cycle
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
+from workflows.spec.writing import ROOT, Written, WrittenGroup, WrittenTask
 
-ROOT: Path = ("workflow",)
+HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
+DATA = re.compile(r"\{\{\s*(?:output|input:[^{}]*)\s*\}\}")
 NOT_CARRIED_OUT = {
+    "inputs": "no data is downloaded, only the order of tasks is kept",
     "outputs": "results are not uploaded",
     "kpis": "KPIs are not collected",
-    "downloadType": "data is not downloaded",
+    "downloadType": "no data is downloaded",
     "cacheSize": "there is no cache",
     "checkpoint": "checkpoints are not uploaded",
+    "resources": "a task takes its resources from the entry that `resource` names",
+    "backend": "the pool of the request decides the backend",
+    "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
+    "tasks of other workflows": "a workflow waits only for tasks of its own",
 }
+SUGGESTIONS = 20
+"""Faults that get a suggestion; comparing words is slow, and nobody reads more."""
 
+NAMED = 20
+"""Words that are listed as allowed."""
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A task group as written; a bare task is one of its own."""
-
-    name: str
-    path: Path
-    tasks: tuple[tuple[TaskModel, Path], ...]
-    barrier: bool
-    ignore_nonlead_status: bool
-    bare: bool
-    nvlink: bool | None = None
+Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
 class Reader:
-    """One reading; ``faults`` and ``notices`` fill as it goes."""
+    """One reading; ``faults`` and ``left_out`` fill as it goes."""
 
-    model: WorkflowModel
+    written: Written
     limits: Limits
     allow_localpath: bool
     faults: list[Fault] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    left_out: dict[str, list[Path]] = field(default_factory=dict)
+    _home: dict[str, str] = field(default_factory=dict)
+    _resources: dict[str, Resource] = field(default_factory=dict)
+    _suggested: int = 0
 
     def read(self) -> WorkflowSpec:
         """Build the values; meaningful only if no fault was found."""
-        groups = list(self._groups())
-        self._check_names(groups)
+        model, groups = self.written.workflow, self.written.groups
+        self._check_names()
         self._check_labels()
-        resources = {name: self._resource(name, one) for name, one in self.model.resources.items()}
-        resources.setdefault("default", Resource(name="default", path=(*ROOT, "resources", "default")))
-        home = {task.name: group.name for group in groups for task, _ in group.tasks}
-        upstream = {group.name: self._upstream(group, home) for group in groups}
-        self._check_cycles(groups, upstream)
+        self._home = {task.model.name: group.name for group in groups for task in group.tasks}
+        self._resources = {name: self._resource(name, one) for name, one in self.written.resources.items()}
+        if not self._resources:
+            self._resources["default"] = Resource(name="default", path=(*ROOT, "resources", "default"))
+        upstream = {group.name: self._upstream(group) for group in groups}
+        self._check_cycles(upstream)
         return WorkflowSpec(
-            name=self.model.name,
-            labels=self.model.labels,
-            groups=tuple(
-                GroupSpec(
-                    name=group.name,
-                    path=group.path,
-                    barrier=group.barrier,
-                    ignore_nonlead_status=group.ignore_nonlead_status,
-                    tasks=self._tasks(group, resources),
-                    upstream=upstream[group.name],
-                    bare=group.bare,
-                    nvlink=group.nvlink,
-                )
-                for group in groups
-            ),
+            name=model.name,
+            labels=model.labels,
+            groups=tuple(self._group(group, upstream[group.name]) for group in groups if group.tasks),
             exec_timeout=self._timeout("exec_timeout"),
             queue_timeout=self._timeout("queue_timeout"),
         )
 
-    def _fault(self, path: Path, code: str, message: str, *, allowed: Sequence[str] | None = None) -> None:
-        self.faults.append(
-            Fault(path, code, message, allowed=tuple(allowed) if allowed is not None else None)
-        )
+    def notices(self) -> Iterator[Notice]:
+        """What was accepted but is not carried out, each kind once."""
+        for name, paths in self.left_out.items():
+            count = f" in {len(paths)} places" if len(paths) > 1 else ""
+            message = f'"{name}" is accepted but not carried out{count}: {NOT_CARRIED_OUT[name]}.'
+            yield Notice("not_carried_out", message, paths[0])
 
-    def _groups(self) -> Iterator[_Group]:
-        model = self.model
-        if bool(model.groups) == bool(model.tasks):
-            said = "either groups or tasks, not both" if model.groups else "at least one group or task"
-            self._fault(
-                ROOT, "no_tasks" if not model.groups else "groups_and_tasks", f"A workflow has {said}."
-            )
-        for index, group in enumerate(model.groups or []):
-            path = (*ROOT, "groups", index)
-            tasks = tuple((task, (*path, "tasks", place)) for place, task in enumerate(group.tasks))
-            yield _group(group, path, tasks)
-        for index, task in enumerate(model.tasks or []):
-            path = (*ROOT, "tasks", index)
-            yield _Group(
-                f"{task.name}-group",
-                path,
-                ((task, path),),
-                barrier=True,
-                ignore_nonlead_status=True,
-                bare=True,
-            )
+    def _fault(
+        self, path: Path, code: str, message: str | None, *, allowed: Sequence[str] | None = None
+    ) -> None:
+        """Note a fault, unless the message is None or there are too many already."""
+        if message is not None and len(self.faults) < self.limits.faults:
+            told = tuple(allowed) if allowed is not None else None
+            self.faults.append(Fault(path, code, message, allowed=told))
 
-    def _check_names(self, groups: Sequence[_Group]) -> None:
-        named: list[tuple[str, Path, str]] = [(self.model.name, (*ROOT, "name"), "")]
-        count = 0
-        for group in groups:
-            named.append((group.name, group.path if group.bare else (*group.path, "name"), "group"))
-            named += [(task.name, (*path, "name"), "task") for task, path in group.tasks]
-            count += len(group.tasks)
-        if count > self.limits.tasks:
-            message = f"The workflow has {count} tasks; at most {self.limits.tasks} are accepted."
-            self._fault(ROOT, "too_many_tasks", message)
-        seen: dict[str, str] = {}
-        for name, path, kind in named:
-            bare = kind == "group" and path[-1] != "name"
-            if not bare and (wrong := words.name_fault(name)):
-                self._fault(path, "name", wrong)
-            if kind == "task" and words.folded(name) in words.RESERVED_TASKS:
-                self._fault(path, "name", f'No task may be called "{name}".')
-            if not kind:
-                continue
-            key = words.folded(name)
-            if key in seen:
-                message = (
-                    f'The {kind} "{name}" and the {seen[key]} have the same name; '
-                    'case, "_" and "-" do not count.'
-                )
-                self._fault(path, "duplicate_name", message)
-            seen.setdefault(key, f'{kind} "{name}"')
+    def _leave_out(self, name: str, path: Path) -> None:
+        self.left_out.setdefault(name, []).append(path)
 
-    def _check_labels(self) -> None:
-        for key, message in words.label_faults(self.model.labels):
-            self._fault((*ROOT, "labels", *([key] if key else [])), "label", message)
+    def _unknown(self, path: Path, kind: str, name: str, known: Collection[str]) -> None:
+        if len(self.faults) >= self.limits.faults:
+            return
+        hint = ""
+        if self._suggested < SUGGESTIONS:
+            self._suggested += 1
+            near = difflib.get_close_matches(name[: words.MAX_NAME], list(islice(known, 1000)), n=1)
+            hint = f' Did you mean "{near[0]}"?' if near else ""
+        if kind == "resource" and name == "default":
+            hint = " Name one of `resources` with `resource:`, or add an entry default."
+        message = f"There is no {kind} {words.shown(name)}.{hint}"
+        self._fault(path, f"unknown_{kind}", message, allowed=list(islice(known, NAMED)))
 
-    def _timeout(self, name: str) -> float | None:
-        written = getattr(self.model.timeout, name)
-        if written is None:
-            return None
-        value: float | None = self._parsed(words.seconds, written, (*ROOT, "timeout", name))
-        if value is not None and value <= 0:
-            self._fault((*ROOT, "timeout", name), "duration", "A timeout must be longer than nothing.")
-        return value
-
-    def _parsed(self, parse: Any, text: str, path: Path) -> Any:
+    def _parsed(self, parse: Callable[[str], Value], text: str, path: Path) -> Value | None:
         try:
             return parse(text)
         except ValueError as error:
             self._fault(path, "value", str(error))
             return None
 
+    def _check_names(self) -> None:
+        model = self.written.workflow
+        self._fault((*ROOT, "name"), "name", words.name_fault(model.name))
+        if model.groups and model.tasks:
+            message = "A workflow has either groups or tasks, not both."
+            self._fault((*ROOT, "tasks"), "groups_and_tasks", message)
+        elif not (model.groups or model.tasks):
+            self._fault(ROOT, "no_tasks", "A workflow has at least one group or task.")
+        seen: dict[str, str] = {}
+        for group in self.written.groups:
+            if group.bare:
+                self._check_unique(group.name, group.path, "group", seen)
+            else:
+                self._check_name(group.name, group.path, "group", seen)
+            for task in group.tasks:
+                self._check_name(task.model.name, task.path, "task", seen)
+                if words.folded(task.model.name) in words.RESERVED_TASKS:
+                    message = f"No task may be called {words.shown(task.model.name)}."
+                    self._fault((*task.path, "name"), "name", message)
+
+    def _check_name(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
+        wrong = words.name_fault(name)
+        self._fault((*path, "name"), "name", wrong)
+        if wrong is None:
+            self._check_unique(name, (*path, "name"), kind, seen)
+
+    def _check_unique(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
+        mine = f"{kind} {words.shown(name)}"
+        other = seen.setdefault(words.folded(name), mine)
+        if other is not mine:
+            message = f'The {mine} and the {other} have the same name; case, "_" and "-" do not count.'
+            if name.endswith("-group") or other.endswith('-group"'):
+                message += " A task under `tasks:` is in a group of its own, called <task>-group."
+            self._fault(path, "duplicate_name", message)
+
+    def _check_labels(self) -> None:
+        for key, message in words.label_faults(self.written.workflow.labels):
+            self._fault((*ROOT, "labels", *([key] if key is not None else [])), "label", message)
+
+    def _timeout(self, name: str) -> float | None:
+        text = getattr(self.written.workflow.timeout, name)
+        return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
+
     def _resource(self, name: str, model: ResourceModel) -> Resource:
         path = (*ROOT, "resources", name)
         amounts = {
-            field_name: self._parsed(words.quantity, written, (*path, field_name)) or ""
-            for field_name in ("memory", "storage")
-            if (written := getattr(model, field_name))
+            kind: self._parsed(words.quantity, text, (*path, kind)) or ""
+            for kind in ("memory", "storage")
+            if (text := getattr(model, kind))
         }
+        for index, one in enumerate(model.nodesExcluded):
+            self._fault((*path, "nodesExcluded", index), "value", words.node(one))
         topology = tuple(
             Requirement(one.key, one.group, one.requirementType == "required", (*path, "topology", index))
             for index, one in enumerate(model.topology)
@@ -174,34 +184,37 @@ class Reader:
             **amounts,
         )
 
-    def _tasks(self, group: _Group, resources: Mapping[str, Resource]) -> tuple[TaskSpec, ...]:
-        leads = [path for task, path in group.tasks if task.lead]
-        if len(group.tasks) > 1 and len(leads) != 1:
+    def _group(self, group: WrittenGroup, upstream: tuple[str, ...]) -> GroupSpec:
+        leads = [task.path for task in group.tasks if task.model.lead]
+        if len(group.tasks) > 1 and len(leads) != 1 and group.sound:
+            said = "none says" if not leads else f"{len(leads)} say"
             message = (
-                f'Exactly one task of group "{group.name}" must be the lead; {len(leads)} say lead: true.'
+                f"Exactly one task of group {words.shown(group.name)} must be the lead; {said} `lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
-        return tuple(
-            self._task(task, path, resources, lead=task.lead or len(group.tasks) == 1)
-            for task, path in group.tasks
+        return GroupSpec(
+            name=group.name,
+            path=group.path,
+            barrier=group.barrier,
+            ignore_nonlead_status=group.ignore_nonlead_status,
+            tasks=tuple(
+                self._task(task, lead=task.model.lead or len(group.tasks) == 1) for task in group.tasks
+            ),
+            upstream=upstream,
+            bare=group.bare,
+            nvlink=group.nvlink,
         )
 
-    def _task(
-        self, task: TaskModel, path: Path, resources: Mapping[str, Resource], *, lead: bool
-    ) -> TaskSpec:
-        if task.resource not in resources:
-            near = difflib.get_close_matches(task.resource, list(resources)[:100], n=1)
-            hint = f' Did you mean "{near[0]}"?' if near else ""
-            self._fault(
-                (*path, "resource"),
-                "unknown_resource",
-                f'There is no resource "{task.resource}".{hint}',
-                allowed=list(resources),
-            )
-        for name, action in task.exitActions.items():
-            self._parsed(lambda text: list(words.exit_codes(text)), action, (*path, "exitActions", name))
+    def _task(self, written: WrittenTask, *, lead: bool) -> TaskSpec:
+        task, path = written.model, written.path
+        resource = self._resources.get(task.resource)
+        if resource is None:
+            self._unknown((*path, "resource"), "resource", task.resource, self._resources)
+            resource = Resource(name=task.resource, path=(*path, "resource"))
+        self._fault((*path, "image"), "image", words.image(task.image))
+        self._check_tokens(task, path)
         self._note_left_out(task, path)
-        return TaskSpec(
+        spec = TaskSpec(
             name=task.name,
             path=path,
             image=task.image,
@@ -213,15 +226,35 @@ class Reader:
             host_network=task.hostNetwork,
             volume_mounts=tuple(task.volumeMounts),
             credentials=self._credentials(task, path),
-            exit_actions={str(name): codes for name, codes in task.exitActions.items()},
+            exit_actions=self._exit_actions(task, path),
             lead=lead,
-            resource=resources.get(task.resource) or resources["default"],
+            resource=resource,
         )
+        for name in task.environment:
+            self._fault((*path, "environment", name), "variable", words.variable(name))
+        self._check_mounts(spec)
+        return spec
+
+    def _exit_actions(self, task: TaskModel, path: Path) -> dict[str, str]:
+        if not task.exitActions:
+            return {}
+        place = (*path, "exitActions")
+        parsed = {
+            str(name): ranges
+            for name, text in task.exitActions.items()
+            if (ranges := self._parsed(words.exit_codes, text, (*place, name)))
+        }
+        if clash := words.claimed_twice(parsed):
+            first, second, code = clash
+            message = f"Exit code {code} leads to both {first} and {second}."
+            self._fault((*place, second), "value", message)
+        return {name: words.codes_text(ranges) for name, ranges in parsed.items()}
 
     def _files(self, task: TaskModel, path: Path) -> tuple[File, ...]:
         files = []
         for index, one in enumerate(task.files):
             place = (*path, "files", index)
+            self._fault((*place, "path"), "path", words.directory(one.path))
             if one.contents is None and one.localpath is None:
                 self._fault(place, "missing", 'The field "contents" is needed.')
             if one.localpath is not None and not self.allow_localpath:
@@ -236,58 +269,89 @@ class Reader:
 
     def _credentials(self, task: TaskModel, path: Path) -> dict[str, str | dict[str, str]]:
         checked: dict[str, str | dict[str, str]] = {}
-        for name, value in task.credentials.items():
-            if isinstance(value, str):
-                checked[name] = value
-            elif isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
-                checked[name] = {str(key): v for key, v in value.items()}
+        for name, use in task.credentials.items():
+            place = (*path, "credentials", name)
+            self._fault(place, "credential", words.secret(name))
+            if isinstance(use, str):
+                self._fault(place, "path", words.directory(use))
+                checked[name] = use
+            elif isinstance(use, dict) and use and all(isinstance(key, str) for key in use.values()):
+                for variable, key in use.items():
+                    wrong = words.variable(variable) or words.secret_key(key)
+                    self._fault((*place, variable), "variable", wrong)
+                checked[name] = dict(use)
             else:
                 message = "A credential is a directory to mount it at, or a mapping of variables to keys."
-                self._fault((*path, "credentials", name), "type", message)
+                self._fault(place, "type", message, allowed=("/mount/path", "{VARIABLE: key}"))
         return checked
 
-    def _upstream(self, group: _Group, home: Mapping[str, str]) -> tuple[str, ...]:
+    def _check_mounts(self, task: TaskSpec) -> None:
+        """Every mount is well written, and no two are at one place: no API server takes such a pod."""
+        for index, mount in enumerate(task.volume_mounts):
+            self._fault((*task.path, "volumeMounts", index), "path", words.mount(mount))
+        seen: set[str] = set()
+        for target, path in _targets(task):
+            if target in seen:
+                message = f"Something else is mounted at {words.shown(target)} already."
+                self._fault(path, "mounted_twice", message)
+            seen.add(target)
+
+    def _check_tokens(self, task: TaskModel, path: Path) -> None:
+        """Hosts that are named exist; what stands for data is noted."""
+        for text, place in _texts(task, path):
+            if "{{" not in text:
+                continue
+            for name in HOST.findall(text):
+                if name not in self._home:
+                    self._unknown(place, "task", name, self._home)
+            if DATA.search(text):
+                self._leave_out("tokens of data", place)
+
+    def _upstream(self, group: WrittenGroup) -> tuple[str, ...]:
         """The groups this one waits for, in the order they are named; forward references are fine."""
         found: dict[str, None] = {}
-        for task, path in group.tasks:
-            for index, one in enumerate(task.inputs):
-                place = (*path, "inputs", index)
-                if (one.task is None) == (one.url is None) and one.dataset is None:
-                    self._fault(place, "input", "An input names either a task or a url.")
-                if one.task is None:
-                    continue
-                if ":" in one.task:
-                    message = f'Input "{one.task}" names a task of another workflow: this is not carried out.'
-                    self.notices.append(Notice("not_carried_out", message, (*place, "task")))
-                elif one.task not in home:
-                    self._unknown_task(one.task, (*place, "task"), home)
-                elif home[one.task] == group.name:
-                    message = f'Task "{one.task}" is in the same group; the two start together.'
-                    self._fault((*place, "task"), "input", message)
-                else:
-                    found[home[one.task]] = None
+        for written in group.tasks:
+            for index, one in enumerate(written.model.inputs):
+                place = (*written.path, "inputs", index)
+                if sum(given is not None for given in (one.task, one.url, one.dataset)) != 1:
+                    message = "An input names either a task or a url."
+                    self._fault(place, "input", message, allowed=("task", "url"))
+                if one.task is not None and (home := self._waited_for(one.task, (*place, "task"), group)):
+                    found[home] = None
         return tuple(found)
 
-    def _unknown_task(self, name: str, path: Path, home: Mapping[str, str]) -> None:
-        near = difflib.get_close_matches(name, list(home)[:1000], n=1)
-        hint = f' Did you mean "{near[0]}"?' if near else ""
-        self._fault(path, "unknown_task", f'There is no task "{name}".{hint}', allowed=list(home)[:20])
+    def _waited_for(self, name: str, place: Path, group: WrittenGroup) -> str | None:
+        """The group of a task that input comes from, if it is one to wait for."""
+        home = self._home.get(name)
+        if home == group.name:
+            message = f"Task {words.shown(name)} is in the same group; all its tasks start together."
+            self._fault(place, "input", message)
+            return None
+        if home is None and ":" in name:
+            self._leave_out("tasks of other workflows", place)
+        elif home is None:
+            self._unknown(place, "task", name, self._home)
+        return home
 
-    def _check_cycles(self, groups: Sequence[_Group], upstream: Mapping[str, tuple[str, ...]]) -> None:
+    def _check_cycles(self, upstream: Mapping[str, tuple[str, ...]]) -> None:
         if cycle := find_cycle(upstream):
-            path = next(group.path for group in groups if group.name == cycle[0])
-            message = f"These groups wait for each other: {' -> '.join(cycle)}."
-            self._fault(path, "cycle", message)
+            path = next(group.path for group in self.written.groups if group.name == cycle[0])
+            names = cycle if len(cycle) <= 9 else (*cycle[:4], "...", *cycle[-4:])
+            self._fault(path, "cycle", f"These groups wait for each other: {' -> '.join(names)}.")
 
     def _note_left_out(self, task: TaskModel, path: Path) -> None:
-        for name, meaning in NOT_CARRIED_OUT.items():
+        for name in (
+            "inputs",
+            "outputs",
+            "kpis",
+            "downloadType",
+            "cacheSize",
+            "checkpoint",
+            "resources",
+            "backend",
+        ):
             if getattr(task, name):
-                message = f'"{name}" of task "{task.name}" is accepted but not carried out: {meaning}.'
-                self.notices.append(Notice("not_carried_out", message, (*path, name)))
-        urls = [one.url or "dataset" for one in task.inputs if one.task is None]
-        if urls:
-            message = f'Inputs of task "{task.name}" are not downloaded: {listing(urls, limit=3)}.'
-            self.notices.append(Notice("not_carried_out", message, (*path, "inputs")))
+                self._leave_out(name, (*path, name))
 
 
 def _is_base64(text: str) -> bool:
@@ -298,36 +362,24 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _group(group: GroupModel, path: Path, tasks: tuple[tuple[TaskModel, Path], ...]) -> _Group:
-    return _Group(
-        group.name,
-        path,
-        tasks,
-        barrier=group.barrier,
-        ignore_nonlead_status=group.ignoreNonleadStatus,
-        bare=False,
-        nvlink=group.nvlink,
-    )
+def _targets(task: TaskSpec) -> Iterator[tuple[str, Path]]:
+    """Where things are mounted in the task's container."""
+    for index, file in enumerate(task.files):
+        yield file.path, (*task.path, "files", index, "path")
+    for name, use in task.credentials.items():
+        if isinstance(use, str):
+            yield use, (*task.path, "credentials", name)
+    for index, mount in enumerate(task.volume_mounts):
+        source, _, target = mount.partition(":")
+        yield target or source, (*task.path, "volumeMounts", index)
 
 
-def find_cycle(upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """A cycle among groups, its first group repeated at the end; empty if there is none."""
-    done: set[str] = set()
-    for start in upstream:
-        trail: dict[str, Iterator[str]] = {}
-        stack = [start] if start not in done else []
-        while stack:
-            here = stack[-1]
-            if here not in trail:
-                trail[here] = iter(upstream.get(here, ()))
-            following = next(trail[here], None)
-            if following is None:
-                done.add(here)
-                del trail[here]
-                stack.pop()
-            elif following in trail:
-                names = list(trail)
-                return (*names[names.index(following) :], following)
-            elif following not in done:
-                stack.append(following)
-    return ()
+def _texts(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
+    """The texts in which tokens are filled in."""
+    for name in ("command", "args"):
+        for index, text in enumerate(getattr(task, name)):
+            yield text, (*path, name, index)
+    for name, text in task.environment.items():
+        yield text, (*path, "environment", name)
+    for index, file in enumerate(task.files):
+        yield file.contents or "", (*path, "files", index, "contents")

@@ -1,28 +1,37 @@
-"""Jinja templates of workflows, rendered in a child process with limits on CPU, memory and output.
+"""Jinja templates of workflows, rendered in a child process with limits on CPU, memory, time and output.
 
 What is templated and what is left for later is OSMO's: ``{{uuid}}``, ``{{workflow_id}}``, ``{{output}}``,
 ``{{input:x}}`` and ``{{host:task}}``, written without inner spaces, survive the rendering. Text with
-nothing but these starts no process. Rejected: a sandbox in this process, which bounds neither CPU nor
-memory (``{{ 'x' * 10**10 }}``), and a thread with a time limit, which cannot be stopped.
+nothing but these starts no process. They are put aside before rendering, because ``{{host:task}}`` is no
+Jinja at all.
+
+Rejected: a sandbox in this process, which bounds neither CPU nor memory (``{{ 'x' * 10**10 }}``); a thread
+with a time limit, which cannot be stopped; keeping children ready, since one starts in a tenth of a second
+and templates are few.
 """
 
+import difflib
 import json
 import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from scheduling.errors import Fault, InvalidSpec
-from workflows.spec.document import Limits, parse_document
+from scheduling.errors import Fault, InvalidSpec, listing
+from workflows.spec.document import Limits, check_text, parse_document
 
 CHILD = FilePath(__file__).with_name("template_child.py")
 DEFERRED = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")
 _DEFAULTS = re.compile(r"^default-values[ \t]*:.*(?:\n(?:[ \t#].*)?$)*\n?", re.MULTILINE)
 _TEMPLATED = re.compile(r"\{[{%#]")
-_GRACE_SECONDS = 3.0
+_LATER = ("uuid", "workflow_id", "output")
+_JSON_GROWTH = 12
+"""Bytes of JSON that one character may take: two escapes of a surrogate pair."""
 
 
 def is_templated(text: str) -> bool:
@@ -31,62 +40,127 @@ def is_templated(text: str) -> bool:
 
 
 def render(text: str, *, variables: Sequence[str], string_variables: Sequence[str], limits: Limits) -> str:
-    """Render a templated text. Raises InvalidSpec; a fault's line is the template's."""
-    if len(text) > limits.size:
-        raise InvalidSpec(f"The template has over {limits.size} characters.")
+    """Render a templated text, without its ``default-values``. Raises InvalidSpec; lines are the template's.
+
+    ``variables`` are ``name=value`` and win over the default values.
+    """
+    check_text(text, limits=limits)
     given = _variables(variables, string_variables)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     values = _default_values(text, limits=limits) | given
-    body = _DEFAULTS.sub("", text)
-    mark = f"osmo-{secrets.token_hex(12)}-"
+    mark = f"osmo{secrets.token_hex(12)}x"
     tokens: list[str] = []
 
-    def protect(match: re.Match[str]) -> str:
+    def put_aside(match: re.Match[str]) -> str:
         tokens.append(match[0])
-        return f"{mark}{len(tokens) - 1}-"
+        return f"{mark}{len(tokens) - 1}x"
 
-    rendered = _run({"text": DEFERRED.sub(protect, body), "values": values, **_bounds(limits)}, limits=limits)
-    return re.sub(re.escape(mark) + r"(\d+)-", lambda match: tokens[int(match[1])], rendered)
-
-
-def _bounds(limits: Limits) -> dict[str, float]:
-    return {"seconds": limits.template_seconds, "memory": limits.template_memory, "size": limits.size}
+    body = DEFERRED.sub(put_aside, _DEFAULTS.sub(_blank, text))
+    rendered = _render(body, values, limits=limits)
+    return re.sub(mark + r"(\d+)x", lambda match: tokens[int(match[1])], rendered).lstrip("\n")
 
 
-def _run(job: dict[str, Any], *, limits: Limits) -> str:
+def _blank(section: re.Match[str]) -> str:
+    """As many empty lines, so that what Jinja says of a line holds for the user's text."""
+    return "\n" * section[0].count("\n")
+
+
+def _render(body: str, values: Mapping[str, Any], *, limits: Limits) -> str:
+    job = {
+        "text": body,
+        "values": values,
+        "seconds": limits.template_cpu_seconds,
+        "memory": limits.template_memory,
+        "size": limits.size,
+    }
+    answer = _run(json.dumps(job).encode(), limits=limits)
+    if "text" in answer:
+        return str(answer["text"])
+    if name := answer.get("undefined"):
+        raise _undefined(str(name), values, line=answer.get("line"))
+    raise _refused(str(answer["error"])[:500].rstrip("."), line=answer.get("line"))
+
+
+def _run(job: bytes, *, limits: Limits) -> dict[str, Any]:
+    """Run the child and read its answer, never more of it than a rendered text can take."""
+    child = subprocess.Popen(  # noqa: S603 -- our own file under our own interpreter
+        [sys.executable, "-I", str(CHILD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={},  # nothing of ours for a template to find
+    )
+    with child:
+        timer = threading.Timer(limits.template_seconds, child.kill)
+        timer.start()
+        begin = time.monotonic()
+        try:
+            answer = _talk(child, job, most=limits.size * _JSON_GROWTH + 4096)
+        finally:
+            timer.cancel()
+            child.kill()
+    if time.monotonic() - begin >= limits.template_seconds:
+        raise _refused(f"it takes longer than {limits.template_seconds:g} s")
     try:
-        done = subprocess.run(  # noqa: S603 -- our own file under our own interpreter
-            [sys.executable, "-I", str(CHILD)],
-            input=json.dumps(job).encode(),
-            capture_output=True,
-            timeout=limits.template_seconds + _GRACE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise _refused(f"it takes longer than {limits.template_seconds:g} s") from error
-    if done.returncode != 0:
-        raise _refused(f"it used more than {limits.template_seconds:g} s of CPU or more memory than it may")
-    answer = json.loads(done.stdout)
-    if "text" not in answer:
-        raise _refused(str(answer["error"])[:500].rstrip("."), line=answer.get("line"))
-    return str(answer["text"])
+        return dict(json.loads(answer))
+    except ValueError as error:  # cut short: the child was stopped by one of its limits
+        memory = limits.template_memory // 2**20
+        said = f"it needs over {limits.template_cpu_seconds} s of CPU or over {memory} MiB of memory"
+        raise _refused(said) from error
 
 
-def _refused(said: str, *, line: int | None = None) -> InvalidSpec:
+def _talk(child: "subprocess.Popen[bytes]", job: bytes, *, most: int) -> bytes:
+    """Write the job and read the answer; the child reads all before it writes, so neither waits for ever."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        child.stdin.write(job)
+        child.stdin.close()
+    except BrokenPipeError:  # it ended early; its answer, or the lack of one, says why
+        pass
+    return child.stdout.read(most)
+
+
+def _refused(said: str, *, line: int | None = None, allowed: Iterable[str] | None = None) -> InvalidSpec:
     message = f"The template cannot be rendered: {said}."
-    return InvalidSpec(message, [Fault((), "template", message, line=line, column=1 if line else None)])
+    names = tuple(allowed) if allowed is not None else None
+    place = (line, 1) if line else (None, None)
+    return InvalidSpec(
+        message, [Fault((), "template", message, allowed=names, line=place[0], column=place[1])]
+    )
+
+
+def _undefined(name: str, values: Mapping[str, Any], *, line: int | None) -> InvalidSpec:
+    """A variable without a value, and what its writer may have meant."""
+    known = sorted(str(key) for key in values)[:100]
+    said = f'variable "{name[:63]}" has no value; give one with --set {name[:63]}=... or under default-values'
+    if name in _LATER:
+        said = f"{{{{ {name} }}}} is filled in later and must be written without spaces: {{{{{name}}}}}"
+    elif near := difflib.get_close_matches(name[:63], known, n=1):
+        said += f'. Did you mean "{near[0]}"?'
+        said = said.rstrip(".")
+    return _refused(said, line=line, allowed=known)
 
 
 def _default_values(text: str, *, limits: Limits) -> dict[str, Any]:
-    section = _DEFAULTS.search(text)
-    if section is None:
+    sections = list(_DEFAULTS.finditer(text))
+    if not sections:
         return {}
-    blank = "\n" * text.count("\n", 0, section.start())  # keeps the line numbers of faults true
-    values = parse_document(blank + section[0], limits=limits).data["default-values"]
+    if len(sections) > 1:
+        line = text.count("\n", 0, sections[1].start()) + 1
+        message = "default-values stands here a second time."
+        raise InvalidSpec(
+            message, [Fault(("default-values",), "duplicate_key", message, line=line, column=1)]
+        )
+    first_line = text.count("\n", 0, sections[0].start())  # empty lines keep the lines of faults true
+    document = parse_document("\n" * first_line + sections[0][0], limits=limits)
+    values = document.data["default-values"]
     if values is None:
         return {}
     if not isinstance(values, dict):
         message = "default-values must be a mapping of variables to values."
-        raise InvalidSpec(message, [Fault(("default-values",), "type", message)])
+        line, column = document.locate(("default-values",))
+        raise InvalidSpec(message, [Fault(("default-values",), "type", message, line=line, column=column)])
     return values
 
 
@@ -97,8 +171,8 @@ def _variables(variables: Sequence[str], string_variables: Sequence[str]) -> dic
         for index, pair in enumerate(pairs):
             name, equals, value = str(pair).partition("=")
             if not equals or not name.isidentifier():
-                message = f'"{pair}" is not of the form name=value.'
-                faults.append(Fault((source, index), "variable", message))
+                message = f"{listing([str(pair)[:63]])} is not of the form name=value."
+                faults.append(Fault((source, index), "variable", message, allowed=("name=value",)))
             else:
                 values[name] = value if source == "set_string_variables" else _number_or_text(value)
     if faults:

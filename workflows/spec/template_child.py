@@ -1,43 +1,53 @@
 """Render one Jinja template in a process of its own, under limits; run by path, reads and writes JSON.
 
-In: ``{"text", "values", "seconds", "memory", "size"}``. Out: ``{"text"}`` or ``{"error", "line"}``.
-Imports nothing but Jinja, since it starts for every templated submission.
+In: ``{"text", "values", "seconds", "memory", "size"}``. Out: ``{"text"}``, or ``{"error", "line"}``, or
+``{"undefined", "line"}`` for a variable without a value. Imports nothing but Jinja, since it starts for
+every templated submission.
 """
 
 import json
+import re
 import resource
 import sys
+from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2 import StrictUndefined
+from jinja2.exceptions import TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 def main() -> None:
     job = json.load(sys.stdin)
-    seconds = max(1, int(job["seconds"]))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+    resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     try:
-        parts, size = [], 0
-        for part in environment.from_string(job["text"]).generate(job["values"]):
-            size += len(part)
-            if size > job["size"]:
-                return answer(error=f"the template renders to over {job['size']} characters")
-            parts.append(part)
-        answer(text="".join(parts))
+        answer(**rendered(job))
     except TemplateSyntaxError as error:
         answer(error=error.message or "syntax error", line=error.lineno)
-    except TemplateError as error:
-        answer(error=str(error), line=line_of(error))
+    except UndefinedError as error:
+        name = re.fullmatch(r"'(\w+)' is undefined", str(error))
+        answer(**({"undefined": name[1]} if name else {"error": str(error)}), line=line_of(error))
     except MemoryError:
-        answer(error="the template needs more memory than it may have")
+        answer(error=f"it needs over {job['memory'] // 2**20} MiB of memory")
     except RecursionError:
-        answer(error="the template recurses too deep")
+        answer(error="it recurses too deep")
     except Exception as error:  # noqa: BLE001 -- whatever a user's expression raises is the user's to read
-        answer(error=f"{type(error).__name__}: {error}", line=line_of(error))
+        answer(error=str(error) or type(error).__name__, line=line_of(error))
+
+
+def rendered(job: "dict[str, Any]") -> "dict[str, Any]":
+    """The text, or that it is too long; it is never put together whole if it is."""
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    parts, size = [], 0
+    for part in environment.from_string(job["text"]).generate(job["values"]):
+        size += len(part)
+        if size > job["size"]:
+            return {"error": f"it renders to over {job['size']} characters"}
+        parts.append(part)
+    return {"text": "".join(parts)}
 
 
 def line_of(error: BaseException) -> "int | None":

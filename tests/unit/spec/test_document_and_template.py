@@ -23,8 +23,8 @@ HOSTILE = {
     "an alias of nothing": ("a: *b", "yaml_alias"),
     "an alias of itself": ("a: &a [*a]", "yaml_alias"),
     "two documents": ("a: 1\n---\nb: 1", "yaml_documents"),
-    "a control character": ("a: \x01", "yaml_syntax"),
-    "half a surrogate pair": ("a: \ud800", "yaml_syntax"),
+    "a control character": ("a: \x01", "yaml_character"),
+    "half a surrogate pair": ("a: \ud800", "yaml_character"),
     "a broken flow": ("a: [1, 2", "yaml_syntax"),
     "a merge of a word": ("a:\n  <<: x", "yaml_merge"),
 }

@@ -116,7 +116,7 @@ BAD = {
     "half a GPU": (MINIMAL + "  resources: {default: {gpu: 0.5}}\n", "type"),
     "an unknown unit": (MINIMAL + "  resources: {default: {memory: 1 XB}}\n", "value"),
     "a timeout with two units": (MINIMAL + "  timeout: {exec_timeout: 1h30m}\n", "value"),
-    "a timeout of nothing": (MINIMAL + "  timeout: {queue_timeout: 0}\n", "duration"),
+    "a timeout of nothing": (MINIMAL + "  timeout: {queue_timeout: 0}\n", "value"),
     "an unknown requirement type": (
         MINIMAL + "  resources: {default: {topology: [{key: rack, requirementType: must}]}}\n",
         "value",
