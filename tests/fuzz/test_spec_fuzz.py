@@ -1,0 +1,243 @@
+"""Whatever is submitted: values come out, or InvalidSpec with placed faults, and nothing else."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduling.errors import InvalidSpec
+from workflows.placement import TaskPlacement
+from workflows.spec import Limits, parse_workflow, read_workflow
+from workflows.spec.document import parse_document
+from workflows.spec.grammar import (
+    CheckpointModel,
+    FileModel,
+    GroupModel,
+    InputModel,
+    KpiModel,
+    ResourceModel,
+    RootModel,
+    TaskModel,
+    TimeoutModel,
+    TopologyEntry,
+    WorkflowModel,
+    fields_of,
+)
+from workflows.spec.template import is_templated, render
+
+DEEP = bool(os.environ.get("OSMO_DEEP"))
+bounded = settings(
+    max_examples=3000 if DEEP else 80,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+few = settings(bounded, max_examples=300 if DEEP else 8)
+
+EXAMPLES = [path.read_text() for path in (Path(__file__).resolve().parents[2] / "examples").glob("*.yaml")]
+MODELS = (
+    RootModel, WorkflowModel, GroupModel, TaskModel, ResourceModel, TopologyEntry, FileModel, InputModel,
+    KpiModel, CheckpointModel, TimeoutModel,
+)  # fmt: skip
+FIELDS = st.sampled_from(sorted({name for model in MODELS for name in fields_of(model)}))
+TEXTS = st.sampled_from(
+    ["a", "b", "osmo-ctrl", "default", "clique", "required", "preferred", "16Gi", "1k", "8h", "PT8H", "1-3,7",
+     "/mnt", "/mnt:/a", "s3://b/c", "x:y", "\u0661", "{{host:a}}", "{{host:b}}", "{{output}}", "2", "inf"]
+) | st.text(max_size=8)  # fmt: skip
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS | TEXTS, inner, max_size=5),
+    max_leaves=15,
+)
+NAMES = st.sampled_from(["a", "b", "B", "c_d", "c-d", "e", "a-group"])
+
+
+def shaped(needed, **optional):
+    """A mapping of the grammar's fields, each of about the right kind."""
+    return st.fixed_dictionaries(needed, optional=optional)
+
+
+TASK = shaped(
+    {"name": NAMES, "image": TEXTS, "command": st.lists(TEXTS, min_size=1, max_size=2)},
+    args=st.lists(SCALARS, max_size=2),
+    lead=st.booleans(),
+    inputs=st.lists(shaped({"task": NAMES}), max_size=2),
+    outputs=st.lists(shaped({"url": TEXTS}), max_size=1),
+    resource=NAMES | st.just("default"),
+    environment=st.dictionaries(TEXTS, SCALARS, max_size=2),
+    files=st.lists(shaped({"path": TEXTS, "contents": TEXTS}, base64=st.booleans()), max_size=2),
+    volumeMounts=st.lists(TEXTS, max_size=2),
+    credentials=st.dictionaries(TEXTS, TEXTS | st.dictionaries(TEXTS, TEXTS, max_size=2), max_size=2),
+    exitActions=st.dictionaries(st.sampled_from(["COMPLETE", "FAIL", "RESCHEDULE"]), TEXTS, max_size=2),
+    checkpoint=ANYTHING,
+)
+RESOURCE = shaped(
+    {},
+    gpu=SCALARS,
+    memory=TEXTS,
+    nodesExcluded=st.lists(TEXTS, max_size=2),
+    topology=st.lists(shaped({"key": TEXTS}, group=TEXTS, requirementType=TEXTS), max_size=3),
+)
+WORKFLOW = shaped(
+    {"name": NAMES},
+    tasks=st.lists(TASK, max_size=3),
+    groups=st.lists(shaped({"name": NAMES, "tasks": st.lists(TASK, min_size=1, max_size=3)}), max_size=3),
+    resources=st.dictionaries(NAMES | st.just("default"), RESOURCE, max_size=3),
+    labels=st.dictionaries(TEXTS, SCALARS, max_size=2),
+    timeout=st.dictionaries(st.sampled_from(["exec_timeout", "queue_timeout"]), SCALARS),
+)
+STRUCTURES = ANYTHING | shaped({"workflow": ANYTHING | WORKFLOW}, version=SCALARS)
+PIECES = st.lists(
+    st.sampled_from(
+        [*"[]{}&*!|>-?:,#'\"%@` \n\t", "a", "<<", "&a ", "*a", "!!", "---", "...", "\n  ", "0x", "~"]
+    )
+    | st.text(max_size=3),
+    max_size=60,
+).map("".join)
+TEMPLATES = st.lists(
+    st.sampled_from(
+        ["{{", "}}", "{%", "%}", "{#", "#}", "x", "|upper", "()", "[0]", "{{host:a}}", "{{uuid}}", ".b", "*",
+         " if x ", " endif ", " for a in x ", " endfor ", "\n", "default-values:\n x: 1\n", " set x = 1 "]
+    )
+    | st.text(max_size=3),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+def outcome(read, *arguments, **options):
+    """What came out: values, or a refusal. Anything else that is raised fails the test."""
+    try:
+        return read(*arguments, **options)
+    except InvalidSpec as refused:
+        return refused
+
+
+def parse(text):
+    return outcome(
+        parse_workflow, text, variables=(), string_variables=(), limits=Limits(), allow_localpath=False
+    )
+
+
+def promise_kept(text):
+    """Parse, and hold the answer to what is promised of it."""
+    found = parse(text)
+    if not isinstance(found, InvalidSpec):
+        options = {"variables": (), "string_variables": (), "limits": Limits(), "allow_localpath": False}
+        assert read_workflow(text, **options).faults == ()
+        assert found.spec.groups
+        return
+    assert found.message
+    assert found.faults
+    for fault in found.faults:
+        assert fault.message
+        assert len(fault.message) < 1000
+        assert fault.line is None or (fault.line >= 1 and fault.column >= 1)
+        assert all(isinstance(word, str) for word in fault.allowed or ())
+
+
+def dumped(structure):
+    return yaml.safe_dump(structure, allow_unicode=True, sort_keys=False)
+
+
+@bounded
+@given(st.text() | PIECES)
+def test_any_text_is_a_document_or_a_refusal_with_its_place(text):
+    found = outcome(parse_document, text, limits=Limits())
+    assert not isinstance(found, InvalidSpec) or all(fault.line and fault.column for fault in found.faults)
+
+
+@bounded
+@given((st.text() | PIECES).filter(lambda text: not is_templated(text)))
+def test_any_text_is_a_workflow_or_a_refusal(text):
+    promise_kept(text)
+
+
+@bounded
+@given(STRUCTURES.map(dumped).filter(lambda text: not is_templated(text)))
+def test_any_structure_is_a_workflow_or_a_refusal(text):
+    promise_kept(text)
+
+
+@bounded
+@given(st.fixed_dictionaries({"workflow": WORKFLOW}).map(dumped).filter(lambda text: not is_templated(text)))
+def test_what_is_accepted_can_be_kept_in_a_row_and_read_again(text):
+    found = parse(text)
+    for group in () if isinstance(found, InvalidSpec) else found.spec.groups:
+        for task in group.tasks:
+            placement = TaskPlacement(
+                image=task.image,
+                command=task.command,
+                args=task.args,
+                environment=task.environment,
+                files=task.files,
+                credentials=task.credentials,
+                exit_actions=task.exit_actions,
+                memory=task.resource.memory,
+                nodes_excluded=task.resource.nodes_excluded,
+            )
+            row = json.dumps(placement.to_json(), allow_nan=False, ensure_ascii=False)
+            assert "\\u0000" not in row  # Postgres has no NUL
+            assert row.encode().decode() == row  # nor half a surrogate pair
+            assert TaskPlacement.from_json(json.loads(row)) == placement
+
+
+@bounded
+@given(st.data())
+def test_any_change_to_an_example_gives_a_workflow_or_a_refusal(data):
+    """Real text with a piece cut out, doubled or replaced reaches deeper than random text."""
+    text = data.draw(st.sampled_from(EXAMPLES))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = min(len(text), start + data.draw(st.integers(0, 40)))
+        text = text[:start] + data.draw(PIECES | TEXTS | st.just(text[start:end] * 2)) + text[end:]
+    if not is_templated(text):
+        promise_kept(text)
+
+
+class AsWritten(yaml.SafeLoader):
+    """PyYAML's own reading, but that dates stay text and keys are words, as in ours."""
+
+    def construct_mapping(self, node, deep=False):
+        return {key.value: self.construct_object(value, deep=deep) for key, value in node.value}
+
+
+AsWritten.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if not tag.endswith((":timestamp", ":merge", ":value"))]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+@bounded
+@given(STRUCTURES.map(dumped))
+def test_a_document_is_read_as_pyyaml_reads_it(text):
+    found = outcome(parse_document, text, limits=Limits())
+    if isinstance(found, InvalidSpec):
+        assert found.faults[0].code in {"yaml_character", "duplicate_key"}
+    else:
+        want = yaml.load(text, Loader=AsWritten)
+        assert repr(found.data) == repr(want)  # repr, because NaN differs from itself
+
+
+@few
+@given(TEMPLATES.filter(is_templated))
+@pytest.mark.timeout(1200)
+def test_any_template_is_a_workflow_or_a_refusal(text):
+    promise_kept(text)
+
+
+@few
+@given(
+    st.lists(
+        st.sampled_from(["{{host:a-b}}", "{{uuid}}", "{{workflow_id}}", "{{input:0}}", "{{output}}", "x"])
+    )
+)
+@pytest.mark.timeout(1200)
+def test_tokens_for_later_survive_any_rendering(pieces):
+    text = " ".join(pieces)
+    done = render("{{ 1 }}" + text, variables=(), string_variables=(), limits=Limits())
+    assert done == "1" + text
