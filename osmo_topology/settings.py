@@ -159,10 +159,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "interval_start": 0.1,
 }
 CELERY_TASK_DEFAULT_QUEUE = "osmo"
-CELERY_BEAT_SCHEDULE = {
-    "probe-backends": {"task": "pools.probe_backends", "schedule": ENV.probe_seconds},
-    "sync-clusters": {"task": "pools.sync_clusters", "schedule": ENV.sync_seconds},
-}
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 LOGGING_CONFIG = None
