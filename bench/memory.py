@@ -7,6 +7,7 @@ taken before any workflow, the second when everything has been still for a momen
 """
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,16 +95,20 @@ def _all(here: Site) -> dict[str, Use]:
 
 
 def _use(leader: int) -> Use:
-    """What the processes of a server's session use; each server leads a session of its own."""
-    found = []
+    """What a server uses with everything that it started (PostgreSQL's backends leave its session)."""
+    parents = {}
     for path in Path("/proc").glob("[0-9]*"):
-        try:
-            session = int((path / "stat").read_text().rpartition(")")[2].split()[3])
-            if session == leader:
-                rollup = (path / "smaps_rollup").read_text()
-                found.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    family, size = {leader}, 0
+    while len(family) > size:
+        size = len(family)
+        family |= {pid for pid, parent in parents.items() if parent in family}
+    found = []
+    for pid in family:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            found.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
     return Use(len(found), sum(rss for rss, _ in found) // 1024, sum(pss for _, pss in found) // 1024)
 
 

@@ -95,7 +95,7 @@ def _count(here: Site, paths: Sequence[str]) -> dict[str, dict[str, float]]:
     done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
         [sys.executable, "-m", "bench.queries", *paths],
         cwd=CHECKOUT,
-        env=clean_environment() | settings | {"BENCH_TOKEN": here.running.token},
+        env=clean_environment() | settings | {"BENCH_TOKEN": here.running.token, "OSMO_LOG_LEVEL": "WARNING"},
         stdout=subprocess.PIPE,
         timeout=MOST_SECONDS,
         check=True,
