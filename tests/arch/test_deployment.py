@@ -1,0 +1,49 @@
+"""The compose file and the image speak of what the product really has."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from osmo_topology.env import Environment
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+OURS = ("web", "worker", "beat", "observer", "migrate")
+
+
+def test_every_process_of_the_service_is_there_beside_its_servers():
+    assert set(SERVICES) == {"postgres", "redis", *OURS}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_process_is_told_nothing_but_settings_that_exist(name):
+    known = {f"OSMO_{field.upper()}" for field in Environment.model_fields}
+    assert set(SERVICES[name]["environment"]) <= known
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_process_waits_for_servers_that_are_healthy(name):
+    for other, wanted in SERVICES[name]["depends_on"].items():
+        condition = wanted["condition"]
+        assert condition == "service_completed_successfully" or "healthcheck" in SERVICES[other]
+
+
+def test_the_image_holds_every_package_of_the_product_and_no_other():
+    text = (ROOT / "Dockerfile").read_text()
+    copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
+    packages = re.search(r"^packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert copied == set(re.findall(r'"(\w+)"', packages[1]))
+
+
+def test_the_image_installs_the_versions_that_are_tested():
+    tested = pins("requirements.lock")
+    assert pins("requirements-service.lock").items() <= tested.items()
+
+
+def pins(lock):
+    text = (ROOT / lock).read_text()
+    assert "http" not in re.sub(r"^ +# .*$|aiohttp\S*", "", text, flags=re.MULTILINE)
+    return dict(re.findall(r"^([a-z0-9_.-]+)(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
