@@ -48,8 +48,8 @@ class ResourceModel(Strict):
     memory: Text = ""
     storage: Text = ""
     platform: Text = ""
-    nodesExcluded: list[Text] = []  # noqa: N815 -- OSMO's field
-    topology: list[TopologyEntry] = []
+    nodesExcluded: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
+    topology: tuple[TopologyEntry, ...] = ()
 
 
 class FileModel(Strict):
@@ -87,23 +87,23 @@ class CheckpointModel(Strict):
 class TaskModel(Strict):
     name: Text
     image: Text
-    command: Annotated[list[Text], Field(min_length=1)]
-    args: list[Text] = []
+    command: Annotated[tuple[Text, ...], Field(min_length=1)]
+    args: tuple[Text, ...] = ()
     resource: Text = "default"
     lead: bool = False
-    inputs: list[InputModel] = []
-    outputs: list[OutputModel] = []
-    kpis: list[KpiModel] = []
-    environment: dict[Text, Text] = {}
-    files: list[FileModel] = []
+    inputs: tuple[InputModel, ...] = ()
+    outputs: tuple[OutputModel, ...] = ()
+    kpis: tuple[KpiModel, ...] = ()
+    environment: dict[Text, Text] = Field(default_factory=dict)
+    files: tuple[FileModel, ...] = ()
     privileged: bool = False
     hostNetwork: bool = False  # noqa: N815 -- OSMO's field
-    volumeMounts: list[Text] = []  # noqa: N815 -- OSMO's field
-    credentials: dict[Text, Any] = {}
+    volumeMounts: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
+    credentials: dict[Text, Any] = Field(default_factory=dict)
     downloadType: Text | None = None  # noqa: N815 -- OSMO's field
     cacheSize: Text | None = None  # noqa: N815 -- OSMO's field
-    exitActions: dict[Literal["COMPLETE", "FAIL", "RESCHEDULE"], Text] = {}  # noqa: N815 -- OSMO's field
-    checkpoint: list[CheckpointModel] = []
+    exitActions: dict[Literal["COMPLETE", "FAIL", "RESCHEDULE"], Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
+    checkpoint: tuple[CheckpointModel, ...] = ()
     resources: Any = None
     backend: Text | None = None
 
@@ -123,12 +123,12 @@ class TimeoutModel(Strict):
 
 class WorkflowModel(Strict):
     name: Text
-    labels: dict[Text, Text] = {}
+    labels: dict[Text, Text] = Field(default_factory=dict)
     pool: Text | None = None
     backend: Text | None = None
     groups: list[Any] | None = None
     tasks: list[Any] | None = None
-    resources: dict[Text, Any] = {}
+    resources: dict[Text, Any] = Field(default_factory=dict)
     timeout: TimeoutModel = TimeoutModel()
 
 
@@ -148,6 +148,7 @@ _WORDS = {
     "bool_type": "true or false is needed",
     "bool_parsing": "true or false is needed",
     "list_type": "a list is needed",
+    "tuple_type": "a list is needed",
     "dict_type": "a mapping is needed",
     "model_type": "a mapping is needed",
     "greater_than_equal": "it must be zero or more",

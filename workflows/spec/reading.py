@@ -35,6 +35,7 @@ NOT_CARRIED_OUT = {
     "checkpoint": "checkpoints are not uploaded",
     "resources": "a task takes its resources from the entry that `resource` names",
     "backend": "the pool of the request decides the backend",
+    "hosts of other groups": "{{host:...}} stays as it is, since hosts have names only in their own group",
     "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
     "tasks of other workflows": "a workflow waits only for tasks of its own",
 }
@@ -74,7 +75,9 @@ class Reader:
         return WorkflowSpec(
             name=model.name,
             labels=model.labels,
-            groups=tuple(self._group(group, upstream[group.name]) for group in groups if group.tasks),
+            groups=tuple(
+                read for group in groups if (read := self._group(group, upstream[group.name])).tasks
+            ),
             exec_timeout=self._timeout("exec_timeout"),
             queue_timeout=self._timeout("queue_timeout"),
         )
@@ -179,7 +182,7 @@ class Reader:
             cpu=model.cpu,
             gpu=model.gpu,
             platform=model.platform,
-            nodes_excluded=tuple(model.nodesExcluded),
+            nodes_excluded=model.nodesExcluded,
             topology=topology,
             **amounts,
         )
@@ -198,19 +201,21 @@ class Reader:
             barrier=group.barrier,
             ignore_nonlead_status=group.ignore_nonlead_status,
             tasks=tuple(
-                self._task(task, lead=task.model.lead or len(group.tasks) == 1) for task in group.tasks
+                read
+                for task in group.tasks
+                if (read := self._task(task, lead=task.model.lead or len(group.tasks) == 1))
             ),
             upstream=upstream,
             bare=group.bare,
             nvlink=group.nvlink,
         )
 
-    def _task(self, written: WrittenTask, *, lead: bool) -> TaskSpec:
+    def _task(self, written: WrittenTask, *, lead: bool) -> TaskSpec | None:
+        """The task; None if nothing is known of what it asks for."""
         task, path = written.model, written.path
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
-            resource = Resource(name=task.resource, path=(*path, "resource"))
         self._fault((*path, "image"), "image", words.image(task.image))
         self._check_tokens(task, path)
         self._note_left_out(task, path)
@@ -218,22 +223,22 @@ class Reader:
             name=task.name,
             path=path,
             image=task.image,
-            command=tuple(task.command),
-            args=tuple(task.args),
+            command=task.command,
+            args=task.args,
             environment=task.environment,
             files=self._files(task, path),
             privileged=task.privileged,
             host_network=task.hostNetwork,
-            volume_mounts=tuple(task.volumeMounts),
+            volume_mounts=task.volumeMounts,
             credentials=self._credentials(task, path),
             exit_actions=self._exit_actions(task, path),
             lead=lead,
-            resource=resource,
+            resource=resource or Resource(name=task.resource, path=path),
         )
         for name in task.environment:
             self._fault((*path, "environment", name), "variable", words.variable(name))
         self._check_mounts(spec)
-        return spec
+        return spec if resource else None
 
     def _exit_actions(self, task: TaskModel, path: Path) -> dict[str, str]:
         if not task.exitActions:
@@ -304,6 +309,8 @@ class Reader:
             for name in HOST.findall(text):
                 if name not in self._home:
                     self._unknown(place, "task", name, self._home)
+                elif self._home[name] != self._home[task.name]:
+                    self._leave_out("hosts of other groups", place)
             if DATA.search(text):
                 self._leave_out("tokens of data", place)
 
