@@ -39,6 +39,16 @@ class Environment(BaseSettings):
     )
     token_days: int = Field(default=90, ge=1, description="Days until a personal token expires.")
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
+    spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")
+    spec_aliases: int = Field(default=20_000, ge=0, description="Most YAML aliases in a workflow.")
+    spec_values: int = Field(
+        default=1_000_000, ge=1000, description="Most values in a workflow, aliases followed."
+    )
+    template_cpu_seconds: int = Field(default=2, ge=1, description="CPU time a template may take to render.")
+    template_seconds: float = Field(default=10.0, gt=0, description="Time a template may take to render.")
+    template_memory_bytes: int = Field(
+        default=256 * 2**20, ge=64 * 2**20, description="Memory a template may take to render."
+    )
     sweep_seconds: float = Field(default=2.0, gt=0, description="How often due task groups are looked for.")
     sync_seconds: float = Field(
         default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."

@@ -17,6 +17,7 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Max
 
+from osmo_topology import env
 from osmo_topology.web.errors import summary
 from pools.capabilities import capabilities_of
 from pools.models import Pool
@@ -170,11 +171,28 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
             request.text,
             variables=request.variables,
             string_variables=request.string_variables,
-            limits=Limits(tasks=facts.limits.max_num_tasks),
+            limits=_limits(facts),
             allow_localpath=request.mode is Mode.DRY_RUN,
         )
     except InvalidSpec as error:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
+
+
+def _limits(facts: PoolFacts) -> Limits:
+    """What a text may cost: tasks as configured over REST, the rest as this installation is set."""
+    own = env.environment()
+    tasks = facts.limits.max_num_tasks
+    return Limits(
+        size=own.max_body_bytes,
+        depth=own.spec_depth,
+        aliases=own.spec_aliases,
+        entries=max(tasks, Limits().entries),
+        values=own.spec_values,
+        tasks=tasks,
+        template_cpu_seconds=own.template_cpu_seconds,
+        template_seconds=own.template_seconds,
+        template_memory=own.template_memory_bytes,
+    )
 
 
 def _open_pool(request: SubmissionRequest) -> Pool:
