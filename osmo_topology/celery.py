@@ -4,9 +4,10 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
+from osmo_topology.collector import settle
 from osmo_topology.env import environment
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
@@ -36,3 +37,9 @@ app.conf.beat_schedule = {
 @setup_logging.connect
 def _keep_our_logging(**_: Any) -> None:
     """Connected so that Celery leaves the logging of ``settings`` alone."""
+
+
+@worker_ready.connect
+def _settle(**_: Any) -> None:
+    """Everything that tasks need is loaded by now."""
+    settle()
