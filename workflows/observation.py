@@ -22,7 +22,10 @@ MAX_TEXT = 500
 DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
 DISRUPTION = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
-_KEPT_ANNOTATIONS = ("kai.scheduler/stale-podgroup-timestamp",)
+MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
+"""On a pod group whose minimums were changed: a digest of the tasks they were changed for."""
+
+_KEPT_ANNOTATIONS = ("kai.scheduler/stale-podgroup-timestamp", MEMBERS_ANNOTATION)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 

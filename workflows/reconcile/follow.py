@@ -131,6 +131,10 @@ class _Reader:
         if reading.recheck:
             self._again(reading.recheck)
         status = self._status(task, reading)
+        if status == task.status and (
+            pod is None or (pod.node_name, pod.pod_ip) == (task.node_name, task.pod_ip)
+        ):
+            return None
         return TaskMove(
             pk=task.pk,
             status=str(status),

@@ -17,25 +17,38 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 
 
 def sight_of(view: GroupView) -> Sight:
-    """The group's pods as the observer last saw them."""
-    rows = ObservedPod.objects.filter(group_uuid=view.uuid, cluster_id=_cluster(view)).defer("cluster")
+    """The pods of the group's living tasks as the observer last saw them."""
+    rows = ObservedPod.objects.filter(
+        cluster_id=_cluster(view), group_uuid=view.uuid, name__in=[t.pod_name for t in view.tasks if t.live]
+    ).values_list(
+        "namespace",
+        "name",
+        "uid",
+        "phase",
+        "node_name",
+        "pod_ip",
+        "deleting",
+        "gone",
+        "digest",
+        "seen_at",
+    )
     pods: dict[str, PodSeen] = {}
     gone_at: dict[str, datetime] = {}
-    for row in rows:
-        pods[row.name] = PodSeen(
-            namespace=row.namespace,
-            name=row.name,
-            uid=row.uid,
-            group=row.group_uuid,
-            phase=row.phase,
-            node_name=row.node_name,
-            pod_ip=row.pod_ip,
-            deleting=row.deleting,
-            gone=row.gone,
-            digest=row.digest,
+    for namespace, name, uid, phase, node_name, pod_ip, deleting, gone, digest, seen_at in rows:
+        pods[name] = PodSeen(
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            group=view.uuid,
+            phase=phase,
+            node_name=node_name,
+            pod_ip=pod_ip,
+            deleting=deleting,
+            gone=gone,
+            digest=digest,
         )
-        if row.gone:
-            gone_at[row.name] = row.seen_at
+        if gone:
+            gone_at[name] = seen_at
     ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name))]
     return Sight(
         pods=pods,

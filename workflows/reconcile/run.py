@@ -17,8 +17,10 @@ from cluster.errors import ClusterError
 from cluster.interface import MERGE_PATCH, Cluster
 from pools import conditions
 from pools.conditions import Condition
+from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
+from workflows.observation import MEMBERS_ANNOTATION
 from workflows.reconcile import observed, waiting
 from workflows.reconcile.apply import InTheWay, trouble_of
 from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
@@ -184,14 +186,17 @@ class _Look:
             return
         living = [task.name for task in view.tasks if task.live]
         waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
+        members = names.digest(living, waits, length=16)
+        (group,) = found
+        if group["metadata"]["annotations"].get(MEMBERS_ANNOTATION) == members:
+            return
         scheduler = scheduler_backend(view.placement.scheduler_type)
         wanted = scheduler.resized(view.renderer.gangs[0], living=living, waiting=waits)
-        (group,) = found
-        if wanted and any(group["spec"].get(field) != value for field, value in wanted.items()):
+        if wanted:
             self.cluster.patch(
                 kind,
                 group["metadata"]["name"],
-                {"spec": wanted},
+                {"metadata": {"annotations": {MEMBERS_ANNOTATION: members}}, "spec": wanted},
                 patch_type=MERGE_PATCH,
                 namespace=view.placement.namespace,
             )
