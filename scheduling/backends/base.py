@@ -208,13 +208,18 @@ class SchedulerBackend(Protocol):
     def render(self, request: GangRequest) -> RenderedGang:
         """Turn a gang into objects. Raises InvalidSpec or UnsupportedCapability; never weakens one."""
 
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
-    ) -> Manifest | None:
+    @property
+    def edits_pod_groups(self) -> bool:
+        """Whether pod groups can be edited while their pods run.
+
+        Where they cannot, a task that is tried again after a peer has finished joins a pod group of the
+        next attempt.
+        """
+
+    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         """What to change in the spec of a gang's pod group so that it holds the tasks still ``living``.
 
-        ``waiting`` are those of them that are tried again and have no node yet. None where pod groups
-        cannot be edited: then a task that is tried again joins a pod group of the next attempt.
+        ``waiting`` are those of them that are tried again and have no node yet. Empty for nothing.
         """
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:

@@ -34,6 +34,7 @@ class Default:
     oldest = OLDEST
     needs: Mapping[Capability, SchedulerVersion] = {}
     pod_group: ResourceKind | None = None
+    edits_pod_groups = True
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         del pod_group_schema
@@ -75,9 +76,7 @@ class Default:
         parts = PodParts({}, {}, request.scheduler_name, spec)
         return RenderedGang((), {task.name: parts for task in request.gang.tasks}, (), (), {})
 
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
-    ) -> Manifest | None:
+    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         """Change nothing: there are no pod groups."""
         del gang, living, waiting
         return {}

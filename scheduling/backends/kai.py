@@ -69,6 +69,7 @@ class Kai:
     oldest = KAI_OLDEST
     needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
     pod_group = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
+    edits_pod_groups = True
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -109,9 +110,7 @@ class Kai:
             sets={sub.name: in_words(sub) for sub in subgroups},
         )
 
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
-    ) -> Manifest | None:
+    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         return kai_minimum.resized(gang, living=living, waiting=waiting)
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:

@@ -53,6 +53,7 @@ class Kubernetes:
         Capability.TOPOLOGY_REQUIRED: OLDEST,
     }
     pod_group = ResourceKind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+    edits_pod_groups = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         version = SchedulerVersion.parse(kubernetes)
@@ -118,12 +119,10 @@ class Kubernetes:
             raise UnsupportedCapability(f'Task group "{request.gang.name}" cannot be held.', faults)
         return tree
 
-    def resized(
-        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]
-    ) -> Manifest | None:
+    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         """Give nothing: specs are immutable."""
         del gang, living, waiting
-        return None
+        return {}
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """Give nothing: this scheduler has no queues and reads node labels directly."""

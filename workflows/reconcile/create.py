@@ -171,7 +171,4 @@ def made(view: GroupView, tasks: tuple[TaskView, ...]) -> Changes:
 
 def edits_pod_groups(view: GroupView) -> bool:
     """Whether the scheduler's pod groups can be edited while their pods run."""
-    gang = next(iter(view.renderer.gangs.values()))
-    living = [task.name for task in view.tasks if task.name in gang.pods]
-    scheduler = scheduler_backend(view.placement.scheduler_type)
-    return scheduler.resized(gang, living=living, waiting=()) is not None
+    return scheduler_backend(view.placement.scheduler_type).edits_pod_groups

@@ -18,7 +18,7 @@ from workflows.services.lease import Lease, extend
 T = TypeVar("T")
 
 MARGIN = 2.0
-PORTION = 250
+PORTION = 1000
 
 
 class LeasedCluster:

@@ -9,7 +9,7 @@ is made in one message.
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -21,6 +21,7 @@ from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
 from workflows.observation import MEMBERS_ANNOTATION
+from workflows.pod_status import UPSTREAM_CODE
 from workflows.reconcile import observed, waiting
 from workflows.reconcile.apply import InTheWay, trouble_of
 from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
@@ -167,9 +168,9 @@ class _Look:
     def _live_sight(self, view: GroupView, sight: Sight) -> Sight:
         """Pods as they are in the cluster now, where the observer has not seen all of them."""
         found = Looker(self.cluster, view.uuid, view.placement).pods_in_full()
-        kept = {name: pod for name, pod in sight.pods.items() if name not in found}
+        gone = {name: replace(pod, gone=True) for name, pod in sight.pods.items() if name not in found}
         return Sight(
-            pods={**kept, **found},
+            pods={**gone, **found},
             gone_at=sight.gone_at,
             complete=True,
             evictions=observed.evictions(view),
@@ -182,7 +183,7 @@ class _Look:
             return
         kind = pod_group_kind(view.placement)
         found = observed.pod_groups(view)
-        if kind is None or len(found) != 1:
+        if kind is None or len(found) != 1 or not edits_pod_groups(view):
             return
         living = [task.name for task in view.tasks if task.live]
         waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
@@ -231,7 +232,7 @@ def _started(view: GroupView) -> Changes | None:
     )
     if ended_badly:
         message = f'It needs group "{ended_badly[0]}", which ended as {statuses[ended_badly[0]]}.'
-        return end_all(view, status=TaskStatus.FAILED_UPSTREAM, message=message, code=3000)
+        return end_all(view, status=TaskStatus.FAILED_UPSTREAM, message=message, code=UPSTREAM_CODE)
     if all(status == TaskStatus.COMPLETED for status in statuses.values()):
         status = TaskStatus.PROCESSING
     elif view.row.status == TaskStatus.SUBMITTING:
