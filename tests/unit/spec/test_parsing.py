@@ -8,6 +8,7 @@ import pytest
 from scheduling.errors import InvalidSpec, format_path
 from scheduling.requirements import Requirement
 from workflows.spec import Limits, parse_workflow
+from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -49,6 +50,28 @@ def with_task(lines):
 @pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.yaml")))
 def test_every_example_parses(name):
     assert parse((EXAMPLES / name).read_text()).spec.groups
+
+
+LEFT, RIGHT = ("left",) * 4, ("right",) * 4
+USE_CASES = {
+    "use-case-1.yaml": [("clique", ("default",) * 4, True)],
+    "use-case-2.yaml": [("clique", LEFT + RIGHT, True)],
+    "use-case-3.yaml": [("zone", ("all",) * 8, True), ("clique", LEFT + RIGHT, True)],
+    "use-case-4.yaml": [("spine", ("all",) * 8, False), ("rack", LEFT + RIGHT, False)],
+}
+
+
+@pytest.mark.parametrize("name", USE_CASES)
+def test_the_use_cases_are_one_gang_each_with_the_requirements_they_are_about(name):
+    parsed = parse((EXAMPLES / name).read_text())
+    (group,) = parsed.spec.groups
+    for place, (key, sets, required) in enumerate(USE_CASES[name]):
+        written = [task.resource.topology[place] for task in group.tasks]
+        assert tuple(one.group for one in written) == sets
+        assert {(one.key, one.required) for one in written} == {(key, required)}
+    assert {len(task.resource.topology) for task in group.tasks} == {len(USE_CASES[name])}
+    assert {task.resource.gpu for task in group.tasks} == {4}
+    assert parsed.warnings == ()
 
 
 def test_a_bare_task_is_a_group_of_its_own_and_leads_it():
@@ -243,3 +266,19 @@ def test_amounts_become_quantities_of_kubernetes(written, want):
 )
 def test_timeouts_are_seconds(written, want):
     assert parse(MINIMAL + f"  timeout: {{exec_timeout: {written}}}\n").spec.exec_timeout == want
+
+
+def test_the_documentation_shows_every_field_that_is_carried_out():
+    """The page's own workflow parses once the task that it waits for is there."""
+    page = (EXAMPLES.parent / "docs" / "spec.md").read_text()
+    shown = page.partition("```yaml\n")[2].partition("```")[0]
+    prepare = "    - {name: first, tasks: [{name: prepare, image: i, command: [c], resource: shard}]}\n"
+    parsed = parse(shown.replace("  resources:\n", prepare + "  resources:\n"))
+    assert [notice.path[-1] for notice in parsed.warnings] == ["inputs"]
+    task_fields = set(TaskModel.model_fields) - {"outputs", "kpis", "downloadType", "cacheSize", "checkpoint"}
+    for name in {
+        *task_fields - {"resources", "backend"},
+        *GroupModel.model_fields,
+        *ResourceModel.model_fields,
+    }:
+        assert f"{name}:" in shown
