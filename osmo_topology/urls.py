@@ -2,9 +2,10 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularJSONAPIView
 
 from osmo_topology.web import errors, health
+from osmo_topology.web.docs import DocsView
 
 urlpatterns = [
     path("livez", health.livez),
@@ -13,7 +14,7 @@ urlpatterns = [
     path("", include("pools.api.urls")),
     path("", include("workflows.api.urls")),
     path("api/schema", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("api/docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("api/docs", DocsView.as_view(url_name="schema"), name="docs"),
 ]
 
 handler400 = errors.bad_request

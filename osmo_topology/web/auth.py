@@ -13,6 +13,11 @@ from rest_framework.request import Request
 class PersonalTokenAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
     """``Authorization: Bearer <token>``, a token made by ``services.make_token``."""
 
+    def authenticate_credentials(self, token: bytes) -> Any:
+        if not token.isascii():  # knox would fail to decode it
+            raise AuthenticationFailed("Invalid token.")
+        return super().authenticate_credentials(token)
+
 
 class DevelopmentUserAuthentication(BaseAuthentication):
     """OSMO's development login: the ``x-osmo-user`` header names the user. Never in production."""

@@ -156,6 +156,14 @@ forbidden = _plain("You may not do this.", "USER", 403)
 not_found = _plain("There is nothing at this address.", "USER", 404)
 
 
+def method_not_allowed(request: HttpRequest, *, allowed: Iterable[str]) -> JsonResponse:
+    """The 405 of a plain Django view; DRF's views have their own."""
+    content = body(
+        message=f"Method {request.method} is not accepted here.", error_code="USER", request=request
+    )
+    return JsonResponse(content, status=405, headers={"Allow": ", ".join(allowed)})
+
+
 def server_error(request: HttpRequest) -> JsonResponse:
     """The 5xx: an id to look for in the logs, and nothing about the inside."""
     content = body(message="Internal server error", error_code="SERVER", request=request)

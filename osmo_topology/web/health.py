@@ -1,17 +1,40 @@
 """Is the process alive, and can it serve: Kubernetes' names, no login."""
 
+from collections.abc import Callable
+from functools import wraps
+
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from osmo_topology.web import errors
+
+View = Callable[[HttpRequest], JsonResponse]
 
 
+def _reads_only(view: View) -> View:
+    """Refuse other methods than GET and HEAD in the one shape, ahead of the check for forged forms."""
+
+    @csrf_exempt
+    @wraps(view)
+    def answer(request: HttpRequest) -> JsonResponse:
+        if request.method not in {"GET", "HEAD"}:
+            return errors.method_not_allowed(request, allowed=("GET", "HEAD"))
+        return view(request)
+
+    return answer
+
+
+@_reads_only
 def livez(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 -- Django's signature
     """Answer as long as the process can; touches nothing else."""
     return JsonResponse({"status": "ok"})
 
 
+@_reads_only
 def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 -- Django's signature
     """Say for each thing this process needs whether it answers; 503 if one does not."""
     checks = {"database": _database(), "broker": _broker()}

@@ -61,6 +61,14 @@ def test_a_wrong_token_does_not(client):
     assert client.get("/api/schema").status_code == 401
 
 
+@pytest.mark.parametrize("token", ["\xff\xfe", "t\xf6ken", "\x80" * 64], ids=["bytes", "letters", "long"])
+def test_a_token_beyond_ascii_is_a_wrong_token(client, token):
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    answer = client.get("/api/schema", HTTP_X_REQUEST_ID="r1")
+    assert answer.status_code == 401
+    assert answer.json()["request_id"] == "r1"
+
+
 def test_the_development_header_logs_in_only_in_development(client, settings):
     settings.DEVELOPMENT = True
     assert client.get("/api/schema", HTTP_X_OSMO_USER="ann").status_code == 200
@@ -82,6 +90,21 @@ def test_an_unknown_address_is_a_404_in_the_shape_of_every_error(client):
     answer = client.get("/api/nothing", HTTP_X_REQUEST_ID="r1")
     assert answer.status_code == 404
     assert answer.json()["request_id"] == "r1"
+
+
+@pytest.mark.parametrize("address", ["/livez", "/readyz"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "TRACE"])
+def test_health_refuses_other_methods_in_the_shape_of_every_error(address, method):
+    answer = APIClient(enforce_csrf_checks=True).generic(method, address)
+    assert answer.status_code == 405
+    assert answer["Allow"] == "GET, HEAD"
+    assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
+
+
+def test_the_pages_of_the_api_tell_a_stranger_to_log_in_in_the_same_shape(client):
+    answer = client.get("/api/docs")
+    assert answer.status_code == 401
+    assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
 
 
 def test_readiness_names_what_does_not_answer(client, settings):

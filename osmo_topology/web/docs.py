@@ -1,0 +1,14 @@
+"""The API's pages for people: HTML for whoever is logged in, the one error shape for everybody else."""
+
+from drf_spectacular.views import SpectacularSwaggerView
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+
+
+class DocsView(SpectacularSwaggerView):
+    """Swagger's page. Its renderer knows HTML alone and would answer an error with the bare status."""
+
+    def handle_exception(self, exc: Exception) -> Response:
+        self.request.accepted_renderer = JSONRenderer()
+        self.request.accepted_media_type = JSONRenderer.media_type
+        return super().handle_exception(exc)
