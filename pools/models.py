@@ -197,7 +197,7 @@ class Platform(models.Model):
         constraints = [models.UniqueConstraint(fields=["pool", "name"], name="platform_name_once_per_pool")]
 
     def __str__(self) -> str:
-        return f"{self.pool_id}/{self.name}"
+        return self.name
 
 
 class TopologyKey(models.Model):
