@@ -8,10 +8,10 @@ tags, which anybody may retag (KAI: ``kai_version_from_schema``).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from scheduling.errors import Fault, Path, UnsupportedCapability
 from scheduling.levels import Level
@@ -24,6 +24,7 @@ class Capability(StrEnum):
     TOPOLOGY_PREFERRED = "topology.preferred"
     TOPOLOGY_NESTED = "topology.nested"
     TOPOLOGY_PATH_DOMAINS = "topology.path_domains"
+    TOPOLOGY_RELAX_PENDING = "topology.relax_pending"
 
 
 MEANING: Mapping[Capability, str] = {
@@ -35,6 +36,9 @@ MEANING: Mapping[Capability, str] = {
     Capability.TOPOLOGY_PATH_DOMAINS: (
         "tells apart domains of the same name under different broader domains, and so holds several "
         "required keys on the same tasks"
+    ),
+    Capability.TOPOLOGY_RELAX_PENDING: (
+        "lets a waiting pod group be edited, and so holds a preference as required for a while"
     ),
 }
 
@@ -76,6 +80,47 @@ class Capabilities:
 def held_at(needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion) -> frozenset[Capability]:
     """The capabilities whose needed version is reached."""
     return frozenset(capability for capability, since in needs.items() if version >= since)
+
+
+class Capable(Protocol):
+    """What the table of capabilities reads of a scheduler backend."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> Mapping[Capability, SchedulerVersion]: ...
+
+    def capabilities(self, version: SchedulerVersion | None) -> Capabilities: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: ``held`` says by scheduler from which version, ``no``, or how many."""
+
+    capability: str
+    meaning: str
+    held: Mapping[str, str]
+
+
+def rows(backends: Collection[Capable]) -> tuple[Row, ...]:
+    """The table of capabilities over these scheduler backends, for the admin page and documentation."""
+    return (
+        *(
+            Row(str(one), MEANING[one], {backend.name: _since(backend, one) for backend in backends})
+            for one in Capability
+        ),
+        Row(
+            "max_levels",
+            "the most topology keys of a pool",
+            {backend.name: str(backend.capabilities(None).max_levels) for backend in backends},
+        ),
+    )
+
+
+def _since(backend: Capable, capability: Capability) -> str:
+    needed = backend.needs.get(capability)
+    return "no" if needed is None else str(needed)
 
 
 def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, because: str) -> Fault:

@@ -2,21 +2,29 @@
 
 One check serves every scheduler backend, third-party ones included. Nothing is ever dropped to make a
 gang fit: a scheduler that cannot hold a requirement refuses it, naming the capability that is missing
-(OSMO strips instead, and the user finds out from the placement). The one exception is the pool's own
-choice to split gangs, which is answered with a notice.
+(OSMO strips instead, and the user finds out from the placement). The exceptions are the pool's own choices
+to split gangs and to go without preferences, each answered with a notice; what is required is kept always.
+
+The tree that is checked is that of the first stage, in which most is required: what holds in it holds in
+every later one, since relaxing adds neither sets nor levels.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
-from scheduling.capabilities import Capabilities, Capability, lacking, places_by_topology
+from scheduling.capabilities import MEANING, Capabilities, Capability, lacking, places_by_topology
+from scheduling.coverage import broader_values
 from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.levels import Domain, Level
-from scheduling.requirements import Gang, check_requirements, describe, place_of
+from scheduling.requirements import Gang, Requirement, describe, effective, place_of
+from scheduling.soundness import check_requirements
+from scheduling.stages import check_patience
 from scheduling.tree import ConstraintTree, Member, Node, dropped_preferences, grow
 
 SplitGangs = Literal["refuse", "warn"]
+
+UnsupportedPreferred = Literal["refuse", "warn"]
+"""What becomes of a preference that the scheduler cannot hold: a fault, or ignored with a notice."""
 
 
 def check_gang(
@@ -26,18 +34,29 @@ def check_gang(
     capabilities: Capabilities,
     split_gangs: SplitGangs,
     domains: Collection[Domain] | None,
+    unsupported_preferred: UnsupportedPreferred = "refuse",
+    queue_timeout: float | None = None,
 ) -> tuple[list[Fault], list[Notice], ConstraintTree | None]:
     """Find every fault, and what the user should know of a gang that is accepted.
 
-    ``domains`` are the places of the pool's nodes, None or empty if no node is known. The tree is given
-    only when the requirements are sound.
+    ``domains`` are the places of the pool's nodes, None or empty if no node is known; ``queue_timeout`` is
+    in seconds, None for none. The tree, of the first stage and without ignored preferences, is given only
+    when the requirements are sound.
     """
-    faults = check_requirements(gang, levels)
-    if faults:
-        return in_order([*faults, *_kinds(gang, capabilities)]), [], None
-    tree = grow(gang, levels)
+    ignoring = unsupported_preferred == "warn" and Capability.TOPOLOGY_PREFERRED not in capabilities
+    unsound = check_requirements(gang, levels)
+    gang = effective(gang)
+    faults = [
+        *unsound,
+        *_kinds(gang, capabilities, unsupported_preferred),
+        *check_patience(gang, capabilities=capabilities, queue_timeout=queue_timeout),
+    ]
+    if unsound:
+        return in_order(faults), [], None
+    tree = grow(gang, levels, ignore_preferred=ignoring)
     notices = dropped_preferences(tree)
-    faults = list(_kinds(gang, capabilities))
+    if ignoring:
+        notices += _ignored(gang, capabilities)
     placed_by_topology = places_by_topology(capabilities)
     if placed_by_topology:
         faults += _nesting(tree, capabilities)
@@ -49,26 +68,48 @@ def check_gang(
     return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
 
 
-def _kinds(gang: Gang, capabilities: Capabilities) -> Iterator[Fault]:
+def _kinds(
+    gang: Gang, capabilities: Capabilities, unsupported_preferred: UnsupportedPreferred
+) -> Iterator[Fault]:
     """Requirements of a kind that the scheduler does not know."""
     hard = Capability.TOPOLOGY_REQUIRED not in capabilities
-    soft = Capability.TOPOLOGY_PREFERRED not in capabilities
+    soft = Capability.TOPOLOGY_PREFERRED not in capabilities and unsupported_preferred == "refuse"
     if not (hard or soft):
         return
-    seen: set[Path] = set()
+    for where, requirement in _each(gang):
+        if not (hard if requirement.required else soft):
+            continue
+        kind = "required" if requirement.required else "preferred"
+        yield lacking(
+            Capability.TOPOLOGY_REQUIRED if requirement.required else Capability.TOPOLOGY_PREFERRED,
+            capabilities,
+            path=(*where, "requirementType"),
+            because=f'Key "{requirement.key}" is {kind} here.',
+        )
+
+
+def _ignored(gang: Gang, capabilities: Capabilities) -> Iterator[Notice]:
+    """Say of each preference that it is not held, since the pool's administrator chose so."""
+    for where, requirement in _each(gang):
+        if requirement.required:
+            continue
+        message = (
+            f'The preference for one {requirement.key} "{requirement.group}" is ignored, as the pool allows: '
+            f'scheduler "{capabilities.scheduler}" lacks capability {Capability.TOPOLOGY_PREFERRED} '
+            f"({MEANING[Capability.TOPOLOGY_PREFERRED]})."
+        )
+        yield Notice("preference_ignored", message, where)
+
+
+def _each(gang: Gang) -> Iterator[tuple[Path, Requirement]]:
+    """Every requirement in force, once for each place where it is written."""
+    seen: set[tuple[Path, Requirement]] = set()
     for task in gang.tasks:
         for i, requirement in enumerate(task.requirements):
             where = place_of(task, i)
-            if where in seen or not (hard if requirement.required else soft):
-                continue
-            seen.add(where)
-            kind = "required" if requirement.required else "preferred"
-            yield lacking(
-                Capability.TOPOLOGY_REQUIRED if requirement.required else Capability.TOPOLOGY_PREFERRED,
-                capabilities,
-                path=(*where, "requirementType"),
-                because=f'Key "{requirement.key}" is {kind} here.',
-            )
+            if (where, requirement) not in seen:
+                seen.add((where, requirement))
+                yield where, requirement
 
 
 def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:
@@ -132,15 +173,7 @@ def _two_required(node: Node, hard: Sequence[Member], capabilities: Capabilities
 
 def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
     """Values of one level that stand under two values of a broader one, sorted."""
-    broader: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for domain in domains:
-        value = domain[rank]
-        if value is None:
-            continue
-        for above, name in enumerate(domain[:rank]):
-            if name is not None:
-                broader[value, above].add(name)
-    return sorted({value for (value, _), names in broader.items() if len(names) > 1})
+    return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 
 
 def _whole(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduling.errors import Notice, listing
 from scheduling.levels import CLIQUE_LABEL, Level, clique_rank, ranks
-from scheduling.requirements import Gang, GangTask
+from scheduling.requirements import Gang, GangTask, effective
 
 
 def claims_channel(task: GangTask) -> bool:
@@ -22,7 +22,7 @@ def check_nvlink(gang: Gang, levels: Sequence[Level], *, node_gpus: Mapping[str,
 
     ``node_gpus`` gives, by task name, the GPUs of the nodes of the task's platform, where known.
     """
-    claiming = [task for task in gang.tasks if claims_channel(task)]
+    claiming = [task for task in effective(gang).tasks if claims_channel(task)]
     if not claiming:
         message = f'No task of "{gang.name}" asks for a GPU, so its ComputeDomain stays unused.'
         return [Notice("nvlink_unused", message, gang.path)]

@@ -10,10 +10,16 @@ Sub-sets stand in placement order (design: schedulers place siblings one after t
 a placed one, see ``placement_order``), so two gangs that differ only in the order of tasks or keys have
 trees of one shape. Building takes one pass over the tasks and one sort of each node's sub-sets.
 
+*Patience.* A preference that is held as required for some seconds makes the tree change with time, but
+only in its constraints: nodes and their order are those of the first, most constrained stage
+(``stages``). So that a preference never takes, once relaxed, the domain that a sibling requires for good,
+what is required longer comes first among siblings; without patience that is the plain order.
+
 Source of the folding rules: KAI v0.13 and v0.17 as seen running. Rejected: collapsing equal sets to the
 narrowest requirement whatever its kind, as OSMO does; it loses a required zone below a preferred rack.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -25,25 +31,38 @@ from scheduling.requirements import (
     Pair,
     SetPath,
     broadest_first,
-    check_requirements,
     describe,
+    effective,
     place_of,
 )
+from scheduling.soundness import check_requirements
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One requirement of a node: the pair, its rank, its kind, and where it is first written."""
+    """One requirement of a node: its rank, whether it is held as required now, where it is first written.
 
-    key: str
-    group: str
+    ``path`` is the set it makes. ``held_for`` is the time, in seconds since the gang waits, for which it is
+    held as required: infinite if it is, 0 for a preference without patience.
+    """
+
+    path: SetPath
     rank: int
     required: bool
+    held_for: float
     task: GangTask = field(compare=False)
 
     @property
+    def key(self) -> str:
+        return self.pair[0]
+
+    @property
+    def group(self) -> str:
+        return self.pair[1]
+
+    @property
     def pair(self) -> Pair:
-        return (self.key, self.group)
+        return self.path[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,8 @@ class Constraint:
 class Node:
     """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
 
-    ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well.
+    ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well, and
+    ``held_for`` is the longest time for which anything here or below is held as required.
     """
 
     path: SetPath
@@ -74,7 +94,7 @@ class Node:
     sets: tuple["Node", ...]
     size: int
     gpus: int
-    holds_required: bool
+    held_for: float
 
     @property
     def constraint(self) -> Constraint:
@@ -118,9 +138,14 @@ def fold(members: Sequence[Member]) -> Constraint:
     return Constraint(required=hard, preferred=soft)
 
 
-def placement_order(node: Node) -> tuple[bool, int, int, SetPath]:
+def lasting(members: Sequence[Member]) -> int | None:
+    """The narrowest level that a node's requirements hold as required for good."""
+    return max((m.rank for m in members if m.held_for == math.inf), default=None)
+
+
+def placement_order(node: Node) -> tuple[float, int, int, SetPath]:
     """Sort key among siblings: what is hardest to place comes first."""
-    return (not node.holds_required, -node.gpus, -node.size, node.path)
+    return (-node.held_for, -node.gpus, -node.size, node.path)
 
 
 def build_tree(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
@@ -130,61 +155,71 @@ def build_tree(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
     return grow(gang, levels)
 
 
-def grow(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
-    """Build the tree of a gang whose requirements ``check_requirements`` has passed."""
+def grow(gang: Gang, levels: Sequence[Level], *, ignore_preferred: bool = False) -> ConstraintTree:
+    """Build the tree of a gang whose requirements ``check_requirements`` has passed.
+
+    With ``ignore_preferred`` a preference makes no set. Sets below it keep it in their path, which is their
+    identity: two racks below two preferred zones stay two.
+    """
     rank = ranks(levels)
-    root = _Branch(())
+    gang = effective(gang)
+    root = _Branch((), ())
     for task in gang.tasks:
         branch = root
+        path: SetPath = ()
         for requirement in broadest_first(task, rank):
-            pair = (requirement.key, requirement.group)
-            below = branch.below.get(pair)
+            path = (*path, (requirement.key, requirement.group))
+            if ignore_preferred and not requirement.required:
+                continue
+            step = path[len(branch.path) :]
+            below = branch.below.get(step)
             if below is None:
-                member = Member(*pair, rank[requirement.key], requirement.required, task)
-                below = branch.below[pair] = _Branch((member,))
+                seconds = requirement.held_for
+                member = Member(path, rank[requirement.key], seconds > 0, seconds, task)
+                below = branch.below[step] = _Branch(path, (member,))
             branch = below
         branch.tasks.append(task)
-    return ConstraintTree(gang, tuple(levels), _settle(root, ()))
+    return ConstraintTree(gang, tuple(levels), _settle(root))
 
 
 class _Branch:
     """Scratch while growing: one set, before sets with the same tasks are merged."""
 
-    __slots__ = ("below", "members", "tasks")
+    __slots__ = ("below", "members", "path", "tasks")
 
-    def __init__(self, members: tuple[Member, ...]) -> None:
+    def __init__(self, path: SetPath, members: tuple[Member, ...]) -> None:
+        self.path = path
         self.members = members
         self.tasks: list[GangTask] = []
-        self.below: dict[Pair, _Branch] = {}
+        self.below: dict[SetPath, _Branch] = {}
 
 
-def _settle(branch: _Branch, above: SetPath) -> Node:
+def _settle(branch: _Branch) -> Node:
     """Merge chains of sets with the same tasks, count, and put sub-sets in placement order."""
     members = list(branch.members)
     while not branch.tasks and len(branch.below) == 1:
         (branch,) = branch.below.values()
         members += branch.members
-    path = above + tuple(member.pair for member in members)
-    sets = [_settle(below, path) for below in branch.below.values()]
+    sets = [_settle(below) for below in branch.below.values()]
     sets.sort(key=placement_order)
     return Node(
-        path=path,
+        path=branch.path,
         members=tuple(members),
         tasks=tuple(branch.tasks),
         sets=tuple(sets),
         size=len(branch.tasks) + sum(node.size for node in sets),
         gpus=sum(task.gpus for task in branch.tasks) + sum(node.gpus for node in sets),
-        holds_required=any(m.required for m in members) or any(node.holds_required for node in sets),
+        held_for=max((*(m.held_for for m in members), *(node.held_for for node in sets)), default=0.0),
     )
 
 
 def dropped_preferences(tree: ConstraintTree) -> list[Notice]:
-    """A note for each preference that says nothing, because something as narrow is required."""
+    """A note for each preference that never says anything, because something as narrow is required."""
     notices = []
     for node in tree.root.walk():
-        hard = node.constraint.required
+        hard = lasting(node.members)
         for member in node.members:
-            if not member.required and hard is not None and member.rank <= hard:
+            if hard is not None and member.held_for < math.inf and member.rank <= hard:
                 requirements = member.task.requirements
                 index = next(i for i, r in enumerate(requirements) if r.key == member.key)
                 notices.append(

@@ -6,12 +6,13 @@ submission. Levels we add on our own account (fact: KAI wants a preferred level 
 are no requirement and never appear.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 
 from scheduling.backends.base import AppliedConstraint
 from scheduling.requirements import SetPath, describe
 from scheduling.subgroups import Subgroup
-from scheduling.tree import ConstraintTree, Node
+from scheduling.tree import ConstraintTree, Node, lasting
 
 
 def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[AppliedConstraint, ...]:
@@ -22,20 +23,26 @@ def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[App
 
 
 def _of_node(tree: ConstraintTree, node: Node, subgroup: str) -> Iterator[AppliedConstraint]:
-    constraint = node.constraint
-    for depth, member in enumerate(node.members, start=len(node.path) - len(node.members) + 1):
-        narrowest = constraint.required if member.required else constraint.preferred
-        if narrowest is None:
+    constraint, for_good = node.constraint, lasting(node.members)
+    for member in node.members:
+        preferred = member.held_for < math.inf
+        if preferred and for_good is not None and member.rank <= for_good:
             continue
+        hard = constraint.required is not None and member.rank <= constraint.required
+        narrowest = constraint.required if hard else constraint.preferred
+        if narrowest is None:
+            raise ValueError(f"{describe(member.path)} is held by no constraint")
         level = tree.levels[member.rank]
         yield AppliedConstraint(
-            path=node.path[:depth],
+            path=member.path,
             key=member.key,
             label=level.label,
-            requirement="required" if member.required else "preferred",
+            requirement="preferred" if preferred else "required",
             tasks=node.size,
             subgroup=subgroup,
             held_by=tree.levels[narrowest].key if narrowest != member.rank else None,
+            wait_seconds=member.held_for if preferred and member.held_for else None,
+            relaxed=preferred and not member.required,
         )
 
 

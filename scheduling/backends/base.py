@@ -9,15 +9,15 @@ Others are added by an entry point (``registry``) without touching the core. A b
 hold as data (``capabilities``); ``checks.check_gang`` does the rest.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
-from scheduling.checks import SplitGangs
+from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
-from scheduling.levels import Domain, Levels
+from scheduling.levels import Domain, Level, Levels
 from scheduling.requirements import Gang, SetPath
 
 Manifest = dict[str, Any]
@@ -51,6 +51,8 @@ class GangRequest:
 
     ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0
     the times the whole gang was made. ``labels`` and ``annotations`` go on the pod groups, below ours.
+    ``stage`` counts the preferences relaxed by now (``scheduling.stages``). ``external_topology`` is the name
+    of a topology object of somebody else's to use; empty: our own.
     """
 
     group: UUID
@@ -64,6 +66,9 @@ class GangRequest:
     attempt: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    stage: int = 0
+    unsupported_preferred: UnsupportedPreferred = "refuse"
+    external_topology: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,8 @@ class AppliedConstraint:
     """One requirement as the scheduler was told it, for the API.
 
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
-    the pod group (empty: the pod group itself). ``held_by`` is set when a narrower key, required or
-    preferred as this one is, already implies it.
+    the pod group (empty: the pod group itself). ``held_by`` is set when a narrower key already implies it.
+    A preference with ``wait_seconds`` is held as required until it is ``relaxed``.
     """
 
     path: SetPath
@@ -95,8 +100,11 @@ class AppliedConstraint:
     tasks: int
     subgroup: str
     held_by: str | None
+    wait_seconds: float | None = None
+    relaxed: bool = False
 
     def as_json(self) -> dict[str, Any]:
+        patience = {"waitSeconds": self.wait_seconds, "relaxed": self.relaxed}
         return {
             "set": [{"key": key, "group": group} for key, group in self.path],
             "key": self.key,
@@ -105,6 +113,7 @@ class AppliedConstraint:
             "tasks": self.tasks,
             "subgroup": self.subgroup,
             "held_by": self.held_by,
+            **({} if self.wait_seconds is None else patience),
         }
 
 
@@ -125,7 +134,10 @@ class RenderedGang:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRequest:
-    """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited."""
+    """A pool, as far as its scheduler needs objects for it. Quotas count GPUs; -1 is unlimited.
+
+    With an ``external_topology`` the pool has no topology objects of ours.
+    """
 
     namespace: str
     pool: str
@@ -134,6 +146,7 @@ class PoolRequest:
     gpu_guarantee: float = -1
     gpu_maximum: float = -1
     gpu_weight: float = 1
+    external_topology: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,8 +215,10 @@ class SchedulerBackend(Protocol):
         capabilities: Capabilities,
         split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
+        unsupported_preferred: UnsupportedPreferred = "refuse",
+        queue_timeout: float | None = None,
     ) -> Checked:
-        """Find all faults of a gang at once."""
+        """Find all faults of a gang at once. ``queue_timeout`` is in seconds, None for none."""
 
     def render(self, request: GangRequest) -> RenderedGang:
         """Turn a gang into objects. Raises InvalidSpec or UnsupportedCapability; never weakens one."""
@@ -222,8 +237,29 @@ class SchedulerBackend(Protocol):
         ``waiting`` are those of them that are tried again and have no node yet. Empty for nothing.
         """
 
+    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
+        """The body of the merge patch that brings a pending pod group from one stage to a later one.
+
+        Empty if nothing changes; None where pending pod groups cannot be edited.
+        """
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """The cluster-scoped objects a pool needs, in order of creation."""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Why a gang waits, most telling first; empty when nothing is known."""
+
+
+@runtime_checkable
+class TopologyOwner(Protocol):
+    """What a scheduler backend has besides, if its cluster keeps levels in an object of their own."""
+
+    @property
+    def topology(self) -> ResourceKind:
+        """The kind of that object, to watch and to compare (``scheduling.drift``)."""
+
+    def topology_of(self, installation: UUID, levels: Sequence[Level]) -> Manifest:
+        """The object of exactly these levels, broadest first."""
+
+    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        """The node labels an object found in the cluster lists, broadest first."""

@@ -19,7 +19,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
-from scheduling.checks import SplitGangs, check_gang
+from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang
@@ -51,9 +51,17 @@ class Default:
         capabilities: Capabilities,
         split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
+        unsupported_preferred: UnsupportedPreferred = "refuse",
+        queue_timeout: float | None = None,
     ) -> Checked:
         faults, notices, _ = check_gang(
-            gang, levels, capabilities=capabilities, split_gangs=split_gangs, domains=domains
+            gang,
+            levels,
+            capabilities=capabilities,
+            split_gangs=split_gangs,
+            domains=domains,
+            unsupported_preferred=unsupported_preferred,
+            queue_timeout=queue_timeout,
         )
         return Checked(tuple(faults), tuple(notices))
 
@@ -65,6 +73,7 @@ class Default:
             capabilities=self.capabilities(None),
             split_gangs="warn",
             domains=None,
+            unsupported_preferred=request.unsupported_preferred,
         )
         if tree is None:
             raise InvalidSpec(
@@ -80,6 +89,11 @@ class Default:
         """Change nothing: there are no pod groups."""
         del gang, living, waiting
         return {}
+
+    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
+        """Give nothing: there are no pod groups."""
+        del before, after
+        return None
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """Give nothing: there are no queues and no topology."""

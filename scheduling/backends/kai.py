@@ -9,6 +9,8 @@ Rules that running KAI v0.13 and v0.17 forced, each of them a gang pending for e
 - With subgroups every pod carries a subgroup's name, only leaves have ``minMember`` and the pod group
   has none (v0.15 refuses it on inner ones); without subgroups no pod carries one.
 - Siblings are placed in order of name and never moved; see ``subgroups`` for wrapping.
+- A Topology of somebody else's cannot be cut; every constraint names it whole, and nodes without its
+  narrowest label stay unused.
 - Pods have no ownerReferences (ours never do): KAI's podgrouper would overwrite their pod group.
 
 ``markUnschedulable`` and ``schedulingBackoff`` stay unset: the defaults mark pods with a reason and
@@ -21,7 +23,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends import kai_minimum, kai_reasons
+from scheduling.backends import kai_minimum, kai_reasons, kai_relax
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
     Checked,
@@ -42,10 +44,11 @@ from scheduling.capabilities import (
     held_at,
     kai_version_from_schema,
 )
-from scheduling.checks import SplitGangs, check_gang
+from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Domain, Level, Levels
 from scheduling.requirements import Gang
+from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
 from scheduling.tree import Constraint, ConstraintTree, build_tree
 
@@ -70,6 +73,7 @@ class Kai:
     needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
     pod_group = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
     edits_pod_groups = True
+    topology = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies")
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -92,14 +96,22 @@ class Kai:
         capabilities: Capabilities,
         split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
+        unsupported_preferred: UnsupportedPreferred = "refuse",
+        queue_timeout: float | None = None,
     ) -> Checked:
         faults, notices, _ = check_gang(
-            gang, levels, capabilities=capabilities, split_gangs=split_gangs, domains=domains
+            gang,
+            levels,
+            capabilities=capabilities,
+            split_gangs=split_gangs,
+            domains=domains,
+            unsupported_preferred=unsupported_preferred,
+            queue_timeout=queue_timeout,
         )
         return Checked(tuple(faults), tuple(notices))
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = build_tree(request.gang, request.levels)
+        tree = at_stage(build_tree(request.gang, request.levels), request.stage)
         subgroups = lay_out(tree)
         carriers = {sub.path: sub.name for sub in subgroups if sub.node}
         return RenderedGang(
@@ -113,15 +125,25 @@ class Kai:
     def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         return kai_minimum.resized(gang, living=living, waiting=waiting)
 
+    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
+        return kai_relax.relaxed(before, after)
+
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         return (
             _parent_queue(request),
             _pool_queue(request),
             *(
                 topology(request.installation, request.levels[: rank + 1])
-                for rank in range(len(request.levels))
+                for rank in range(0 if request.external_topology else len(request.levels))
             ),
         )
+
+    def topology_of(self, installation: UUID, levels: Sequence[Level]) -> Manifest:
+        return topology(installation, levels)
+
+    def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+        entries = (manifest.get("spec") or {}).get("levels") or ()
+        return tuple(str(entry.get("nodeLabel", "")) for entry in entries)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return kai_reasons.read(waiting)
@@ -168,7 +190,8 @@ def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:
 
 def _constraint(request: GangRequest, constraint: Constraint) -> Manifest:
     cut = _cut(request.levels, constraint)
-    entry = {"topology": names.topology(request.installation, [level.label for level in cut])}
+    ours = names.topology(request.installation, [level.label for level in cut])
+    entry = {"topology": request.external_topology or ours}
     if constraint.required is not None:
         entry["requiredTopologyLevel"] = request.levels[constraint.required].label
     entry["preferredTopologyLevel"] = cut[-1].label
@@ -183,7 +206,9 @@ def _cut(levels: Levels, constraint: Constraint) -> Levels:
 
 
 def _topologies(request: GangRequest, tree: ConstraintTree) -> tuple[Manifest, ...]:
-    """Each Topology the gang's constraints name, once, shortest first."""
+    """Each Topology of ours that the gang's constraints name, once, shortest first."""
+    if request.external_topology:
+        return ()
     depths = {node.constraint.narrowest for node in tree.root.walk()}
     return tuple(
         topology(request.installation, request.levels[: depth + 1])
@@ -195,8 +220,8 @@ def topology(installation: UUID, levels: Sequence[Level]) -> Manifest:
     """The Topology object of these levels, broadest first."""
     labels = [level.label for level in levels]
     return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
+        "apiVersion": Kai.topology.api_version,
+        "kind": Kai.topology.kind,
         "metadata": {
             "name": names.topology(installation, labels),
             "labels": {names.INSTALLATION_LABEL: installation.hex},

@@ -32,7 +32,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
-from scheduling.checks import SplitGangs, check_gang
+from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Domain, Levels
 from scheduling.requirements import Gang, GangTask, SetPath, describe
@@ -80,9 +80,17 @@ class Kubernetes:
         capabilities: Capabilities,
         split_gangs: SplitGangs,
         domains: Collection[Domain] | None = None,
+        unsupported_preferred: UnsupportedPreferred = "refuse",
+        queue_timeout: float | None = None,
     ) -> Checked:
         faults, notices, _ = check_gang(
-            gang, levels, capabilities=capabilities, split_gangs=split_gangs, domains=domains
+            gang,
+            levels,
+            capabilities=capabilities,
+            split_gangs=split_gangs,
+            domains=domains,
+            unsupported_preferred=unsupported_preferred,
+            queue_timeout=queue_timeout,
         )
         return Checked(tuple(faults), tuple(notices))
 
@@ -110,6 +118,7 @@ class Kubernetes:
             capabilities=self.capabilities(None),
             split_gangs="warn",
             domains=None,
+            unsupported_preferred=request.unsupported_preferred,
         )
         if tree is None:
             raise InvalidSpec(
@@ -123,6 +132,11 @@ class Kubernetes:
         """Give nothing: specs are immutable."""
         del gang, living, waiting
         return {}
+
+    def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
+        """Give nothing: specs are immutable, so no preference is ever held as required for a while."""
+        del before, after
+        return None
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """Give nothing: this scheduler has no queues and reads node labels directly."""

@@ -1,7 +1,9 @@
 """Short ways to write gangs, levels and requests in tests.
 
 ``gang("a b: zone! z, rack? r1", "c")`` is three tasks: ``a`` and ``b`` require one zone called ``z`` and
-prefer one rack called ``r1``; ``c`` asks for nothing. ``*8`` behind the names gives each task 8 GPUs.
+prefer one rack called ``r1``; ``c`` asks for nothing. ``*8`` behind the names gives each task 8 GPUs;
+``rack? r1 ~60`` holds the preference as required for 60 seconds. ``topology="zone! z"`` is the task group's
+own, which ``"c: -"`` leaves.
 """
 
 from uuid import UUID
@@ -18,21 +20,33 @@ def levels(keys: str) -> Levels:
     return tuple(Level(key, f"topology/{key}") for key in keys.split())
 
 
-def gang(*lines: str, name: str = "g") -> Gang:
-    return Gang(name, tuple(task for line in lines for task in _tasks(line)), path=("groups", 0))
+def gang(*lines: str, name: str = "g", topology: str = "") -> Gang:
+    tasks = tuple(task for line in lines for task in _tasks(line))
+    return Gang(name, tasks, ("groups", 0), _requirements(topology))
 
 
 def _tasks(line: str):
     names, _, asked = line.partition(":")
     names, _, gpus = names.partition("*")
-    requirements = tuple(_requirement(one.strip()) for one in asked.split(",") if one.strip())
+    leaves = asked.strip() == "-"
+    requirements = () if leaves else _requirements(asked)
     for name in names.split():
-        yield GangTask(name, int(gpus or 0), requirements, path=("tasks", name))
+        yield GangTask(name, int(gpus or 0), requirements, ("tasks", name), inherits=not leaves)
+
+
+def _requirements(text: str) -> tuple[Requirement, ...]:
+    return tuple(_requirement(one.strip()) for one in text.split(",") if one.strip())
 
 
 def _requirement(text: str) -> Requirement:
+    text, _, seconds = text.partition(" ~")
     key, _, group = text.partition(" ")
-    return Requirement(key.rstrip("!?"), group or "default", required=not key.endswith("?"))
+    return Requirement(
+        key.rstrip("!?"),
+        group or "default",
+        required=not key.endswith("?"),
+        wait_seconds=float(seconds) if seconds else None,
+    )
 
 
 def request(gang: Gang, levels: Levels, **changes) -> GangRequest:

@@ -1,22 +1,28 @@
 """Random gangs for property tests: sound ones, and ones that may be anything."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
 
-LEVELS = st.integers(1, 6).map(lambda n: tuple(Level(f"k{i}", f"topology/k{i}") for i in range(n)))
+LEVELS = st.sampled_from([1, 2, 3, 4, 5, 6, 16]).map(
+    lambda n: tuple(Level(f"k{i}", f"topology/k{i}") for i in range(n))
+)
 GROUPS = st.sampled_from(["a", "b", "a-b", "b-c", "Ä b", "default"])
 
 
 @st.composite
-def sound(draw, *, preferred=True):
+def sound(draw, *, preferred=True, patient=False, pool=None):
     """A pool's levels and a gang whose requirements hold no contradiction, in any order of writing.
 
     A group's name begins with the keys above it, so that no (key, group) stands below two lists of keys.
+    With ``patient``, preferences may be held as required for a while.
     """
-    pool = draw(LEVELS)
-    kinds: dict[tuple, bool] = {}
+    pool = draw(LEVELS) if pool is None else pool
+    waits = st.sampled_from([None, 30, 60.5, 90]) if patient else st.none()
+    kinds: dict[tuple, tuple] = {}
     shapes = draw(
         st.lists(
             st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=len(pool), max_size=len(pool)),
@@ -33,12 +39,39 @@ def sound(draw, *, preferred=True):
             group = f"{above}{'' if number else 'Ä '}-{number}"
             path = (*path, (level.key, group))
             if path not in kinds:
-                kinds[path] = draw(st.booleans()) or not preferred
-            requirements.append(Requirement(level.key, group, kinds[path]))
+                required = draw(st.booleans()) or not preferred
+                kinds[path] = (required, None if required else draw(waits))
+            required, seconds = kinds[path]
+            requirements.append(Requirement(level.key, group, required, wait_seconds=seconds))
             above += level.key
         written = tuple(draw(st.permutations(requirements)))
         tasks.append(GangTask(f"t{i}", draw(st.sampled_from([0, 1, 8])), written))
     return pool, Gang("g", tuple(tasks))
+
+
+@st.composite
+def grouped(draw):
+    """A pool's levels, a sound gang whose task group has a topology, and the same written into its tasks.
+
+    Tasks name narrower keys than their group, some repeat what the group says, some leave it.
+    """
+    pool = draw(LEVELS)
+    split = draw(st.integers(1, len(pool)))
+    _, above = draw(sound(pool=pool[:split], patient=True))
+    theirs = above.tasks[0].requirements
+    own = draw(sound(pool=pool[split:], patient=True))[1] if split < len(pool) else above
+    tasks, by_hand = [], []
+    for task in own.tasks:
+        mine = task.requirements if split < len(pool) else ()
+        if draw(st.integers(0, 4)) == 0:
+            alone = replace(task, requirements=(), inherits=False)
+            tasks.append(alone)
+            by_hand.append(replace(alone, inherits=True))
+            continue
+        repeated = tuple(one for one in theirs if draw(st.booleans()))
+        tasks.append(replace(task, requirements=mine + repeated))
+        by_hand.append(replace(task, requirements=mine + theirs))
+    return pool, Gang("g", tuple(tasks), topology=theirs), Gang("g", tuple(by_hand))
 
 
 @st.composite
@@ -47,18 +80,22 @@ def anything(draw):
     pool = draw(LEVELS)
     keys = st.sampled_from([*(level.key for level in pool), "k", "nonsense"])
     groups = GROUPS | st.text(max_size=3)
-    requirements = st.lists(st.builds(Requirement, keys, groups, st.booleans()), max_size=4).map(tuple)
-    tasks = draw(st.lists(requirements, min_size=1, max_size=8))
-    return pool, Gang("g", tuple(GangTask(f"t{i}", 1, mine) for i, mine in enumerate(tasks)))
+    waits = st.sampled_from([None, None, 0, -1, 30, 60, float("inf"), float("nan")])
+    requirement = st.builds(Requirement, keys, groups, st.booleans(), wait_seconds=waits)
+    requirements = st.lists(requirement, max_size=4).map(tuple)
+    tasks = draw(st.lists(st.tuples(requirements, st.booleans()), min_size=1, max_size=8))
+    members = tuple(GangTask(f"t{i}", 1, mine, inherits=inherits) for i, (mine, inherits) in enumerate(tasks))
+    return pool, Gang("g", members, topology=draw(st.just(()) | requirements))
 
 
-def sets_of(pool, gang) -> dict[tuple, tuple[set[str], bool]]:
-    """Each co-location set's tasks and kind, found the slow and obvious way."""
+def sets_of(pool, gang, *, waited=float("inf")) -> dict[tuple, tuple[set[str], bool]]:
+    """Each co-location set's tasks and kind after so long a wait, found the slow and obvious way."""
     sets: dict[tuple, tuple[set[str], bool]] = {}
     order = [level.key for level in pool]
     for task in gang.tasks:
         path = ()
         for requirement in sorted(task.requirements, key=lambda r: order.index(r.key)):
             path = (*path, (requirement.key, requirement.group))
-            sets.setdefault(path, (set(), requirement.required))[0].add(task.name)
+            hard = requirement.required or (requirement.wait_seconds or 0) > waited
+            sets.setdefault(path, (set(), hard))[0].add(task.name)
     return sets

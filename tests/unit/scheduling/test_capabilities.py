@@ -26,8 +26,15 @@ def having(*missing: str) -> Capabilities:
     return Capabilities("toy", EVERYTHING - set(missing), 16)
 
 
-def check(asked, *missing, split_gangs="refuse", domains=None, pool=POOL):
-    return check_gang(asked, pool, capabilities=having(*missing), split_gangs=split_gangs, domains=domains)
+def check(asked, *missing, split_gangs="refuse", domains=None, pool=POOL, unsupported_preferred="refuse"):
+    return check_gang(
+        asked,
+        pool,
+        capabilities=having(*missing),
+        split_gangs=split_gangs,
+        domains=domains,
+        unsupported_preferred=unsupported_preferred,
+    )
 
 
 def test_every_capability_has_words():
@@ -53,6 +60,7 @@ REFUSED = {
     "a set in a set": ("topology.nested", gang("a b: zone! z, rack! r", "c: zone! z")),
     "two required keys on the same tasks": ("topology.path_domains", gang("a b: zone! z, rack! r")),
     "two sets": ("gang.multi_set", gang("a: rack! r", "b: rack! s")),
+    "a preference to be relaxed": ("topology.relax_pending", gang("a b: rack? r ~60")),
     "a set and free tasks": ("gang.multi_set", gang("a: rack! r", "b")),
 }
 
@@ -72,6 +80,37 @@ def test_preferences_are_refused_wherever_they_are_written():
         ("tasks", "a", "topology", 0, "requirementType"),
         ("tasks", "c", "topology", 0, "requirementType"),
     ]
+
+
+def test_an_ignored_preference_is_told_by_name_and_leaves_nothing_behind():
+    asked = gang("a b: zone? z, rack! r", "c: zone? z")
+    missing = ("topology.preferred", "topology.nested")
+    faults, notices, tree = check(asked, *missing, unsupported_preferred="warn")
+    assert faults == []
+    assert [(notice.code, notice.path) for notice in notices] == [
+        ("preference_ignored", ("tasks", "a", "topology", 0)),
+        ("preference_ignored", ("tasks", "b", "topology", 0)),
+        ("preference_ignored", ("tasks", "c", "topology", 0)),
+    ]
+    assert all('zone "z"' in notice.message for notice in notices)
+    assert [[member.key for member in node.members] for node in tree.root.walk()] == [[], ["rack"]]
+
+
+def test_sets_below_ignored_preferences_stay_apart():
+    """Merged, they would have to share one rack, which nobody asked for."""
+    asked = gang("a b: zone? x, rack! r", "c d: zone? y, rack! r")
+    tree = check(asked, "topology.preferred", unsupported_preferred="warn")[2]
+    assert [sorted(task.name for task in node.tasks) for node in tree.root.sets] == [["a", "b"], ["c", "d"]]
+
+
+def test_a_scheduler_that_holds_preferences_ignores_none():
+    asked = gang("a b: rack? r")
+    assert check(asked, unsupported_preferred="warn") == check(asked)
+
+
+def test_what_is_required_is_never_ignored():
+    faults = check(gang("a: zone! z"), "topology.required", unsupported_preferred="warn")[0]
+    assert [fault.capability for fault in faults] == ["topology.required"]
 
 
 def test_faults_of_the_words_and_of_the_scheduler_come_together():

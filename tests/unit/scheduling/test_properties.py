@@ -1,6 +1,9 @@
 """What holds for every gang, read back by a reader that knows KAI and not our renderer."""
 
+import json
 import re
+import sys
+from itertools import product
 from random import Random
 
 import pytest
@@ -13,13 +16,15 @@ from scheduling.capabilities import Capability
 from scheduling.checks import check_gang
 from scheduling.errors import InvalidSpec, TopologyError
 from scheduling.levels import Level
-from scheduling.requirements import Gang, GangTask, check_requirements
+from scheduling.requirements import Gang, GangTask, effective
+from scheduling.soundness import check_requirements
 from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.gangs import anything, sets_of, sound
 from tests.unit.scheduling.kai_reader import V013, V017, Node, place, read
 
 KAI = Kai()
+SIXTEEN = " ".join(f"k{rank}" for rank in range(16))
 
 
 def rendered(pool, gang):
@@ -147,7 +152,7 @@ def test_a_cluster_with_room_for_every_set_takes_the_gang_on_both_versions(case)
     pool, gang = case
     nodes = [
         Node(f"{path}-{i}", {level.label: "/".join(path[: r + 1]) for r, level in enumerate(pool)})
-        for path in _paths(len(pool))
+        for path in paths(len(pool))
         for i in range(len(gang.tasks))
     ]
     root = tree_of(pool, gang)
@@ -160,10 +165,9 @@ def test_a_cluster_with_room_for_every_set_takes_the_gang_on_both_versions(case)
                 assert len({got[task].labels[label] for task in tasks}) == 1
 
 
-def _paths(depth):
-    if depth == 1:
-        return [("x",), ("y",)]
-    return [(*path, last) for path in _paths(depth - 1) for last in ("x", "y")]
+def paths(depth):
+    """Domains of a pool: two in each at the two broadest levels and at the narrowest, else one."""
+    return list(product(*("xy" if rank < 2 or rank == depth - 1 else "x" for rank in range(depth))))
 
 
 @given(sound())
@@ -188,30 +192,40 @@ def test_a_gang_is_either_faulted_or_rendered(case):
         tree_of(pool, gang)
 
 
-@given(sound() | anything())
-def test_kubernetes_renders_only_what_it_can_hold(case):
+@given(sound() | anything(), st.sampled_from(["refuse", "warn"]))
+def test_kubernetes_renders_only_what_it_can_hold_and_all_that_is_required(case, unsupported_preferred):
     pool, gang = case
     backend = Kubernetes()
-    checked = backend.check(gang, pool, capabilities=backend.capabilities(None), split_gangs="warn")
+    asked = request(gang, pool, unsupported_preferred=unsupported_preferred)
+    checked = backend.check(
+        gang,
+        pool,
+        capabilities=backend.capabilities(None),
+        split_gangs="warn",
+        unsupported_preferred=unsupported_preferred,
+    )
     if checked.faults:
         with pytest.raises(TopologyError):
-            backend.render(request(gang, pool))
+            backend.render(asked)
         return
-    got = backend.render(request(gang, pool))
+    got = backend.render(asked)
     groups = {group["metadata"]["name"]: group["spec"] for group in got.pod_groups}
-    members = [parts.spec["schedulingGroup"]["podGroupName"] for parts in got.pods.values()]
-    assert {name: spec["schedulingPolicy"]["gang"]["minCount"] for name, spec in groups.items()} == {
-        name: members.count(name) for name in groups
-    }
+    of = {task: parts.spec["schedulingGroup"]["podGroupName"] for task, parts in got.pods.items()}
+    for name, spec in groups.items():
+        assert spec["schedulingPolicy"]["gang"]["minCount"] == list(of.values()).count(name)
     label = {level.key: level.label for level in pool}
-    for path, (tasks, _) in sets_of(pool, gang).items():
-        (spec,) = {
-            id(groups[got.pods[t].spec["schedulingGroup"]["podGroupName"]]): groups[
-                got.pods[t].spec["schedulingGroup"]["podGroupName"]
-            ]
-            for t in tasks
-        }.values()
-        assert spec["schedulingConstraints"]["topology"] == [{"key": label[path[-1][0]]}]
+    sets = sets_of(pool, effective(gang))
+    constrained = {}
+    for path, (tasks, required) in sets.items():
+        if not required:
+            assert unsupported_preferred == "warn"
+            continue
+        (name,) = {of[task] for task in tasks}
+        assert [task for task, group in of.items() if group == name] == sorted(tasks, key=list(of).index)
+        constrained[name] = label[path[-1][0]]
+    for name, spec in groups.items():
+        entries = spec.get("schedulingConstraints", {}).get("topology", [])
+        assert [entry["key"] for entry in entries] == ([constrained[name]] if name in constrained else [])
 
 
 @given(sound(), st.sets(st.sampled_from(Capability)))
@@ -231,6 +245,63 @@ def test_a_retried_pod_gets_the_same_parts(case):
     first = KAI.render(request(gang, pool, attempt=0)).pods
     again = KAI.render(request(gang, pool, attempt=3)).pods
     assert first == again
+
+
+def calls(work):
+    """How many calls of Python functions some work takes; time says nothing on a shared machine."""
+    count = 0
+
+    def see(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(see)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+SHAPES = {
+    "sets of eight in one zone, half of them patient": (
+        (100, 1_000, 10_000),
+        "zone rack",
+        lambda n: build.gang(*(f"t{i}: zone! z, rack? r{i // 8} ~{30 + i // 8 % 2}" for i in range(n))),
+    ),
+    "bound by their group": (
+        (100, 1_000, 10_000),
+        "zone rack",
+        lambda n: build.gang(*(f"t{i}: rack! r{i // 8}" for i in range(n)), topology="zone! z"),
+    ),
+    "sixteen levels, no two tasks alike": (
+        (25, 100, 400),
+        SIXTEEN,
+        lambda n: build.gang(*(f"t{i}: {', '.join(f'{k}! {i}' for k in SIXTEEN.split())}" for i in range(n))),
+    ),
+}
+
+
+@pytest.mark.parametrize("phrase", SHAPES)
+def test_work_and_objects_grow_with_the_number_of_tasks_and_no_faster(phrase):
+    sizes, keys, make = SHAPES[phrase]
+    pool = build.levels(keys)
+    for measure in (_work, _bytes):
+        few, more, many = (measure(pool, make(n)) / n for n in sizes)
+        assert more <= 1.1 * few
+        assert many <= 1.1 * more
+
+
+def _work(pool, gang):
+    def submit():
+        assert not KAI.check(gang, pool, capabilities=KAI.capabilities(None), split_gangs="refuse").faults
+        KAI.render(request(gang, pool))
+
+    return calls(submit)
+
+
+def _bytes(pool, gang):
+    return len(json.dumps([rendered(pool, gang).pod_groups, rendered(pool, gang).topologies]))
 
 
 def test_ten_thousand_tasks_grow_no_faster_than_their_number():

@@ -3,7 +3,8 @@
 import pytest
 
 from scheduling.errors import format_path
-from scheduling.requirements import Gang, GangTask, Requirement, check_apart, check_requirements
+from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.soundness import check_apart, check_requirements
 from tests.unit.scheduling.build import gang, levels
 
 POOL = levels("zone spine rack")

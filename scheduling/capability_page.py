@@ -1,0 +1,45 @@
+"""The documentation page of capabilities, written from the table that refusals read.
+
+``python -m scheduling.capability_page > docs/capabilities.md``; a test compares the two.
+"""
+
+import sys
+from collections.abc import Iterable
+
+from scheduling.backends.registry import collect
+from scheduling.capabilities import Capable, Row, rows
+
+_HEAD = """\
+# What schedulers can hold
+
+A *capability* is something a scheduler backend can do, from the scheduler version named here; it exists
+only where a check reads it. A workflow that needs a missing one is refused, with the capability and the
+pools that have it. Two choices of a pool turn a refusal into a warning: `split_gangs: warn` for
+`gang.multi_set`, and `unsupported_preferred: warn` for `topology.preferred`, whose preferences are then
+ignored one by one, by name. What is required is never dropped.
+
+A scheduler's version is read from what its cluster serves; while that is not known, it counts as the
+oldest supported. "no" means never.
+
+"""
+
+
+def page(backends: Iterable[Capable]) -> str:
+    """The page in Markdown."""
+    ordered = sorted(backends, key=lambda backend: backend.name)
+    titles = ["capability", "meaning", *(f"`{backend.name}`" for backend in ordered)]
+    names = [backend.name for backend in ordered]
+    lines = [_line(titles), _line(["---"] * len(titles)), *(_row(row, names) for row in rows(ordered))]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _row(row: Row, names: Iterable[str]) -> str:
+    return _line([f"`{row.capability}`", row.meaning, *(row.held[name] for name in names)])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(collect(()).values()))

@@ -1,0 +1,305 @@
+"""What can be wrong with a gang's requirements, found all at once.
+
+A (key, group) pair must stand below the same list of broader keys wherever it occurs in a task group.
+Otherwise ``rack: r1``, once below a zone and once below none, could mean one rack or two; guessing
+either way would place a gang against somebody's intent, so it is refused with the line to add. For the
+same reason one set has one type and one time of waiting, and a task whose group has a topology of its own
+may only name narrower keys.
+"""
+
+import difflib
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from scheduling.errors import Fault, Notice, Path, in_order, listing
+from scheduling.levels import Level, ranks
+from scheduling.requirements import (
+    Gang,
+    GangTask,
+    Pair,
+    Requirement,
+    SetPath,
+    broadest_first,
+    describe,
+    effective,
+    place_in_group,
+    place_of,
+    repeats,
+)
+
+_SUGGESTED = 100
+"""Distinct unknown keys that get a suggestion; comparing words is slow, and nobody reads more."""
+
+
+def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:
+    """Find everything wrong with a gang's requirements, in document order."""
+    rank = ranks(levels)
+    faults = list(_faults_of_words(gang, levels))
+    against, wrong = _against_group(gang, rank)
+    faults += against
+    sound = [
+        (task, broadest_first(task, rank))
+        for i, task in enumerate(effective(gang).tasks)
+        if i not in wrong
+        and all(r.key in rank for r in task.requirements)
+        and len({r.key for r in task.requirements}) == len(task.requirements)
+    ]
+    faults += _at_odds(sound)
+    faults += _ambiguous(sound, rank)
+    return in_order(faults)
+
+
+def _faults_of_words(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
+    """What is wrong with single requirements, the group's own first."""
+    rank = ranks(levels)
+    keys = tuple(level.key for level in levels)
+    unknown: dict[str, Fault] = {}
+    seen: set[tuple[Path, Requirement]] = set()
+    for owner, placed in _written(gang):
+        first: dict[str, int] = {}
+        for i, (where, requirement) in enumerate(placed):
+            if first.setdefault(requirement.key, i) != i:
+                yield Fault(
+                    (*where, "key"),
+                    "duplicate_key",
+                    f'Key "{requirement.key}" stands twice in {owner}: a task belongs to one group of a key.',
+                )
+            if (where, requirement) in seen:
+                continue
+            seen.add((where, requirement))
+            if requirement.key not in rank:
+                yield _unknown_key(requirement.key, keys, (*where, "key"), known=unknown)
+            yield from _group_faults(requirement.group, (*where, "group"))
+            yield from _wait_faults(requirement, (*where, "waitSeconds"))
+
+
+def _written(gang: Gang) -> Iterator[tuple[str, list[tuple[Path, Requirement]]]]:
+    """Requirements as they were written, with their places, by who wrote them."""
+    if gang.topology:
+        placed = [(place_in_group(gang, i), one) for i, one in enumerate(gang.topology)]
+        yield f'the topology of task group "{gang.name}"', placed
+    for task in gang.tasks:
+        yield f'task "{task.name}"', [(place_of(task, i), one) for i, one in enumerate(task.requirements)]
+
+
+def _unknown_key(key: str, keys: tuple[str, ...], path: Path, *, known: dict[str, Fault]) -> Fault:
+    if key not in known:
+        near = difflib.get_close_matches(key[:63], keys, n=1) if len(known) < _SUGGESTED else []
+        said = f'The pool has no topology key "{key[:63]}".'
+        if near:
+            said += f' Did you mean "{near[0]}"?'
+        said += (
+            f" Its keys, broadest first: {', '.join(keys)}." if keys else " It has no topology keys at all."
+        )
+        known[key] = Fault(path, "unknown_key", said, allowed=keys)
+    fault = known[key]
+    return Fault(path, fault.code, fault.message, allowed=fault.allowed)
+
+
+def _group_faults(group: str, path: Path) -> Iterator[Fault]:
+    if not group.strip():
+        yield Fault(path, "empty_group", "A group's name cannot be empty.")
+    elif not group.isprintable():
+        yield Fault(
+            path,
+            "unprintable_group",
+            f"Group {group[:63]!a} holds characters that cannot be printed; letters of any language, digits, "
+            "signs and spaces are fine.",
+        )
+
+
+def _wait_faults(requirement: Requirement, path: Path) -> Iterator[Fault]:
+    seconds = requirement.wait_seconds
+    if seconds is None:
+        return
+    if requirement.required:
+        message = (
+            f'Key "{requirement.key}" is required here, so it is never relaxed: leave waitSeconds out, or '
+            "write requirementType: preferred."
+        )
+        yield Fault(path, "wait_on_required", message)
+    if not 0 < seconds < math.inf:
+        yield Fault(path, "invalid_wait", f"waitSeconds is a number of seconds above 0, not {seconds:g}.")
+
+
+def _against_group(gang: Gang, rank: Mapping[str, int]) -> tuple[list[Fault], set[int]]:
+    """Tasks that contradict the topology of their group, and the places of such tasks in the gang."""
+    theirs = {one.key: one for one in gang.topology if one.key in rank}
+    if not theirs:
+        return [], set()
+    narrowest = max(theirs, key=lambda key: rank[key])
+    faults: list[Fault] = []
+    wrong: set[int] = set()
+    for i, task in enumerate(gang.tasks):
+        if not task.inherits:
+            continue
+        for at, own in enumerate(task.requirements):
+            if own.key in theirs:
+                fault = _contradiction(own, theirs[own.key], gang, place_of(task, at))
+            elif own.key in rank and rank[own.key] < rank[narrowest]:
+                fault = _not_narrower(own.key, narrowest, gang, place_of(task, at), rank)
+            else:
+                fault = None
+            if fault:
+                faults.append(fault)
+                wrong.add(i)
+    return faults, wrong
+
+
+def _contradiction(own: Requirement, theirs: Requirement, gang: Gang, place: Path) -> Fault | None:
+    if repeats(own, theirs):
+        return None
+    field = "waitSeconds"
+    if own.group != theirs.group:
+        field = "group"
+    elif own.required != theirs.required:
+        field = "requirementType"
+    message = (
+        f'Task group "{gang.name}" already asks {_line(theirs)} for all its tasks, and a task belongs to one '
+        f'group of a key: leave key "{own.key}" out here, or write the same.'
+    )
+    return Fault((*place, field), "contradicts_group", message)
+
+
+def _not_narrower(key: str, narrowest: str, gang: Gang, place: Path, rank: Mapping[str, int]) -> Fault:
+    narrower = tuple(sorted((k for k in rank if rank[k] > rank[narrowest]), key=lambda k: rank[k]))
+    message = (
+        f'Key "{key}" is broader than key "{narrowest}", which task group "{gang.name}" names for all its '
+        f'tasks: a task may only name keys narrower than "{narrowest}" there'
+        + (f" ({', '.join(narrower)})." if narrower else ", and the pool has none.")
+    )
+    return Fault((*place, "key"), "not_narrower_than_group", message, allowed=narrower)
+
+
+def check_apart(gangs: Sequence[Gang]) -> list[Notice]:
+    """Warn where tasks of different task groups name one set: nothing holds between groups.
+
+    For gangs of one task each, as a bare ``tasks:`` list gives.
+    """
+    naming: dict[Pair, list[GangTask]] = defaultdict(list)
+    for gang in gangs:
+        for task in effective(gang).tasks:
+            for requirement in task.requirements:
+                naming[requirement.key, requirement.group].append(task)
+    return [
+        Notice(
+            "sets_across_groups",
+            f'{_tasks(iter(tasks)).capitalize()} all name {key} "{group}", but each task under `tasks:` is a '
+            "task group of its own, and nothing holds between task groups. To keep them together write "
+            f"`groups: [{{name: together, tasks: [{', '.join(task.name for task in tasks[:3])}, ...]}}]`.",
+            tasks[0].path,
+        )
+        for (key, group), tasks in naming.items()
+        if len(tasks) > 1
+    ]
+
+
+_Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]
+
+
+def _at_odds(tasks: _Sorted) -> Iterator[Fault]:
+    """One set has one type and one time of waiting: whichever was written first would silently win."""
+    saying: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
+    for task, requirements in tasks:
+        path: SetPath = ()
+        for requirement in requirements:
+            path = (*path, (requirement.key, requirement.group))
+            said = saying.setdefault(path, {})
+            said.setdefault(requirement.held_for, []).append((task, requirement))
+    for path, said in saying.items():
+        hard = said.pop(math.inf, [])
+        if hard and said:
+            yield _two_types(path, hard, [one for soft in said.values() for one in soft])
+        elif len(said) > 1:
+            yield _two_waits(path, said)
+
+
+def _two_types(
+    path: SetPath, hard: Sequence[tuple[GangTask, Requirement]], soft: Sequence[tuple[GangTask, Requirement]]
+) -> Fault:
+    task, requirement = soft[0]
+    return Fault(
+        (*_written_at(task, requirement), "requirementType"),
+        "required_and_preferred",
+        f"{describe(path)} is required by {_tasks(t for t, _ in hard)} but preferred by "
+        f"{_tasks(t for t, _ in soft)}: write the same for all of them.",
+        allowed=("required", "preferred"),
+    )
+
+
+def _two_waits(path: SetPath, said: Mapping[float, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
+    in_words = [
+        (f"for {seconds:g} seconds" if seconds else "not at all") + f" by {_tasks(t for t, _ in members)}"
+        for seconds, members in sorted(said.items())
+    ]
+    task, requirement = list(said.values())[1][0]
+    return Fault(
+        (*_written_at(task, requirement), "waitSeconds"),
+        "two_waits",
+        f"{describe(path)} is waited for {' but '.join(in_words)}: write the same waitSeconds for all of "
+        "them.",
+    )
+
+
+def _ambiguous(tasks: _Sorted, rank: Mapping[str, int]) -> Iterator[Fault]:
+    """A (key, group) below different lists of broader keys could be one domain or two."""
+    below: dict[Pair, dict[tuple[str, ...], list[tuple[GangTask, Requirement]]]] = defaultdict(dict)
+    example: dict[Pair, dict[str, Requirement]] = defaultdict(dict)
+    for task, requirements in tasks:
+        broader: tuple[str, ...] = ()
+        for i, requirement in enumerate(requirements):
+            pair = (requirement.key, requirement.group)
+            below[pair].setdefault(broader, []).append((task, requirement))
+            for above in requirements[:i]:
+                example[pair].setdefault(above.key, above)
+            broader = (*broader, requirement.key)
+    for pair, lists in below.items():
+        if len(lists) > 1:
+            yield from _ambiguity_faults(pair, lists, example[pair], rank)
+
+
+def _ambiguity_faults(
+    pair: Pair,
+    lists: Mapping[tuple[str, ...], Sequence[tuple[GangTask, Requirement]]],
+    example: Mapping[str, Requirement],
+    rank: Mapping[str, int],
+) -> Iterator[Fault]:
+    everything = sorted(example, key=lambda key: rank[key])
+    sightings = "; ".join(
+        f"below {' and '.join(broader) or 'no broader key'} in {_tasks(t for t, _ in members)}"
+        for broader, members in sorted(lists.items())
+    )
+    for broader, members in lists.items():
+        missing = [example[key] for key in everything if key not in broader]
+        if not missing:
+            continue
+        task, requirement = members[0]
+        lines = " and ".join(_line(one) for one in missing)
+        yield Fault(
+            _written_at(task, requirement),
+            "ambiguous_group",
+            f'{pair[0]} "{pair[1]}" stands {sightings}, so it could be one {pair[0]} or several. '
+            f"Add {lines} to {_tasks(t for t, _ in members)}, or give one of them another group name.",
+        )
+
+
+def _written_at(task: GangTask, requirement: Requirement) -> Path:
+    return place_of(task, task.requirements.index(requirement))
+
+
+def _tasks(tasks: Iterator[GangTask]) -> str:
+    names = [task.name for task in tasks]
+    return ("task " if len(names) == 1 else "tasks ") + listing(names)
+
+
+def _line(requirement: Requirement) -> str:
+    """The requirement as a line of YAML."""
+    plain = re.fullmatch(r"[A-Za-z][\w-]*", requirement.group, re.ASCII)
+    group = requirement.group if plain else json.dumps(requirement.group, ensure_ascii=False)
+    kind = "" if requirement.required else ", requirementType: preferred"
+    if requirement.wait_seconds is not None:
+        kind += f", waitSeconds: {requirement.wait_seconds:g}"
+    return f"`- {{key: {requirement.key}, group: {group}{kind}}}`"

@@ -1,0 +1,95 @@
+"""Patience: a preference held as required for a while, then relaxed on the pending pod group.
+
+At time t a preference that waits N seconds counts as required while N > t, and as any other preference
+afterwards. So a gang has one *stage* for each distinct N, and a last one. All stages share the nodes,
+names, order and wrapping of the first, so pods keep their labels and only constraints are edited; a stage
+is therefore the first tree with some members relaxed, never a tree grown anew. t counts from the moment
+all pods exist without a node and the cluster is reachable; whoever reconciles keeps it.
+
+Invariant: a constraint's narrowest level is the same in every stage (what relaxes becomes a preference
+of that level), so every stage names the same Topology objects. Seen on KAI v0.13 and v0.17: editing
+constraints of a pending group is honoured in the next cycle.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scheduling.capabilities import Capabilities, Capability, lacking
+from scheduling.errors import Fault, Path
+from scheduling.requirements import Gang, SetPath, effective, place_of
+from scheduling.tree import ConstraintTree, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a gang. ``begins`` is in seconds of waiting; ``relaxed`` are the sets relaxed then."""
+
+    number: int
+    begins: float
+    relaxed: tuple[SetPath, ...]
+
+
+def stage_begins(gang: Gang) -> tuple[float, ...]:
+    """When each stage begins, in seconds of waiting; the first at 0, and the only one without patience."""
+    waits = {r.held_for for task in effective(gang).tasks for r in task.requirements if not r.required}
+    return (0.0, *sorted(waits - {0.0}))
+
+
+def stage_after(gang: Gang, *, waited: float) -> int:
+    """The stage of a gang that has waited so many seconds."""
+    return bisect_right(stage_begins(gang), waited) - 1
+
+
+def stages(tree: ConstraintTree) -> tuple[Stage, ...]:
+    """All stages of a gang, in order, with the sets that each relaxes, broader ones first."""
+    sets: dict[float, list[SetPath]] = {}
+    for node in tree.root.walk():
+        for member in node.members:
+            sets.setdefault(member.held_for, []).append(member.path)
+    begins = stage_begins(tree.gang)
+    return tuple(
+        Stage(number, begin, tuple(sets.get(begin, ())) if number else ())
+        for number, begin in enumerate(begins)
+    )
+
+
+def at_stage(tree: ConstraintTree, number: int) -> ConstraintTree:
+    """The tree as it is held in one stage. Raises ValueError for a stage the gang does not have."""
+    begins = stage_begins(tree.gang)
+    if not 0 <= number < len(begins):
+        raise ValueError(f'"{tree.gang.name}" has {len(begins)} stages, so none is number {number}.')
+    return tree if number == 0 else replace(tree, root=_relaxed(tree.root, begins[number]))
+
+
+def _relaxed(node: Node, seconds: float) -> Node:
+    return replace(
+        node,
+        members=tuple(replace(member, required=member.held_for > seconds) for member in node.members),
+        sets=tuple(_relaxed(sub, seconds) for sub in node.sets),
+    )
+
+
+def check_patience(gang: Gang, *, capabilities: Capabilities, queue_timeout: float | None) -> Iterator[Fault]:
+    """Refuse patience the scheduler cannot hold, or that would outlast the gang's own wait.
+
+    ``queue_timeout`` is in seconds, None for none. A missing capability refuses even where preferences may
+    be ignored: for a while this one is a requirement, and those are never dropped.
+    """
+    seen: set[tuple[Path, float]] = set()
+    for task in effective(gang).tasks:
+        for i, requirement in enumerate(task.requirements):
+            seconds = requirement.wait_seconds
+            where = (*place_of(task, i), "waitSeconds")
+            if seconds is None or (where, seconds) in seen:
+                continue
+            seen.add((where, seconds))
+            if Capability.TOPOLOGY_RELAX_PENDING not in capabilities:
+                because = f'Key "{requirement.key}" is to be relaxed here after {seconds:g} seconds.'
+                yield lacking(Capability.TOPOLOGY_RELAX_PENDING, capabilities, path=where, because=because)
+            if queue_timeout is not None and seconds >= queue_timeout:
+                message = (
+                    f"waitSeconds is {seconds:g}, but a task group waits at most {queue_timeout:g} seconds "
+                    "for its place (queue_timeout): it would never be relaxed. Write less than that."
+                )
+                yield Fault(where, "wait_beyond_queue_timeout", message)

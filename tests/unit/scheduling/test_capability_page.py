@@ -1,0 +1,21 @@
+"""The page of capabilities is the table that refusals read."""
+
+from pathlib import Path
+
+from scheduling.backends.registry import collect
+from scheduling.capabilities import Capability, rows
+from scheduling.capability_page import page
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "capabilities.md"
+
+
+def test_the_page_is_the_one_that_is_generated():
+    """Write it anew with ``python -m scheduling.capability_page > docs/capabilities.md``."""
+    assert PAGE.read_text() == page(collect(()).values())
+
+
+def test_there_is_a_row_for_everything_that_can_refuse():
+    table = {row.capability: row.held for row in rows(tuple(collect(()).values()))}
+    assert list(table) == [*(str(one) for one in Capability), "max_levels"]
+    assert table["topology.relax_pending"] == {"kai": "0.13", "kubernetes": "no", "default": "no"}
+    assert table["max_levels"] == {"kai": "16", "kubernetes": "16", "default": "0"}

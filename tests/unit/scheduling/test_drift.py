@@ -1,0 +1,67 @@
+"""A Topology found in the cluster against the levels expected."""
+
+import pytest
+
+from scheduling.backends.base import TopologyOwner
+from scheduling.backends.default import Default
+from scheduling.backends.kai import Kai
+from scheduling.backends.kubernetes import Kubernetes
+from scheduling.drift import Drift, InSync, NotFound, compare
+from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
+
+KAI = Kai()
+POOL = levels("zone rack")
+ZONE, RACK, HOST = "topology/zone", "topology/rack", "kubernetes.io/hostname"
+
+
+def found(*labels):
+    return {"spec": {"levels": [{"nodeLabel": label, "alias": label[-4:]} for label in labels]}}
+
+
+FOUND = {
+    "the same levels": (found(ZONE, RACK), "InSync", ""),
+    "another order": (found(RACK, ZONE), "Drift", "level 0 is topology/rack instead of topology/zone"),
+    "one level less": (found(ZONE), "Drift", "level 1 is missing instead of topology/rack"),
+    "one level more": (
+        found(ZONE, RACK, HOST),
+        "Drift",
+        "level 2 is kubernetes.io/hostname instead of none",
+    ),
+    "no levels at all": ({"spec": {}}, "Drift", "level 0 is missing"),
+    "nothing": (None, "TopologyNotFound", "not in the cluster"),
+}
+
+
+@pytest.mark.parametrize("phrase", FOUND)
+def test_compared_level_by_level(phrase):
+    manifest, want, words = FOUND[phrase]
+    state = compare(manifest and KAI.levels_in(manifest), expected=POOL)
+    assert state.reason == want
+    assert words in state.message
+
+
+def test_the_conditions_status_tells_no_drift_drift_and_not_known():
+    assert (InSync().status, Drift((), ()).status, NotFound().status) == ("False", "True", "Unknown")
+
+
+def test_a_drift_says_which_levels_are_lost():
+    state = compare([RACK, HOST], expected=POOL)
+    assert state == Drift((ZONE, RACK), (RACK, HOST))
+    assert state.missing == (ZONE,)
+
+
+def test_what_we_make_is_in_sync():
+    assert compare(KAI.levels_in(KAI.topology_of(INSTALLATION, POOL)), expected=POOL) == InSync()
+
+
+def test_only_a_scheduler_with_a_topology_object_owns_one():
+    assert isinstance(KAI, TopologyOwner)
+    assert not isinstance(Kubernetes(), TopologyOwner)
+    assert not isinstance(Default(), TopologyOwner)
+
+
+def test_constraints_name_an_external_topology_and_none_is_made_beside_it():
+    made = KAI.render(request(gang("a: zone! z", "b: rack? r"), POOL, external_topology="theirs"))
+    entries = made.pod_groups[0]["spec"]["subGroups"]
+    assert [entry["topologyConstraint"]["topology"] for entry in entries] == ["theirs", "theirs"]
+    assert made.topologies == ()
