@@ -13,6 +13,7 @@ Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmenta
 million ``[``) and takes longer than the events put together here.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ _MERGE = _PREFIX + "merge"
 _PLAIN_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "map", "seq"))
 _READ_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float"))
 _LONGEST_NUMBER = 100
+_TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,9 @@ def check_text(text: str, *, limits: Limits) -> None:
         at = bad.start()
         place = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
         raise _refused(f"The character {bad[0]!a} is not allowed in YAML.", "yaml_character", place)
+    if directive := _TAG_DIRECTIVE.search(text):  # libyaml compares each with all before it
+        place = (text.count("\n", 0, directive.end()) + 1, 1)
+        raise _refused("The directive %TAG is not accepted; leave it out.", "yaml_tag", place)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.spec.writing import ROOT, Written, WrittenGroup, WrittenTask
 
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
-DATA = re.compile(r"\{\{\s*(?:output|input:[^{}]*)\s*\}\}")
+DATA = re.compile(r"\{\{\s*(?:output\s*|input:[^{}]*)\}\}")
 NOT_CARRIED_OUT = {
     "inputs": "no data is downloaded, only the order of tasks is kept",
     "outputs": "results are not uploaded",

@@ -16,6 +16,7 @@ NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
 RESERVED_TASKS = frozenset({"osmo-ctrl"})
 MAX_LABELS = 16
+MAX_RANGES = 256
 MAX_SHOWN = 63
 """Characters of a user's text that a message repeats."""
 
@@ -79,8 +80,11 @@ def quantity(text: str) -> str:
 
 def exit_codes(text: str) -> tuple[tuple[int, int], ...]:
     """Ranges of exit codes, both ends included: ``1-3,7`` is (1, 3) and (7, 7). Raises ValueError."""
-    ranges = []
-    for part in text.split(","):
+    ranges: list[tuple[int, int]] = []
+    parts = text.split(",")
+    if len(parts) > MAX_RANGES:
+        raise ValueError(f"There are {len(parts)} ranges of exit codes; at most {MAX_RANGES} are accepted.")
+    for part in parts:
         match = _CODES.fullmatch(part)
         if match is None:
             raise ValueError(f"{shown(text)} is no list of exit codes; write for example 1-3,7.")

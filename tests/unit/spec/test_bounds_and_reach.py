@@ -133,6 +133,7 @@ PODS = {
     "credentials: {s3: {KEY: 'a b'}}": ("credentials.s3.KEY", "variable"),
     "exitActions: {FAIL: 1-9, COMPLETE: '5'}": ("exitActions.COMPLETE", "value"),
     "exitActions: {FAIL: '\u0661'}": ("exitActions.FAIL", "value"),
+    "exitActions: {FAIL: '" + "1," * 300 + "1'}": ("exitActions.FAIL", "value"),
     "args: ['{{host:nobody}}']": ("args[0]", "unknown_task"),
 }
 
