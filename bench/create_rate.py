@@ -58,6 +58,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
         create_namespace(here.api, ELSEWHERE)
         text = one_group(pods, name="rate", gpu=1, sets_of=SET)
         bodies = _bodies(here, text, pods)
+        servers = here.servers()
         rounds = []
         for number in range(ROUNDS):
             rounds.append(_round(here, text, bodies, number=number))
@@ -65,6 +66,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
     ours = pods / statistics.median(one.ours for one in rounds)
     bare = pods / statistics.median(one.bare for one in rounds)
     return {
+        "servers": servers,
         "pods": pods,
         "rounds": ROUNDS,
         "ours_per_second": round(ours, 1),

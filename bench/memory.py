@@ -7,14 +7,12 @@ taken before any workflow, the second when everything has been still for a momen
 """
 
 import time
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from bench.site import Say, Site, site
+from bench.usage import SERVICE, Memory, memory
 from bench.workload import one_group
 
 PODS = 10_000
@@ -23,17 +21,7 @@ GROUPS = 10
 NODES = 110
 PATIENCE_SECONDS = 900.0
 SETTLE_SECONDS = 5.0
-OURS = ("web", "worker", "beat", "observer")
 POOL = BACKEND = "memory"
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One server with all its processes; MiB."""
-
-    processes: int
-    rss: int
-    pss: int
 
 
 def measure(*, small: bool, say: Say) -> dict[str, Any]:
@@ -42,23 +30,24 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
         here.add_nodes(POOL, count=NODES, pods=110)
         here.add_backend(BACKEND, "default")
         here.add_pool(POOL, backend=BACKEND, topology=False)
-        before = _all(here)
+        servers, before = here.servers(), memory(here.supervisor)
         began = time.monotonic()
         for number in range(GROUPS):
             here.submit(POOL, one_group(pods // GROUPS, name=f"memory-{number}"))
         seconds = _wait_until_observed(here, pods, began=began, say=say)
         time.sleep(SETTLE_SECONDS)
-        after = _all(here)
+        after = memory(here.supervisor)
     return {
+        "servers": servers,
         "pods": pods,
         "groups": GROUPS,
         "seconds_until_observed_running": seconds,
-        "service_mib": {name: _shown(after[name], before[name]) for name in OURS},
-        "others_mib": {name: _shown(use, before[name]) for name, use in after.items() if name not in OURS},
+        "service_mib": {name: _shown(after[name], before[name]) for name in SERVICE},
+        "others_mib": {name: _shown(use, before[name]) for name, use in after.items() if name not in SERVICE},
     }
 
 
-def _shown(after: Use, before: Use) -> dict[str, int]:
+def _shown(after: Memory, before: Memory) -> dict[str, int]:
     return {
         "processes": after.processes,
         "rss": after.rss,
@@ -87,30 +76,3 @@ def _wait_until_observed(here: Site, pods: int, *, began: float, say: Say) -> fl
 
         here.wait(observed, seconds=PATIENCE_SECONDS, what=f"{pods} pods to be observed")
     return round(time.monotonic() - began, 1)
-
-
-def _all(here: Site) -> dict[str, Use]:
-    """Every server that the supervisor runs."""
-    return {child.command.name: _use(child.pid) for child in here.supervisor.children}
-
-
-def _use(leader: int) -> Use:
-    """What a server uses with everything that it started (PostgreSQL's backends leave its session)."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-    family, size = {leader}, 0
-    while len(family) > size:
-        size = len(family)
-        family |= {pid for pid, parent in parents.items() if parent in family}
-    found = []
-    for pid in family:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            found.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
-    return Use(len(found), sum(rss for rss, _ in found) // 1024, sum(pss for _, pss in found) // 1024)
-
-
-def _kib(rollup: str, field: str) -> int:
-    return next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith(f"{field}:"))

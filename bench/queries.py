@@ -33,6 +33,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
         here.add_pool(POOL, backend=BACKEND, topology=False)
         for name in ("beat", "worker"):
             here.supervisor.stop_one(name)
+        servers = here.servers()
         few_tasks, many_tasks = (_submit(here, tasks=count) for count in (FEW, many))
         _pools(here, FEW)
         first = _count(here, ["/api/pool", "/api/configs/pool", "/api/topology", "/api/configs/backend"])
@@ -61,6 +62,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
         ),
     }
     return {
+        "servers": servers,
         "rows": [FEW, many],
         "pages": {path: _page(*found) for path, found in sorted(pages.items())},
         "fixed": all(few["queries"] == more["queries"] for few, more in pages.values()),

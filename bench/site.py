@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
+import redis
+
 from localcluster import nodes, stack
 from localcluster.api import Api
 from localcluster.controlplane import create_namespace
@@ -39,6 +42,19 @@ class Site:
     @property
     def supervisor(self) -> Supervisor:
         return self.running.supervisor
+
+    def servers(self) -> dict[str, str]:
+        """The versions of the servers that the service uses here."""
+        settings = self.running.settings
+        with psycopg.connect(settings.database_url) as connection:
+            postgres = connection.info.server_version
+        with redis.Redis.from_url(settings.redis_url) as client:
+            redis_version = str(dict(client.info("server"))["redis_version"])
+        return {
+            "kubernetes": str(self.api.get("/version")["gitVersion"]),
+            "postgresql": f"{postgres // 10000}.{postgres % 10000}",
+            "redis": redis_version,
+        }
 
     def add_nodes(self, pool: str, *, count: int, gpus: int = 0, pods: int = 110) -> None:
         """Nodes of a pool, by eight in a rack and all in one zone."""

@@ -19,6 +19,7 @@ import urllib3
 
 from bench.site import Say, Site, namespace_of, site
 from bench.submission import percentiles
+from bench.usage import cpu_seconds, spent
 from bench.workload import one_group
 from localcluster.api import ApiError
 
@@ -75,21 +76,25 @@ def _measure(here: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
     if len(ending) != pods:
         raise RuntimeError(f"{len(ending)} pods are there to end instead of {pods}")
     watch = _Watch(here, version, count=pods)
-    began = time.monotonic()
+    began, before = time.monotonic(), cpu_seconds(here.supervisor)
     poll = _Poll(here, workflows, count=pods)
     with ThreadPoolExecutor(max_workers=PATCHES_AT_ONCE) as pool:
         patched = pool.map(lambda name: here.api.patch(f"{PATH}/{name}", FINISH), ending)
         poll.run()
         list(patched)
     changed = watch.wait()
+    used = spent(before, cpu_seconds(here.supervisor))
     delays = [poll.shown[name] - changed[name] for name in ending]
     return {
+        "servers": here.servers(),
         "pods": pods,
         "groups": len(workflows),
         **percentiles(delays),
         "most_ms": round(max(delays) * 1000, 1),
         "changes_took_seconds": round(max(changed.values()) - began, 2),
         "polling_interval_ms": round(statistics.median(poll.rounds) * 1000, 1),
+        "polls": poll.asked,
+        "cpu_seconds": used,
     }
 
 
@@ -129,6 +134,7 @@ class _Poll:
         self._each = count // len(workflows)
         self.shown: dict[str, float] = {}
         self.rounds: list[float] = []
+        self.asked = 0
 
     def run(self) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
@@ -142,6 +148,7 @@ class _Poll:
 
     def _done(self, workflow: str) -> bool:
         ended = _tasks(self._here, workflow, "COMPLETED")
+        self.asked += 1
         now = time.monotonic()
         for name in ended:
             self.shown.setdefault(name, now)

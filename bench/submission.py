@@ -30,6 +30,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
     requests = SMALL_REQUESTS if small else REQUESTS
     report: dict[str, Any] = {"tasks": TASKS, "requests": requests, "trivial": "POST /api/profile/settings"}
     with site(say=say, standins=False) as here:
+        report["servers"] = here.servers()
         here.add_nodes(POOL, count=8, gpus=4)
         here.add_backend(BACKEND, "kai")
         here.add_pool(POOL, backend=BACKEND, topology=True)
