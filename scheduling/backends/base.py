@@ -156,6 +156,8 @@ class Waiting:
     ``pod_groups`` are those found, as manifests with status; ``expected`` the names of those it should
     have, ``pods`` and ``pods_expected`` count pods that exist and should. ``events`` are on the pod groups,
     ``pod_messages`` the distinct messages of pods' ``PodScheduled`` conditions. ``sets`` is from rendering.
+    ``domains`` says in words what the joined label values of each domain of the pool stand for; None where
+    no node is known.
     """
 
     placed: bool
@@ -167,6 +169,7 @@ class Waiting:
     sets: Mapping[str, str]
     events: tuple[Mapping[str, Any], ...] = ()
     pod_messages: tuple[str, ...] = ()
+    domains: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

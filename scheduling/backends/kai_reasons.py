@@ -68,8 +68,9 @@ def _age(condition: Mapping[str, Any]) -> int:
 def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
     known = False
     for pattern, code, say in _PATTERNS:
-        for match in pattern.finditer(text):
-            known = True
+        matches = list(pattern.finditer(text))
+        known = known or bool(matches)
+        for match in _of_this_pool(matches, waiting) if code == "DomainTooSmall" else matches:
             yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW])
     if not known and text.strip():
         yield _unknown(text)
@@ -103,8 +104,21 @@ def _no_domain(match: _Match, waiting: Waiting) -> str:
     return f"No {key} has room for {_set(match['subgroup'], waiting)} at the moment; one {key} is required."
 
 
+def _of_this_pool(matches: list[_Match], waiting: Waiting) -> list[_Match]:
+    """Those on the pool's own domains; the first if there are none, so that a reason is left.
+
+    KAI counts all nodes with the labels, those that no task of this pool may use included.
+    """
+    domains = waiting.domains
+    own = matches if domains is None else [match for match in matches if match["domain"] in domains]
+    return own or matches[:1]
+
+
 def _domain_short(match: _Match, waiting: Waiting) -> str:
-    del waiting
+    if words := (waiting.domains or {}).get(match["domain"]):
+        return f"Only {match['fit']} of {match['need']} tasks fit in {words} at the moment."
+    if waiting.domains is not None:
+        return f"No domain of the pool has room for all {match['need']} tasks at the moment."
     return f"Domain {match['domain']} has room for {match['fit']} of {match['need']} tasks."
 
 
@@ -135,6 +149,20 @@ def _no_queue(match: _Match, waiting: Waiting) -> str:
 def _resources(match: _Match, waiting: Waiting) -> str:
     del waiting
     return f"Not enough free {match['what'].strip()} on the nodes these tasks may use."
+
+
+def _limit(match: _Match, waiting: Waiting) -> str:
+    del waiting
+    if not match["limit"]:
+        return "The pool has reached its limit."
+    most = f"the pool may use at most {match['limit']}"
+    if match["asked"] and float(match["asked"]) > float(match["limit"]):
+        asked = f"{match['asked']} {match['unit']}"
+        return f"The group asks for {asked}, but {most}; it waits until that is raised."
+    most = f"T{most[1:]} {match['unit']}"
+    if match["asked"]:
+        return f"{most}; {match['used']} are in use, and the group asks for {match['asked']}."
+    return f"{most}, and {match['used']} are in use."
 
 
 def _said(text: str) -> Callable[[_Match, Waiting], str]:
@@ -194,9 +222,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
         _said("The pool's guaranteed GPUs are all in use, and this priority may not go beyond them."),
     ),
     (
-        re.compile(r"OverLimit|quota has reached the allowable limit"),
+        re.compile(
+            r"(?:OverLimit: )?\S+ quota has reached the allowable limit of [^.]+\. "
+            r"Limit is (?P<limit>[\d.]+) (?P<unit>\w+), currently (?P<used>[\d.]+) \w+ allocated"
+            r"(?: and workload requested (?P<asked>[\d.]+))?"
+            r"|OverLimit|quota has reached the allowable limit"
+        ),
         "OverQuota",
-        _said("The pool's largest number of GPUs is in use."),
+        _limit,
     ),
     (
         re.compile(r"no resource claim name found|failed to get resource claim"),

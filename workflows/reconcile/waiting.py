@@ -5,6 +5,7 @@ workflow costs no more than reading it.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -67,14 +68,34 @@ def _coverage(view: GroupView) -> list[Coverage]:
     ranks = [rank for rank, level in enumerate(levels) if level.label in labels]
     if not ranks:
         return []
+    found = cover(levels[: max(ranks) + 1], _pool_nodes(view))
+    return [one for one in found if one.level.label in labels]
+
+
+def _domains(view: GroupView) -> dict[str, str] | None:
+    """The domains of the pool's nodes: joined label values, broadest first, to words for people."""
+    nodes = _pool_nodes(view)
+    words: dict[str, str] = {}
+    for labels in nodes.values():
+        path: list[str] = []
+        said: list[str] = []
+        for level in view.placement.levels:
+            if level.label not in labels:
+                break
+            path.append(labels[level.label])
+            said.insert(0, f"{level.key} {labels[level.label]}")
+            words[".".join(path)] = " in ".join(said)
+    return words if nodes else None
+
+
+def _pool_nodes(view: GroupView) -> dict[str, Mapping[str, str]]:
+    """The nodes that tasks of the group may use, by name, with the labels of its levels."""
     selectors = _selectors(view)
-    nodes = {
+    return {
         name: carried
         for name, carried in observed.node_labels(view).items()
         if any(wanted.items() <= carried.items() for wanted in selectors)
     }
-    found = cover(levels[: max(ranks) + 1], nodes)
-    return [one for one in found if one.level.label in labels]
 
 
 def _selectors(view: GroupView) -> list[dict[str, str]]:
@@ -107,6 +128,7 @@ def _waiting(view: GroupView, sight: Sight) -> Waiting:
         sets=view.renderer.sets(),
         events=_recent(view),
         pod_messages=_messages(pods),
+        domains=_domains(view),
     )
 
 

@@ -90,8 +90,25 @@ KAI = {
     "a queue at its limit": (
         "q quota has reached the allowable limit of GPUs. Limit is 4 GPUs, currently 4 GPUs allocated",
         "OverQuota",
-        "The pool's largest number of GPUs is in use.",
+        "The pool may use at most 4 GPUs, and 4 are in use.",
     ),
+    "a group that needs what is left of its queue and more": (
+        (
+            "q quota has reached the allowable limit of GPUs. Limit is 8 GPUs, currently 6 GPUs allocated "
+            "and workload requested 4 GPUs"
+        ),
+        "OverQuota",
+        "The pool may use at most 8 GPUs; 6 are in use, and the group asks for 4.",
+    ),
+    "a group larger than its queue": (
+        (
+            "OverLimit: q quota has reached the allowable limit of GPUs. Limit is 8 GPUs, currently 0 GPUs "
+            "allocated and workload requested 16 GPUs"
+        ),
+        "OverQuota",
+        "The group asks for 16 GPUs, but the pool may use at most 8; it waits until that is raised.",
+    ),
+    "a limit without numbers": ("OverLimit: no more", "OverQuota", "The pool has reached its limit."),
     "no free GPUs": (
         "no nodes with enough resources were found: 4 node(s) didn't have enough resources: GPUs",
         "NotEnoughRoom",
@@ -213,3 +230,22 @@ def test_the_default_scheduler_speaks_through_its_pods():
     )
     (reason,) = Default().waiting_reasons(quiet)
     assert reason.raw == "0/3 nodes are available."
+
+
+SHORT = (
+    "node-group a.r9 can allocate only 4 of 5 required pods. node-group z.r1 can allocate only 3 of 5 "
+    "required pods"
+)
+
+
+def test_domains_of_other_pools_are_not_told():
+    """KAI counts every node with the labels; those a selector keeps out mean nothing to a pool's user."""
+    domains = {"z": "zone z", "z.r1": "rack r1 in zone z"}
+    (reason,) = Kai().waiting_reasons(waiting(said_by_kai(SHORT), domains=domains))
+    assert reason.message == "Only 3 of 5 tasks fit in rack r1 in zone z at the moment."
+
+
+def test_a_reason_is_left_when_only_other_pools_domains_are_named():
+    (reason,) = Kai().waiting_reasons(waiting(said_by_kai(SHORT), domains={"q": "zone q"}))
+    assert reason.message == "No domain of the pool has room for all 5 tasks at the moment."
+    assert "z.r1" in reason.raw
