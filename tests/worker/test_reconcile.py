@@ -83,6 +83,21 @@ def test_a_template_of_a_former_domain_is_not_taken_for_ours(world):
     assert controller is not None
 
 
+def test_a_template_of_somebody_elses_does_not_hold_up_the_release(world):
+    """It bears the name of ours, but no ComputeDomain made it, so nothing will ever take it away."""
+    world.cluster.players.pop()
+    group = world.group(pods=1)
+    world.look(group)
+    (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+    name = domain["spec"]["channel"]["resourceClaimTemplate"]["name"]
+    foreign = {"metadata": {"name": name, "namespace": "osmo"}}
+    world.cluster.put(RESOURCE_CLAIM_TEMPLATE, foreign)
+    stop(group)
+    world.settle()
+    assert world.cluster.kinds() == {"ResourceClaimTemplate"}
+    assert released(group)
+
+
 def test_a_waiting_group_that_is_stopped_is_released_without_a_call(world):
     first, second = chain(world)
     stop(second)

@@ -132,9 +132,12 @@ class Looker:
         return _found(obj)
 
     def _any_template(self) -> Found | None:
+        """The template that any ComputeDomain of our name left; one that none made is not waited for."""
         name = names.claim_template(self._group)
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
-        return _found(obj) if obj is not None else None
+        if obj is None or DOMAIN_LABEL not in (obj["metadata"].get("labels") or {}):
+            return None
+        return _found(obj)
 
     def _pod_groups(self, *, gone_if_unserved: bool = False) -> Many:
         kind = pod_group_kind(self._placement)
