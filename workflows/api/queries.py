@@ -35,6 +35,16 @@ class Query(Strict):
         """The parameters of a request. Raises ValidationError naming every one that is wrong."""
         fields = cls().fields
         given = request.query_params
+        repeated = [
+            name
+            for name in given
+            if len(given.getlist(name)) > 1
+            and name in fields
+            and not isinstance(fields[name], serializers.ListField)
+        ]
+        if repeated:  # the last would win in silence: dry_run=True&dry_run=False must not submit
+            said = [ErrorDetail("It is given more than once.", code="repeated")]
+            raise serializers.ValidationError(dict.fromkeys(repeated, said))
         values = {
             name: given.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
             for name, value in given.items()

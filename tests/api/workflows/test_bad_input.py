@@ -240,6 +240,7 @@ def test_a_bad_body_is_refused(api, nothing_left, body):
 QUERIES = [
     "dry_run=maybe",
     "dryrun=True",
+    "dry_run=True&dry_run=False",
     "validation_only=2",
     "priority=URGENT",
     "priority=high",
