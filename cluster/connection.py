@@ -146,7 +146,8 @@ def _settings(access: Access) -> client.Configuration:
         else:
             config.load_incluster_config(client_configuration=settings)
     except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise BadConnectionSettings(f"{access}: {error}{_contexts(access)}") from error
+        said = " ".join(str(error).split())  # YAML's own errors have several lines
+        raise BadConnectionSettings(f"{access}: {said}{_contexts(access)}") from error
     return settings
 
 

@@ -165,6 +165,7 @@ def test_a_connection_is_not_carried_over_a_fork(way, script):
 BAD = {
     "a file that is not there": (None, "", "cannot be read"),
     "not YAML": (":\n\t- {", "", "."),
+    "a character no text holds": ("\x00", "", "not allowed"),
     "an empty file": ("", "", "."),
     "no such context": ("apiVersion: v1\ncontexts: []\nclusters: []\ncurrent-context: main\n", "", "main"),
     "certificates that are none": (
@@ -185,6 +186,7 @@ def test_a_kubeconfig_that_cannot_be_used_says_which_and_why(case, tmp_path):
         path.write_text(content)
     with pytest.raises(BadConnectionSettings, match=match) as refused:
         ClusterGateway(Access(str(path), context)).server_version()
+    assert "\n" not in str(refused.value)
     assert str(path) in str(refused.value) or case == "certificates that are none"
 
 
