@@ -29,9 +29,14 @@ def value(text: str) -> str:
     return _ODD.sub("_", text)[: names.MAX_NAME].strip("_.-")
 
 
+def is_reserved(key: str) -> bool:
+    """Whether a label is not the user's to give a pod."""
+    return _RESERVED.match(key) is not None
+
+
 def users(labels: Mapping[str, str]) -> dict[str, str]:
     """The labels a user may give."""
-    return {key: value(text) for key, text in labels.items() if not _RESERVED.match(key)}
+    return {key: value(text) for key, text in labels.items() if not is_reserved(key)}
 
 
 def of_group(group: UUID, placement: GroupPlacement) -> dict[str, str]:

@@ -6,7 +6,7 @@ backend are held in share mode meanwhile, so neither is deleted or disabled unde
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
@@ -24,10 +24,11 @@ from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
-from scheduling.errors import Conflict, Fault, InvalidSpec, Path
+from scheduling.errors import Conflict, Fault, InvalidSpec, Path, listing
 from workflows.admission import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
 from workflows.explain import starts_after
 from workflows.manifests.group import GroupObjects, render_group
+from workflows.manifests.labels import is_reserved
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.overlays import environment, merged_labels
 from workflows.pool_facts import PoolFacts, coverage_warnings, pool_facts
@@ -160,7 +161,7 @@ def _accept(request: SubmissionRequest) -> _Accepted:
         labels=labels,
         admission=admission,
         objects=objects,
-        warnings=_warnings(parsed, admission, facts, pool),
+        warnings=[*_label_warnings(labels), *_warnings(parsed, admission, facts, pool)],
     )
 
 
@@ -240,6 +241,14 @@ def _warnings(parsed: Parsed, admission: Admission, facts: PoolFacts, pool: Pool
             "accepted and starts when it does."
         )
     return list(dict.fromkeys(said))
+
+
+def _label_warnings(labels: Mapping[str, str]) -> list[str]:
+    """Say which labels stay off the pods, instead of leaving them out without a word."""
+    kept = listing(key for key in labels if is_reserved(key))
+    if not kept:
+        return []
+    return [f"Kept with the workflow but not put on its pods, where these names are reserved: {kept}."]
 
 
 def _next_name(base: str) -> str:

@@ -415,3 +415,14 @@ def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
     assert TaskGroup.objects.count() == 1
     applied = reply["constraints"][0]["constraints"]
     assert {one["key"] for one in applied} == keys
+
+
+def test_a_label_in_a_reserved_place_stays_off_the_pods_and_the_reply_says_so(submit):
+    labels = {"team": "vision", "kai.scheduler/queue": "theirs"}
+    reply = accepted(submit(gang(2, labels=labels), "?dry_run=true"))
+    (warning,) = [one for one in reply["warnings"] if "reserved" in one]
+    assert '"kai.scheduler/queue"' in warning
+    assert "team" not in warning
+    pods = [one for one in reply["objects"] if one["kind"] == "Pod"]
+    assert {pod["metadata"]["labels"]["kai.scheduler/queue"] for pod in pods} != {"theirs"}
+    assert {pod["metadata"]["labels"]["team"] for pod in pods} == {"vision"}
