@@ -96,7 +96,7 @@ class Site:
 
     def submit(self, pool: str, text: str) -> str:
         """Submit a workflow; returns its name."""
-        return str(self.rest.post(f"/api/pool/{pool}/workflow", {"file": text})["name"])
+        return str(self.rest.submit(pool, text)["name"])
 
     def pods(self, backend: str) -> list[dict[str, Any]]:
         return self.api.list(f"/api/v1/namespaces/{namespace_of(backend)}/pods")[0]

@@ -1,46 +1,47 @@
-"""Calls to the service's REST interface, as any client makes them."""
+"""The service as a user's program sees it: JSON over HTTP with a personal token."""
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import urllib3
 
 SECONDS = 60
+SHOWN = 500
 
 
 class Refused(Exception):
-    """An answer other than success; ``body`` is the service's explanation."""
+    """An answer other than success: its HTTP ``status``, and the error in ``body``."""
 
-    def __init__(self, *, call: str, code: int, body: Any) -> None:
-        self.code = code
+    def __init__(self, *, call: str, status: int, body: dict[str, Any]) -> None:
+        super().__init__(f"{call}: {status}: {json.dumps(body)}")
+        self.status = status
         self.body = body
-        super().__init__(f"{call}: {code}: {json.dumps(body)}")
 
 
 class Rest:
-    """A client with one personal token."""
+    """A client with one personal token; ``headers`` go with every request."""
 
     def __init__(self, *, api_url: str, token: str) -> None:
-        self._url = api_url
-        self._head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._url = api_url.rstrip("/")
+        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._pool = urllib3.PoolManager(maxsize=8)
 
-    def call(self, verb: str, path: str, body: Any = None) -> Any:
-        """Send one request; return the JSON of a success; raises Refused."""
+    def call(self, verb: str, path: str, body: Any = None, **query: Any) -> Any:
+        """Send one request; return a success's JSON, or its text; raises Refused."""
         response = self._pool.request(
             verb,
-            self._url + path,
+            self._url + path + (f"?{urlencode(query, doseq=True)}" if query else ""),
             body=None if body is None else json.dumps(body).encode(),
-            headers=self._head,
+            headers=self.headers,
             timeout=SECONDS,
             retries=False,
         )
-        try:
-            content = json.loads(response.data or b"null")
-        except ValueError:
-            content = response.data.decode(errors="replace")
+        text = response.data.decode(errors="replace")
+        content = json.loads(text) if "json" in response.headers.get("Content-Type", "") else text
         if response.status >= 300:
-            raise Refused(call=f"{verb} {path}", code=response.status, body=content)
+            said = content if isinstance(content, dict) else {"message": text[:SHOWN]}
+            raise Refused(call=f"{verb} {path}", status=response.status, body=said)
         return content
 
     def get(self, path: str) -> Any:
@@ -51,3 +52,13 @@ class Rest:
 
     def post(self, path: str, body: Any) -> Any:
         return self.call("POST", path, body)
+
+    def submit(self, pool: str, text: str, **query: Any) -> Any:
+        """Submit a workflow document."""
+        return self.call("POST", f"/api/pool/{pool}/workflow", {"file": text}, **query)
+
+    def workflow(self, name: str) -> Any:
+        return self.get(f"/api/workflow/{name}")
+
+    def cancel(self, name: str, **query: Any) -> Any:
+        return self.call("POST", f"/api/workflow/{name}/cancel", {}, **query)

@@ -10,9 +10,9 @@ from localcluster.build import BuildFailed
 from localcluster.demo import runs, site
 from localcluster.demo.report import Report, wait_for
 from localcluster.demo.run import Run
-from localcluster.demo.service import Service
 from localcluster.demo.view import Diary, View
 from localcluster.directories import run_directory
+from localcluster.rest import Rest
 from localcluster.supervisor import ServerFailed, Supervisor
 
 READY_SECONDS = 30.0
@@ -42,7 +42,7 @@ def show(running: stack.Running, report: Report, *, check_servers: Callable[[], 
     assert running.plane is not None
     api = Api(running.plane.access(), connections=16)
     view = View(api)
-    service = Service(running.api_url, running.token)
+    service = Rest(api_url=running.api_url, token=running.token)
     diary = Diary(api)
     diary.start({scenario.namespace(name) for name in scenario.BACKENDS})
 
@@ -61,7 +61,7 @@ def show(running: stack.Running, report: Report, *, check_servers: Callable[[], 
 
 
 def scenes(
-    make: runs.MakeRun, report: Report, *, view: View, service: Service
+    make: runs.MakeRun, report: Report, *, view: View, service: Rest
 ) -> list[tuple[str, Callable[[], None]]]:
     return [
         ("Use case 1: four tasks in one NVLink clique", lambda: runs.use_case_1(make, report)),
@@ -77,7 +77,7 @@ def scenes(
     ]
 
 
-def check_configuration(service: Service, api: Api, report: Report) -> None:
+def check_configuration(service: Rest, api: Api, report: Report) -> None:
     """The service has seen the cluster and made the pools' queues."""
 
     def reachable() -> list[str]:
@@ -102,7 +102,7 @@ def check_configuration(service: Service, api: Api, report: Report) -> None:
         check_domains(service, report, pool)
 
 
-def check_domains(service: Service, report: Report, pool: str) -> None:
+def check_domains(service: Rest, report: Report, pool: str) -> None:
     def counts() -> dict[str, int]:
         shown = service.call("GET", f"/api/pool/{pool}/topology")
         return {entry["key"]: len(entry["domains"]) for entry in shown["topology_keys"]}

@@ -7,8 +7,8 @@ from typing import Any
 
 from localcluster.demo import site
 from localcluster.demo.report import Report, wait_for
-from localcluster.demo.service import Refused, Service
 from localcluster.demo.view import Diary, View
+from localcluster.rest import Refused, Rest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLACED = 60.0
@@ -30,7 +30,7 @@ class Placed:
 class Run:
     """One submission of one example to one pool."""
 
-    def __init__(self, *, service: Service, view: View, diary: Diary, report: Report, pool: str) -> None:
+    def __init__(self, *, service: Rest, view: View, diary: Diary, report: Report, pool: str) -> None:
         self.service = service
         self.view = view
         self.diary = diary

@@ -6,8 +6,8 @@ from functools import partial
 from localcluster.demo import site
 from localcluster.demo.report import Report
 from localcluster.demo.run import EXAMPLES, Placed, Run, expect_refusal
-from localcluster.demo.service import Service
 from localcluster.demo.view import View
+from localcluster.rest import Rest
 
 MakeRun = Callable[[str], Run]
 
@@ -122,7 +122,7 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     run.show_compute_domain_life()
 
 
-def refusals(service: Service, report: Report) -> None:
+def refusals(service: Rest, report: Report) -> None:
     for example, capability in (("use-case-3.yaml", "topology."), ("use-case-4.yaml", "topology.preferred")):
         submit = partial(service.submit, "native", (EXAMPLES / example).read_text())
         expect_refusal(report, f"{example} in pool native (Kubernetes scheduler)", submit, names=capability)

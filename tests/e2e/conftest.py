@@ -9,8 +9,8 @@ import pytest
 
 from localcluster import nodes
 from localcluster.api import Access, Api
-from localcluster.demo.service import Service
 from localcluster.demo.view import View
+from localcluster.rest import Rest
 
 SECONDS = 60.0
 RACK = "osmo.local/rack"
@@ -21,7 +21,7 @@ CLIQUE = "nvidia.com/gpu.clique"
 class World:
     """What a test sees: the service as its user, the API server as its judge, and a pool of its own."""
 
-    service: Service
+    service: Rest
     api: Api
     view: View
     kubeconfig: Path
@@ -122,7 +122,7 @@ def stack(running_service):
     """Backends of every kind on the run's cluster, once for all tests of a worker."""
     access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
     world = World(
-        service=Service(running_service["api_url"], running_service["token"]),
+        service=Rest(api_url=running_service["api_url"], token=running_service["token"]),
         api=Api(access),
         view=View(Api(access)),
         kubeconfig=Path(running_service["kubeconfig"]),

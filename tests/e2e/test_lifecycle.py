@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.demo.service import Refused
+from localcluster.rest import Refused
 from tests.e2e.conftest import RACK, workflow
 
 PAIR = ("g", ["a", "b"])
@@ -198,10 +198,10 @@ def test_logs_are_read_through_the_api_server(world):
 
 def test_a_repeated_submission_with_its_key_creates_nothing_twice(world):
     pool = world.make_pool()
-    world.service._headers["Idempotency-Key"] = f"{world.prefix}once"
+    world.service.headers["Idempotency-Key"] = f"{world.prefix}once"
     try:
         first = world.submit(pool, workflow(("g", ["a"]), name=f"{world.prefix}idem"))
         second = world.submit(pool, workflow(("g", ["a"]), name=f"{world.prefix}idem"))
     finally:
-        del world.service._headers["Idempotency-Key"]
+        del world.service.headers["Idempotency-Key"]
     assert first == second
