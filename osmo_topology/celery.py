@@ -13,7 +13,7 @@ from osmo_topology.env import environment
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
 ENV = environment()
-app = Celery("osmo_topology")
+app = Celery("osmo_topology", fixups=["osmo_topology.connections:fixup"])
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
