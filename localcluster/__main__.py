@@ -78,5 +78,5 @@ def cluster(kai_version: str) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (build.BuildFailed, ServerFailed) as error:
+    except (build.BuildFailed, ServerFailed, stack.GivenUnusable) as error:
         sys.exit(str(error))

@@ -1,11 +1,17 @@
 """A cluster of the caller's own, named by CLUSTER_KUBECONFIG, as backend ``default``.
 
 Its namespace is created if it is missing; nothing else is touched, and no pool is made. Credentials
-of any kind that a kubeconfig can hold are the ``kubernetes`` package's business.
+of any kind that a kubeconfig can hold are the ``kubernetes`` package's business. A file that cannot be
+used is refused before anything starts; a cluster that does not answer, or does not let us make the
+namespace, is registered all the same: the service says what is missing and goes on once it is there.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import urllib3
+import yaml
 from kubernetes import client, config
 
 from localcluster import stack
@@ -15,9 +21,15 @@ NAME = "default"
 SECONDS = (5, 30)  # to connect, to answer
 
 
-def register(running: stack.Running, given: stack.Given) -> None:
+def check(kubeconfig: Path) -> None:
+    """Raise GivenUnusable if the file is not there or is no kubeconfig; no call is made."""
+    _settings(kubeconfig)
+
+
+def register(running: stack.Running, given: stack.Given, *, say: Callable[[str], None]) -> None:
     """Create the namespace and register the cluster over REST."""
-    _ensure_namespace(str(running.kubeconfig), given.backend_namespace)
+    if trouble := ensure_namespace(running.kubeconfig, given.backend_namespace):
+        say(f"namespace {given.backend_namespace} could not be made: {trouble}")
     document = {
         "description": f"the cluster of {running.kubeconfig}",
         "kubeconfig": str(running.kubeconfig),
@@ -28,13 +40,29 @@ def register(running: stack.Running, given: stack.Given) -> None:
     rest.put(f"/api/configs/backend/{NAME}", {"configs": document})
 
 
-def _ensure_namespace(kubeconfig: str, name: str) -> None:
-    settings = client.Configuration()
-    config.load_kube_config(kubeconfig, client_configuration=settings)
-    with client.ApiClient(settings) as connection:
+def ensure_namespace(kubeconfig: Path, name: str) -> str:
+    """Create a namespace unless it is there; why that could not be done, or nothing."""
+    with client.ApiClient(_settings(kubeconfig)) as connection:
         core: Any = client.CoreV1Api(connection)
         try:
             core.create_namespace({"metadata": {"name": name}}, _request_timeout=SECONDS)
         except client.ApiException as error:
-            if error.status != 409:  # it is there already
-                raise
+            there = error.status == 409
+            return "" if there else f"the cluster answered {error.status} {error.reason}"
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            return f"the cluster does not answer ({_line(error)})"
+    return ""
+
+
+def _settings(kubeconfig: Path) -> client.Configuration:
+    settings = client.Configuration()
+    settings.retries = False  # it is said at once that a cluster does not answer
+    try:
+        config.load_kube_config(str(kubeconfig), client_configuration=settings)
+    except (config.ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise stack.GivenUnusable(f"CLUSTER_KUBECONFIG {kubeconfig}: {_line(error)}") from error
+    return settings
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -30,6 +30,10 @@ ADMIN = "admin"
 READY_SECONDS = 60
 
 
+class GivenUnusable(Exception):
+    """A server of the caller's own cannot be used as it is named; the message is one line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """Servers of the caller's own; empty means that one is started."""
@@ -42,12 +46,15 @@ class Given:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Read the variables that ``make up`` passes on; their secrets stay out of process lists."""
+        """Read the variables that ``make up`` passes on; their secrets stay out of process lists.
+
+        A path that starts with ``~`` is the caller's home: make hands it on as it was written.
+        """
         kubeconfig = os.environ.get("CLUSTER_KUBECONFIG", "")
         return cls(
             database_url=os.environ.get("OSMO_DATABASE_URL", ""),
             redis_url=os.environ.get("OSMO_REDIS_URL", ""),
-            kubeconfig=Path(kubeconfig).expanduser().resolve(strict=True) if kubeconfig else None,
+            kubeconfig=Path(kubeconfig).expanduser().resolve() if kubeconfig else None,
             backend_scheduler=os.environ.get("BACKEND_SCHEDULER") or "kai",
             backend_namespace=os.environ.get("BACKEND_NAMESPACE") or "osmo",
         )

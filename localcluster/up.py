@@ -33,7 +33,9 @@ def up(given: stack.Given) -> int:
         _print_summary()
         return 0
     clear()
-    if given.kubeconfig is None:
+    if given.kubeconfig:
+        given_cluster.check(given.kubeconfig)
+    else:
         build.binaries()
     LOG.parent.mkdir(parents=True, exist_ok=True)
     LOG.unlink(missing_ok=True)
@@ -65,7 +67,7 @@ def serve(given: stack.Given) -> int:
             if running.plane:
                 scenario.configure(running, say=_say)
             else:
-                given_cluster.register(running, given)
+                given_cluster.register(running, given, say=_say)
             runfile.write(running)
             while True:
                 supervisor.check()
