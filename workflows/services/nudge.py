@@ -11,7 +11,7 @@ from uuid import UUID
 import structlog
 from celery import current_app
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from kombu.exceptions import KombuError
 
@@ -24,13 +24,17 @@ log = structlog.get_logger(__name__)
 
 
 def mark_due(group_ids: Iterable[UUID]) -> None:
-    """Make groups due at once, and say so when the transaction has committed."""
+    """Make groups due at once, and say so when the transaction has committed.
+
+    Nobody is told of a group that somebody looks at: who gives it back finds it nudged and tells.
+    """
     ids = list(group_ids)
     with transaction.atomic():  # locked in one order, so two crowds that share groups cannot block each other
         rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids, released_at=None)
-        ids = list(rows.order_by("pk").values_list("pk", flat=True))
-        TaskGroup.objects.filter(pk__in=ids).update(nudges=F("nudges") + 1, next_reconcile_at=Now())
-        nudge_on_commit(ids)
+        held = Q(lease_until__gt=Now())
+        found = dict(rows.annotate(held=held).order_by("pk").values_list("pk", "held"))
+        TaskGroup.objects.filter(pk__in=found).update(nudges=F("nudges") + 1, next_reconcile_at=Now())
+        nudge_on_commit([pk for pk, is_held in found.items() if not is_held])
 
 
 def nudge_on_commit(group_ids: Iterable[UUID], *, most: int = MOST_MESSAGES) -> None:
