@@ -133,7 +133,7 @@ def _print_summary() -> None:
     pool = scenario.FIRST_POOL if Path(run["kubeconfig"]).is_relative_to(directories.LOCAL) else "POOL"
     print(
         f"""
-API          {run["api_url"]}   (documentation: {run["api_url"]}/api/docs)
+API          {run["api_url"]}   ({run["api_url"]}/api/docs once you are logged in to the admin)
 admin        {run["admin_url"]}   {run["admin_user"]} / {run["admin_password"]}
 kubeconfig   {run["kubeconfig"]}
 logs         {run["logs"]}

@@ -20,6 +20,9 @@ from scheduling.requirements import SetPath
 
 MAX_NAME = 63
 
+OWN_PREFIX = "osmo-"
+"""Begins every generated name that is not a bare uuid; users may name no object by it."""
+
 INSTALLATION_LABEL = "osmo.nvidia.com/installation"
 """Carries our installation's uuid; only objects with ours on them may be edited or removed."""
 

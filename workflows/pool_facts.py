@@ -72,6 +72,7 @@ class PoolFacts:
     scheduler_version: str
     capabilities: Capabilities
     reachable: bool
+    scheduler_served: bool
     levels: Levels
     places: Mapping[Domain, int]
     nvlink: bool
@@ -102,6 +103,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         scheduler_version=backend.scheduler_version,
         capabilities=capabilities_of(backend),
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
+        scheduler_served=conditions.status_of(backend.conditions, "SchedulerServed") != "False",
         levels=levels,
         places=pool_places(pool, levels),
         nvlink=pool.nvlink,

@@ -1,5 +1,6 @@
 """The runs: each use case placed, followed, checked and taken down; and the ones that must wait."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from localcluster.rest import Refused, Rest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLACED = 60.0
+NO_ROOM = re.compile(r"room for|tasks fit")
 RELEASED = 60.0
 
 
@@ -131,8 +133,12 @@ class Run:
     def check_waits(self, *, tasks: int) -> None:
         """No pod gets a node, and the service says why in plain words."""
 
+        def says_why(group: dict[str, Any]) -> bool:
+            return bool(NO_ROOM.search(group["waiting_reason"] or ""))
+
         def explained(answer: dict[str, Any]) -> bool:
-            return bool(self._scheduler_spoke()) and bool(answer["groups"][0].get("waiting_reason"))
+            group = answer["groups"][0]
+            return bool(self._scheduler_spoke()) and group["status"] == "SCHEDULING" and says_why(group)
 
         answer = wait_for(lambda: self.service.workflow(self.name), until=explained, seconds=PLACED)
         group = answer["groups"][0]
@@ -142,8 +148,9 @@ class Run:
             len(pods) == tasks and not placed, f"all {tasks} pods wait without a node", len(placed)
         )
         self.report.check(group["status"] == "SCHEDULING", "the group is SCHEDULING", group["status"])
-        self.report.check(bool(group.get("waiting_reason")), "the service says why it waits")
-        self.report.line(f"reason: {group.get('waiting_reason')}")
+        found = group["waiting_reason"]
+        self.report.check(says_why(group), "the service says that there is no room for it, and where", found)
+        self.report.line(f"reason: {found}")
 
     def _scheduler_spoke(self) -> list[Any]:
         return [

@@ -133,8 +133,21 @@ def _not_ready(match: _Match, waiting: Waiting) -> str:
 
 
 def _gang_short(match: _Match, waiting: Waiting) -> str:
-    del waiting
+    """KAI reports on the domain it tried last, another pool's perhaps, so its count says little there."""
+    if key := _required_of_all(waiting):
+        return f"No {key} has room for all {match['need']} tasks at the moment; one {key} is required."
+    if match["fit"] == "0":
+        return f"There is no room for the {match['need']} tasks, which must start together."
     return f"There is room for {match['fit']} tasks, but {match['need']} must start together."
+
+
+def _required_of_all(waiting: Waiting) -> str:
+    """The key that the whole gang must share, empty for none."""
+    for group in waiting.pod_groups:
+        constraint = group.get("spec", {}).get("topologyConstraint") or {}
+        if label := constraint.get("requiredTopologyLevel"):
+            return _key(str(label), waiting)
+    return ""
 
 
 def _set_short(match: _Match, waiting: Waiting) -> str:

@@ -235,6 +235,11 @@ def _refuse(faults: Sequence[Fault], *, parsed: Parsed, user: AbstractBaseUser) 
 def _warnings(parsed: Parsed, admission: Admission, facts: PoolFacts, pool: Pool) -> list[str]:
     said = [notice.message for notice in (*parsed.warnings, *admission.notices)]
     said += coverage_warnings(pool, facts, [group.gang for group in admission.groups])
+    if not facts.scheduler_served:
+        said.append(
+            f'Backend "{facts.backend}" does not serve what its scheduler "{facts.scheduler_type}" needs. '
+            "The workflow is accepted and starts when it does."
+        )
     if not facts.reachable:
         said.append(
             f'The cluster of backend "{facts.backend}" does not answer at the moment. The workflow is '

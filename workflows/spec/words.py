@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
+from scheduling import names
 from scheduling.errors import listing
 from scheduling.levels import is_label_key
 
@@ -170,7 +171,12 @@ def node(name: str) -> str | None:
 
 
 def secret(name: str) -> str | None:
-    """What is wrong with the name of a credential, which is a Secret of the cluster, or None."""
+    """What is wrong with the name of a credential, which is a Secret of the cluster, or None.
+
+    Names of ours are refused: a task group's own files are Secrets in the same namespace.
+    """
+    if name.startswith(names.OWN_PREFIX):
+        return f"{shown(name)} may be a Secret of a task group: no credential begins with {names.OWN_PREFIX}."
     if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
         return None
     return f'{shown(name)} is no name of a Secret: lower-case letters, digits, "-" and ".".'

@@ -426,3 +426,13 @@ def test_a_label_in_a_reserved_place_stays_off_the_pods_and_the_reply_says_so(su
     pods = [one for one in reply["objects"] if one["kind"] == "Pod"]
     assert {pod["metadata"]["labels"]["kai.scheduler/queue"] for pod in pods} != {"theirs"}
     assert {pod["metadata"]["labels"]["team"] for pod in pods} == {"vision"}
+
+
+def test_a_backend_without_its_scheduler_is_told_of_in_the_reply(submit, pool):
+    backend = pool.backend
+    lost = {"type": "SchedulerServed", "status": "False", "reason": "NotInstalled", "message": "no KAI"}
+    kept = [one for one in backend.conditions if one["type"] != "SchedulerServed"]
+    backend.conditions = [*kept, lost]
+    backend.save(update_fields=["conditions"])
+    warnings = accepted(submit(gang(2)))["warnings"]
+    assert any("does not serve what its scheduler" in warning for warning in warnings)

@@ -80,7 +80,7 @@ KAI = {
             "Additional pods cannot be scheduled due to: x"
         ),
         "NotEnoughRoom",
-        "There is room for 3 tasks, but 4 must start together.",
+        "No zone has room for all 4 tasks at the moment; one zone is required.",
     ),
     "too few nodes for one set": (
         f"Resources were found for 5 pods from all sub-groups while sub-group {RACK} requires 4 pods",
@@ -249,3 +249,18 @@ def test_a_reason_is_left_when_only_other_pools_domains_are_named():
     (reason,) = Kai().waiting_reasons(waiting(said_by_kai(SHORT), domains={"q": "zone q"}))
     assert reason.message == "No domain of the pool has room for all 5 tasks at the moment."
     assert "z.r1" in reason.raw
+
+
+@pytest.mark.parametrize(
+    ("fit", "want"),
+    [
+        (0, "There is no room for the 4 tasks, which must start together."),
+        (3, "There is room for 3 tasks, but 4 must start together."),
+    ],
+)
+def test_a_gang_without_a_requirement_is_told_how_many_fit(fit, want):
+    rendered = Kai().render(request(gang("a b c d: "), POOL))
+    said = f"Resources were found for {fit} pods while 4 are required for gang scheduling."
+    group = {**rendered.pod_groups[0], "status": said_by_kai(said)["status"]}
+    (reason,) = Kai().waiting_reasons(waiting(group, rendered=rendered, pods=4, pods_expected=4))
+    assert (reason.code, reason.message) == ("NotEnoughRoom", want)

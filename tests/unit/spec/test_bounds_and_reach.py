@@ -128,6 +128,7 @@ PODS = {
     "volumeMounts: ['/a:']": ("volumeMounts[0]", "path"),
     "volumeMounts: ['/a:/x', '/b:/x']": ("volumeMounts[1]", "mounted_twice"),
     "credentials: {S3_Key: /a}": ("credentials.S3_Key", "credential"),
+    "credentials: {osmo-0123-files-0: /a}": ("credentials.osmo-0123-files-0", "credential"),
     "credentials: {s3: a}": ("credentials.s3", "path"),
     "credentials: {s3: {}}": ("credentials.s3", "type"),
     "credentials: {s3: {KEY: 'a b'}}": ("credentials.s3.KEY", "variable"),
