@@ -140,6 +140,7 @@ def _facts() -> Any:
         scheduler_version="0.13",
         capabilities=scheduler_backend("kai").capabilities(SchedulerVersion(0, 13)),
         reachable=True,
+        scheduler_served=True,
         levels=(Level("zone", "topology.kubernetes.io/zone"), Level("rack", "osmo.local/rack")),
         places={},
         nvlink=True,
