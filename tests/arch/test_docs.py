@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+from django.apps import apps
+
 from osmo_topology.env import Environment
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -11,3 +14,15 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def test_every_setting_is_documented_and_no_other():
     documented = set(re.findall(r"^\| `(OSMO_[A-Z_]+)`", (DOCS / "settings.md").read_text(), re.MULTILINE))
     assert documented == {f"OSMO_{name.upper()}" for name in Environment.model_fields}
+
+
+@pytest.mark.parametrize("app", ["pools", "web", "workflows"])
+def test_every_model_is_explained(app):
+    pages = "\n".join(page.read_text() for page in (DOCS / "models").glob("*.md"))
+    models = apps.get_app_config(app).get_models()
+    untold = {model.__name__ for model in models if model.__name__ not in pages and not _headed(model, pages)}
+    assert untold == set()
+
+
+def _headed(model, pages):
+    return re.search(rf"^# .*{model._meta.verbose_name}", pages, re.MULTILINE | re.IGNORECASE)
