@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from scheduling.errors import Fault, Path
 from scheduling.levels import is_label_key
+from workflows.spec.words import MAX_LABELS, is_label_value
 
-MAX_LABELS = 16
 MAX_SHOWN = 63
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
-_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
 def merged_labels(
@@ -36,7 +35,7 @@ def _label_faults(key: str, value: str, path: Path) -> list[Fault]:
     if not is_label_key(key):
         said = f"{key[:MAX_SHOWN]!a} is no Kubernetes label key."
         faults.append(Fault(path, "invalid_label", said, allowed=("team", "example.com/team")))
-    if not _VALUE.fullmatch(value):
+    if not is_label_value(value):
         said = (
             f"{value[:MAX_SHOWN]!a} is no label value: 1 to 63 letters, digits, '-', '_' and '.', beginning "
             "and ending with a letter or digit."

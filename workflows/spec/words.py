@@ -115,6 +115,11 @@ def claimed_twice(
     return None
 
 
+def is_label_value(text: str) -> bool:
+    """Whether a text may be the value of a label here: Kubernetes' rule, without the empty one."""
+    return _LABEL_VALUE.fullmatch(text) is not None
+
+
 def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
     """What is wrong with labels: (key, sentence); the key is None for a fault of all together."""
     if len(labels) > MAX_LABELS:
@@ -122,7 +127,7 @@ def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
     for key, value in labels.items():
         if not is_label_key(key):
             yield key, f"{shown(key)} is no label key of Kubernetes, such as team or example.com/team."
-        if not _LABEL_VALUE.fullmatch(value):
+        if not is_label_value(value):
             message = (
                 f'{shown(value)} is no label value: 1 to 63 letters, digits, "-", "_" and ".", beginning and '
                 "ending with a letter or digit."
