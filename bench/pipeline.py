@@ -145,6 +145,8 @@ def _facts() -> Any:
         places={},
         nvlink=True,
         split_gangs="refuse",
+        unsupported_preferred="refuse",
+        external_topology="",
         platforms={"gpu": platform},
         default_platform="gpu",
         exec_timeout=Timeouts(default=3600, most=3600),

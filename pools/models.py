@@ -139,6 +139,14 @@ class Pool(models.Model):
         REFUSE = "refuse"
         WARN = "warn"
 
+    class UnsupportedPreferred(models.TextChoices):
+        REFUSE = "refuse"
+        WARN = "warn"
+
+    class TopologySource(models.TextChoices):
+        MANAGED = "managed"
+        EXTERNAL = "external"
+
     name = models.CharField(max_length=63, unique=True, validators=[config_name])
     description = models.TextField(blank=True, default="")
     backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="pools")
@@ -157,6 +165,27 @@ class Pool(models.Model):
         default=SplitGangs.REFUSE,
         help_text="What to do with a task group that its scheduler cannot hold as one gang.",
     )
+    unsupported_preferred = models.CharField(
+        max_length=8,
+        choices=UnsupportedPreferred,
+        default=UnsupportedPreferred.REFUSE,
+        db_default=UnsupportedPreferred.REFUSE,
+        help_text="What to do with a preference that its scheduler cannot hold.",
+    )
+    topology_source = models.CharField(
+        max_length=8,
+        choices=TopologySource,
+        default=TopologySource.MANAGED,
+        db_default=TopologySource.MANAGED,
+        help_text="Whose the Topology objects are: made by this service, or one of somebody else's.",
+    )
+    topology_name = models.CharField(
+        max_length=253,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Name of the Topology object of an external source; empty for a managed one.",
+    )
     download_type = models.CharField(max_length=32, null=True, blank=True)
     default_exec_timeout = models.CharField(max_length=32, blank=True, default="")
     default_queue_timeout = models.CharField(max_length=32, blank=True, default="")
@@ -172,6 +201,15 @@ class Pool(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(split_gangs__in=["refuse", "warn"]), name="pool_split_gangs_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(unsupported_preferred__in=["refuse", "warn"]),
+                name="pool_unsupported_preferred_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(topology_source="managed", topology_name="")
+                | (Q(topology_source="external") & ~Q(topology_name="")),
+                name="pool_topology_is_named_where_external",
             ),
         ]
 

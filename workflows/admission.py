@@ -18,8 +18,8 @@ from scheduling.backends.base import SchedulerBackend
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.nvlink import check_nvlink
-from scheduling.requirements import Gang, GangTask
-from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from scheduling.requirements import Gang, GangTask, Requirement, effective
+from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry, version_for
 from workflows.platform_rules import check_use, choose, notices_of
 from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
@@ -87,6 +87,8 @@ def admit(
         priority_class=names.priority_class(wish.priority),
         levels=facts.levels,
         split_gangs=facts.split_gangs,
+        unsupported_preferred=facts.unsupported_preferred,
+        external_topology=facts.external_topology if facts.levels else "",
         exec_timeout=exec_timeout,
         queue_timeout=queue_timeout,
         default_exit_actions=facts.default_exit_actions,
@@ -142,8 +144,9 @@ class _Run:
     def group(self, group: GroupSpec, base: GroupPlacement, new_uuid: Callable[[], UUID]) -> AdmittedGroup:
         nvlink = self.nvlink(group)
         placed = [(task, self.platform(task.resource)) for task in group.tasks]
-        gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path)
-        self.topology(gang)
+        gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
+        self.topology(gang, queue_timeout=base.queue_timeout)
+        in_force = {task.name: task.requirements for task in effective(gang).tasks}
         if nvlink:
             node_gpus = {task.name: found.node_gpus or 0 for task, found in placed if found is not None}
             self.notices += check_nvlink(gang, self.facts.levels, node_gpus=node_gpus)
@@ -153,17 +156,19 @@ class _Run:
                 task_uuid=new_uuid(),
                 name=task.name,
                 retry_id=0,
-                placement=self.task(task, platform, nvlink=nvlink),
+                placement=self.task(task, platform, nvlink=nvlink, topology=in_force[task.name]),
             )
             for task, platform in placed
             if platform is not None
         )
+        placement = replace(base, nvlink=nvlink)
+        version = version_for(placement, (one.placement for one in tries))
         return AdmittedGroup(
             values=GroupValues(
                 uuid=new_uuid(),
                 name=group.name,
                 attempt=0,
-                placement=replace(base, nvlink=nvlink),
+                placement=replace(placement, version=version),
                 tasks=tries,
             ),
             gang=gang,
@@ -191,7 +196,7 @@ class _Run:
                 self.platforms[resource.name] = found
         return self.platforms[resource.name]
 
-    def topology(self, gang: Gang) -> None:
+    def topology(self, gang: Gang, *, queue_timeout: float) -> None:
         facts = self.facts
         checked = self.scheduler.check(
             gang,
@@ -199,6 +204,8 @@ class _Run:
             capabilities=facts.capabilities,
             split_gangs=facts.split_gangs,
             domains=list(facts.places) or None,
+            unsupported_preferred=facts.unsupported_preferred,
+            queue_timeout=queue_timeout,
         )
         self.faults += checked.faults
         self.notices += checked.notices
@@ -213,7 +220,15 @@ class _Run:
             )
             self.notices.append(Notice("gpus_beyond_pool", said, gang.path))
 
-    def task(self, task: TaskSpec, platform: PlatformFacts, *, nvlink: bool) -> TaskPlacement:
+    def task(
+        self,
+        task: TaskSpec,
+        platform: PlatformFacts,
+        *,
+        nvlink: bool,
+        topology: tuple[Requirement, ...],
+    ) -> TaskPlacement:
+        """A task as it is frozen; ``topology`` is in force for it, its task group's included."""
         self.faults += check_use(task, platform)
         resource = task.resource
         return TaskPlacement(
@@ -234,7 +249,7 @@ class _Run:
             node_selector=platform.node_selector,
             tolerations=platform.tolerations,
             nodes_excluded=resource.nodes_excluded,
-            requirements=resource.topology,
+            requirements=topology,
             exit_actions=task.exit_actions,
             lead=task.lead,
             claims_channel=nvlink and resource.gpu > 0,
@@ -242,7 +257,9 @@ class _Run:
 
 
 def _member(task: TaskSpec) -> GangTask:
-    return GangTask(task.name, task.resource.gpu, task.resource.topology, task.path)
+    resource = task.resource
+    inherits = not resource.leaves_group_topology
+    return GangTask(task.name, resource.gpu, resource.topology, task.path, inherits)
 
 
 def _across(spec: WorkflowSpec) -> Iterator[Notice]:

@@ -97,6 +97,12 @@ class TaskGroup(models.Model):
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")
+    stage = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Preferences relaxed so far (scheduling.stages); never lowered."
+    )
+    unplaced_since = models.DateTimeField(
+        null=True, help_text="When all its pods were there without a node; patience counts from it."
+    )
     waiting_reason = models.TextField(blank=True, default="")
     waiting_since = models.DateTimeField(null=True)
 

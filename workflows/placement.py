@@ -6,20 +6,24 @@ is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
 The JSON leaves out what has its default, since a workflow may have 10,000 tasks. ``version`` says how to
 read it: a reader refuses a version it does not know instead of guessing, so a worker that is older than
-the web process leaves the group to a newer one. Rejected: foreign keys to the pool and its platforms,
-which a rename or a delete would break.
+the web process leaves the group to a newer one. What is written says the oldest version that can read it,
+so during an upgrade older workers go on with all groups that ask for nothing new. Rejected: foreign keys
+to the pool and its platforms, which a rename or a delete would break.
+
+Requirements are those in force: a task group's own topology is written into each task that inherits it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
-from scheduling.checks import SplitGangs
+from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.requirements import Gang, GangTask, Requirement
 
-VERSION = 1
+VERSIONS = (1, 2)
+"""Those this release reads. 2 added patience, ignored preferences and external topologies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +32,11 @@ class GroupPlacement:
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, asked after a task's
-    own: ``{"RESCHEDULE": "1-3,7"}``.
+    own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of somebody else's Topology object
+    that constraints name, empty where they name our own.
     """
 
-    version: int = VERSION
+    version: int = VERSIONS[0]
     installation: UUID
     pool: str
     pool_revision: int
@@ -46,6 +51,8 @@ class GroupPlacement:
     levels: Levels = ()
     nvlink: bool = False
     split_gangs: SplitGangs = "refuse"
+    unsupported_preferred: UnsupportedPreferred = "refuse"
+    external_topology: str = ""
     exec_timeout: float
     queue_timeout: float
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
@@ -69,9 +76,10 @@ class GroupPlacement:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "GroupPlacement":
         """Read a row's placement. Raises ValueError for a version this release does not know."""
-        if value.get("version") != VERSION:
+        if value.get("version") not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
             raise ValueError(
-                f"placement of version {value.get('version')!r}; this release reads version {VERSION}"
+                f"placement of version {value.get('version')!r}; this release reads versions {known}"
             )
         read = dict(value)
         read["installation"] = UUID(read["installation"])
@@ -127,9 +135,7 @@ class TaskPlacement:
         return _without_defaults(
             self,
             files=[_without_defaults(file) for file in self.files],
-            requirements=[
-                {"key": r.key, "group": r.group, "required": r.required} for r in self.requirements
-            ],
+            requirements=[_requirement(one) for one in self.requirements],
         )
 
     @classmethod
@@ -161,7 +167,8 @@ class GroupValues:
     """All that rendering a task group depends on. ``attempt`` counts pod groups made for it, from 0.
 
     ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
-    which still say of how many pods an earlier attempt's pod group was made.
+    which still say of how many pods an earlier attempt's pod group was made. ``stage`` counts the preferences
+    relaxed so far (``scheduling.stages``); whatever is rendered of the group is rendered at it.
     """
 
     uuid: UUID
@@ -170,13 +177,28 @@ class GroupValues:
     placement: GroupPlacement
     tasks: tuple[TaskTry, ...]
     earlier: tuple[TaskTry, ...] = ()
+    stage: int = 0
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""
-        tasks = tuple(
-            GangTask(task.name, task.placement.gpu, task.placement.requirements) for task in self.tasks
-        )
-        return Gang(self.name, tasks)
+        return gang_of(self.name, self.tasks)
+
+
+def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
+    """These tries as one gang of the scheduling core."""
+    members = (GangTask(task.name, task.placement.gpu, task.placement.requirements) for task in tasks)
+    return Gang(name, tuple(members))
+
+
+def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
+    """The oldest version whose readers understand a group's placement and its tasks'."""
+    new = placement.unsupported_preferred != "refuse" or placement.external_topology
+    return 2 if new or any(r.wait_seconds is not None for t in tasks for r in t.requirements) else 1
+
+
+def _requirement(one: Requirement) -> dict[str, Any]:
+    patience = {} if one.wait_seconds is None else {"wait_seconds": one.wait_seconds}
+    return {"key": one.key, "group": one.group, "required": one.required, **patience}
 
 
 def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:

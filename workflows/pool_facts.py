@@ -20,9 +20,9 @@ from pools.durations import parse_duration
 from pools.models import Platform, Pool
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from scheduling.capabilities import Capabilities, Capability
-from scheduling.checks import SplitGangs
+from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Domain, Levels, ranks
-from scheduling.requirements import Gang
+from scheduling.requirements import Gang, effective
 from workflows.explain import NAMED_NODES, Coverage, unavailable, uncovered
 
 GPU = "nvidia.com/gpu"
@@ -58,7 +58,8 @@ class Timeouts:
 class PoolFacts:
     """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
 
-    ``gpu_maximum`` is the pool's limit on GPUs, None for none.
+    ``gpu_maximum`` is the pool's limit on GPUs, None for none. ``external_topology`` is the name of somebody
+    else's Topology object, empty where the service makes its own.
     """
 
     name: str
@@ -77,6 +78,8 @@ class PoolFacts:
     places: Mapping[Domain, int]
     nvlink: bool
     split_gangs: SplitGangs
+    unsupported_preferred: UnsupportedPreferred
+    external_topology: str
     platforms: Mapping[str, PlatformFacts]
     default_platform: str
     exec_timeout: Timeouts
@@ -108,6 +111,10 @@ def pool_facts(pool: Pool) -> PoolFacts:
         places=pool_places(pool, levels),
         nvlink=pool.nvlink,
         split_gangs="warn" if pool.split_gangs == Pool.SplitGangs.WARN else "refuse",
+        unsupported_preferred=(
+            "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
+        ),
+        external_topology=pool.topology_name,
         platforms=_platforms(pool),
         default_platform=pool.default_platform,
         exec_timeout=_timeouts(
@@ -179,7 +186,8 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
     At most one query for each level named; nothing is said while no node is known.
     """
     rank = ranks(facts.levels)
-    named = {rank[r.key] for gang in gangs for task in gang.tasks for r in task.requirements if r.key in rank}
+    tasks = (task for gang in gangs for task in effective(gang).tasks)
+    named = {rank[r.key] for task in tasks for r in task.requirements if r.key in rank}
     coverage = [_cover(pool, facts, at) for at in sorted(named)] if facts.places else []
     gone = unavailable(coverage)
     return [gone] if gone else uncovered(coverage)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
-from scheduling.requirements import Gang, GangTask
 from workflows.manifests import labels
 from workflows.manifests.files import FileStore
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
-from workflows.placement import GroupValues, TaskTry
+from workflows.placement import GroupValues, TaskTry, gang_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +79,9 @@ class Renderer:
 
     def _gang(self, attempt: int, tasks: tuple[TaskTry, ...]) -> RenderedGang:
         values, placement = self.values, self.values.placement
-        members = tuple(GangTask(t.name, t.placement.gpu, t.placement.requirements) for t in tasks)
         request = GangRequest(
             group=values.uuid,
-            gang=Gang(values.name, members),
+            gang=gang_of(values.name, tasks),
             levels=placement.levels,
             namespace=placement.namespace,
             queue=placement.queue,
@@ -92,6 +90,9 @@ class Renderer:
             installation=placement.installation,
             attempt=attempt,
             labels=self._labels,
+            stage=values.stage,
+            unsupported_preferred=placement.unsupported_preferred,
+            external_topology=placement.external_topology,
         )
         return scheduler_backend(placement.scheduler_type).render(request)
 

@@ -146,6 +146,7 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
         placement=placement,
         tasks=tuple(latest),
         earlier=tuple(earlier),
+        stage=row.stage,
     )
 
 

@@ -40,6 +40,7 @@ class TopologyEntry(Strict):
     key: Text
     group: Text = "default"
     requirementType: Literal["required", "preferred"] = "required"  # noqa: N815 -- OSMO's field
+    waitSeconds: Whole | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
 
 class ResourceModel(Strict):
@@ -49,7 +50,7 @@ class ResourceModel(Strict):
     storage: Text = ""
     platform: Text = ""
     nodesExcluded: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
-    topology: tuple[TopologyEntry, ...] = ()
+    topology: tuple[TopologyEntry, ...] | None = None  # null: as its task group says
 
 
 class FileModel(Strict):
@@ -113,6 +114,7 @@ class GroupModel(Strict):
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
     nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: as its pool says
+    topology: tuple[TopologyEntry, ...] = ()  # ours: binds every task that does not leave it
     tasks: Annotated[list[Any], Field(min_length=1)]
 
 
@@ -212,6 +214,7 @@ _PLACES: Mapping[tuple[type[Strict], str], type[Strict]] = {
     (TaskModel, "files"): FileModel,
     (TaskModel, "checkpoint"): CheckpointModel,
     (ResourceModel, "topology"): TopologyEntry,
+    (GroupModel, "topology"): TopologyEntry,
 }
 
 

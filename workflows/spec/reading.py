@@ -19,7 +19,7 @@ from scheduling.requirements import Requirement
 from workflows.placement import File
 from workflows.spec import words
 from workflows.spec.document import Limits
-from workflows.spec.grammar import ResourceModel, TaskModel
+from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
 from workflows.spec.upstream import find_cycle
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.spec.writing import ROOT, Written, WrittenGroup, WrittenTask
@@ -172,10 +172,6 @@ class Reader:
         }
         for index, one in enumerate(model.nodesExcluded):
             self._fault((*path, "nodesExcluded", index), "value", words.node(one))
-        topology = tuple(
-            Requirement(one.key, one.group, one.requirementType == "required", (*path, "topology", index))
-            for index, one in enumerate(model.topology)
-        )
         return Resource(
             name=name,
             path=path,
@@ -183,7 +179,8 @@ class Reader:
             gpu=model.gpu,
             platform=model.platform,
             nodes_excluded=model.nodesExcluded,
-            topology=topology,
+            topology=_requirements(model.topology or (), path),
+            leaves_group_topology=model.topology == (),
             **amounts,
         )
 
@@ -208,6 +205,7 @@ class Reader:
             upstream=upstream,
             bare=group.bare,
             nvlink=group.nvlink,
+            topology=_requirements(group.topology, group.path),
         )
 
     def _task(self, written: WrittenTask, *, lead: bool) -> TaskSpec | None:
@@ -390,3 +388,17 @@ def _texts(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
         yield text, (*path, "environment", name)
     for index, file in enumerate(task.files):
         yield file.contents or "", (*path, "files", index, "contents")
+
+
+def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:
+    """A topology as written at ``path``, in the user's order."""
+    return tuple(
+        Requirement(
+            one.key,
+            one.group,
+            one.requirementType == "required",
+            (*path, "topology", index),
+            one.waitSeconds,
+        )
+        for index, one in enumerate(entries)
+    )

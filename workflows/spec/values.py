@@ -10,7 +10,10 @@ from workflows.placement import File
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What a task asks for. ``memory`` and ``storage`` are Kubernetes quantities, empty for none."""
+    """What a task asks for. ``memory`` and ``storage`` are Kubernetes quantities, empty for none.
+
+    ``leaves_group_topology``: it said ``topology: []``, so its task group's own does not bind it.
+    """
 
     name: str
     path: Path
@@ -21,6 +24,7 @@ class Resource:
     platform: str = ""
     nodes_excluded: tuple[str, ...] = ()
     topology: tuple[Requirement, ...] = ()
+    leaves_group_topology: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class GroupSpec:
     """A task group; ``upstream`` names the groups whose tasks its tasks take input from.
 
     ``bare``: it was written as a task of its own under ``tasks:``. ``nvlink`` says whether it gets a
-    ComputeDomain, None where its pool decides.
+    ComputeDomain, None where its pool decides. ``topology`` binds every task that does not leave it.
     """
 
     name: str
@@ -59,6 +63,7 @@ class GroupSpec:
     upstream: tuple[str, ...] = ()
     bare: bool = False
     nvlink: bool | None = None
+    topology: tuple[Requirement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

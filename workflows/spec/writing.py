@@ -21,6 +21,7 @@ from workflows.spec.grammar import (
     RootModel,
     Strict,
     TaskModel,
+    TopologyEntry,
     WorkflowModel,
     fault_of,
 )
@@ -49,6 +50,7 @@ class WrittenGroup:
     barrier: bool
     ignore_nonlead_status: bool
     nvlink: bool | None
+    topology: tuple[TopologyEntry, ...] = ()
     bare: bool
     sound: bool
 
@@ -127,6 +129,7 @@ class _Checker:
                 barrier=group.barrier,
                 ignore_nonlead_status=group.ignoreNonleadStatus,
                 nvlink=group.nvlink,
+                topology=group.topology,
                 bare=False,
                 sound=len(tasks) == len(group.tasks) and all(task.sound for task in tasks),
             )

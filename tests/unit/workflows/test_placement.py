@@ -1,13 +1,14 @@
 """What is frozen at submission reads back as it was written."""
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from scheduling.levels import Level
 from scheduling.requirements import Requirement
-from workflows.placement import File, GroupPlacement, TaskPlacement
+from workflows.placement import File, GroupPlacement, TaskPlacement, version_for
 
 GROUP = GroupPlacement(
     installation=UUID(int=1),
@@ -40,7 +41,11 @@ TASK = TaskPlacement(
 )
 
 
-@pytest.mark.parametrize("value", [GROUP, TASK, TaskPlacement(image="i", command=("c",))])
+PATIENT = replace(TASK, requirements=(Requirement("rack", "r1", required=False, wait_seconds=90),))
+EXTERNAL = replace(GROUP, external_topology="dgx", unsupported_preferred="warn")
+
+
+@pytest.mark.parametrize("value", [GROUP, EXTERNAL, TASK, PATIENT, TaskPlacement(image="i", command=("c",))])
 def test_a_placement_survives_its_json(value):
     assert type(value).from_json(json.loads(json.dumps(value.to_json()))) == value
 
@@ -50,5 +55,13 @@ def test_what_has_its_default_takes_no_room():
 
 
 def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
-    with pytest.raises(ValueError, match="version 2"):
-        GroupPlacement.from_json({**GROUP.to_json(), "version": 2})
+    with pytest.raises(ValueError, match="version 3"):
+        GroupPlacement.from_json({**GROUP.to_json(), "version": 3})
+
+
+@pytest.mark.parametrize(
+    ("group", "task", "version"),
+    [(GROUP, TASK, 1), (EXTERNAL, TASK, 2), (GROUP, PATIENT, 2)],
+)
+def test_a_placement_says_the_oldest_version_that_can_read_it(group, task, version):
+    assert version_for(group, [task]) == version
