@@ -76,17 +76,23 @@ TASK = shaped(
     exitActions=st.dictionaries(st.sampled_from(["COMPLETE", "FAIL", "RESCHEDULE"]), TEXTS, max_size=2),
     checkpoint=ANYTHING,
 )
+TOPOLOGY = st.lists(
+    shaped({"key": TEXTS}, group=TEXTS, requirementType=TEXTS, waitSeconds=SCALARS), max_size=3
+)
 RESOURCE = shaped(
     {},
     gpu=SCALARS,
     memory=TEXTS,
     nodesExcluded=st.lists(TEXTS, max_size=2),
-    topology=st.lists(shaped({"key": TEXTS}, group=TEXTS, requirementType=TEXTS), max_size=3),
+    topology=TOPOLOGY,
 )
 WORKFLOW = shaped(
     {"name": NAMES},
     tasks=st.lists(TASK, max_size=3),
-    groups=st.lists(shaped({"name": NAMES, "tasks": st.lists(TASK, min_size=1, max_size=3)}), max_size=3),
+    groups=st.lists(
+        shaped({"name": NAMES, "tasks": st.lists(TASK, min_size=1, max_size=3)}, topology=TOPOLOGY),
+        max_size=3,
+    ),
     resources=st.dictionaries(NAMES | st.just("default"), RESOURCE, max_size=3),
     labels=st.dictionaries(TEXTS, SCALARS, max_size=2),
     timeout=st.dictionaries(st.sampled_from(["exec_timeout", "queue_timeout"]), SCALARS),
