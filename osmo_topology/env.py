@@ -58,6 +58,16 @@ class Environment(BaseSettings):
         default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )
 
+    crash_points: str = Field(
+        default="", description="A directory in which the fault harness arms crashes; only in development."
+    )
+
+    @model_validator(mode="after")
+    def _production_dies_for_nobody(self) -> Self:
+        if self.env == "production" and self.crash_points:
+            raise ValueError("OSMO_CRASH_POINTS lets processes kill themselves and is refused in production")
+        return self
+
     @model_validator(mode="after")
     def _production_needs_a_key(self) -> Self:
         if self.env == "production" and len(self.secret_key) < 32:

@@ -20,6 +20,7 @@ from cluster.errors import (
 )
 from cluster.interface import Obj, Outcome, Wrote
 from cluster.kinds import POD, Kind
+from osmo_topology import crashpoints
 from scheduling import names
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, Retry
@@ -46,6 +47,7 @@ def carry_out(
             trouble = _delete(step, cluster, grace_seconds)
         if trouble is not None:
             return trouble
+        crashpoints.reached(f"{'created' if isinstance(step, Create) else 'deleted'}-{step.kind.plural}")
     return None
 
 
@@ -66,7 +68,7 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
     worst: Outcome | None = None
     began = time.monotonic()
-    outcomes = list(cluster.create_many(step.kind, step.objs))
+    outcomes = _sent(step, cluster)
     seconds = time.monotonic() - began
     made = sum(outcome.wrote == Wrote.DONE for outcome in outcomes)
     log.info("objects_created", kind=step.kind.name, count=made, seconds=round(seconds, 3))
@@ -80,6 +82,15 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     if isinstance(worst.error, Invalid):
         return _refused(step.kind, worst.error)
     return trouble_of(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
+
+
+def _sent(step: Create, cluster: LeasedCluster) -> list[Outcome]:
+    """Create all; in two halves where a crash between them can be asked for."""
+    half = len(step.objs) // 2 if crashpoints.enabled() else 0
+    first = list(cluster.create_many(step.kind, step.objs[:half])) if half else []
+    if half:
+        crashpoints.reached("half-of-pods")
+    return first + list(cluster.create_many(step.kind, step.objs[half:]))
 
 
 def _rank(outcome: Outcome) -> int:

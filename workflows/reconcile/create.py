@@ -8,6 +8,7 @@ the group was stopped meanwhile.
 from dataclasses import dataclass
 
 from cluster.interface import Obj
+from osmo_topology.crashpoints import reached
 from pools.models import Node
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
@@ -63,9 +64,12 @@ def _in_rounds(
     if fresh:
         record(lease, Changes(touched=cluster_uid(view, cluster)))
         view.row.touched_cluster = True
+        reached("after-touched-cluster")
     for _ in range(ROUNDS):
         seen = Seen(topologies=looker.topologies(topologies)) if fresh else looker.before_creating(topologies)
         fresh = False
+        if seen.template is not None:
+            reached("after-template-seen")
         plan = plan_create(wanted, seen)
         if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=None):
             return trouble

@@ -15,6 +15,7 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import MERGE_PATCH, Cluster
+from osmo_topology.crashpoints import reached
 from pools import conditions
 from pools.conditions import Condition
 from scheduling import names
@@ -49,8 +50,10 @@ log = structlog.get_logger(__name__)
 def run(lease: Lease, *, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> Outcome | None:
     """Look at the group whose lease this is, and release it. None if the lease was lost on the way."""
     lease.clock = clock
+    reached("between-lease-and-first-call")
     try:
         outcome = _Look(lease, LeasedCluster(cluster, lease)).all()
+        reached("before-lease-given-back")
         _give_back(lease, outcome)
     except LeaseLost as error:
         log.warning("lease_lost", group=str(lease.group_id), error=str(error))
@@ -140,6 +143,7 @@ class _Look:
     def _create(self, view: GroupView) -> Outcome | None:
         outcome = create(view, self.lease, self.cluster)
         if isinstance(outcome, Made):
+            reached("before-created-recorded")
             record(self.lease, made(view, outcome.tasks))
             return None
         if isinstance(outcome, WaitsForTemplate):

@@ -9,6 +9,7 @@ a finalizer of somebody else's.
 from datetime import timedelta
 
 from cluster.errors import NotServed
+from osmo_topology.crashpoints import reached
 from pools.conditions import Condition
 from workflows.models import Task
 from workflows.reconcile.apply import carry_out
@@ -29,6 +30,7 @@ NAMED = 5
 
 def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | Again | Retry:
     """Go as far as can be gone now. Raises ClusterError, TopologyError."""
+    reached("after-end-recorded")
     if not view.row.touched_cluster:
         record(lease, released("Nothing of it was ever made in the cluster."))
         return Done()
@@ -39,6 +41,7 @@ def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | A
     for turn in range(ROUNDS):
         plan = _plan(view, looker, again=view.row.force and turn == 0)
         if plan.finished:
+            reached("before-released-recorded")
             record(lease, released("Nothing of it is left in the cluster."))
             return Done()
         if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=grace):

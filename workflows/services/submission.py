@@ -18,6 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Max
 
 from osmo_topology import env
+from osmo_topology.crashpoints import reached
 from osmo_topology.web.errors import summary
 from pools.capabilities import capabilities_of
 from pools.models import Pool
@@ -312,6 +313,7 @@ def _write(accepted: _Accepted) -> dict[str, Any]:
             dedupe="submitted",
         )
         nudge_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
+    reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)
 
