@@ -1,0 +1,347 @@
+"""Every way in which rows and clusters may disagree, one at a time on a world in which all is well."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from workflows.audit.compare import compare, confirmed, counts
+from workflows.audit.facts import (
+    Backwards,
+    Facts,
+    GroupRow,
+    Limits,
+    PoolRow,
+    Seen,
+    Thing,
+    TryRow,
+    WorkflowRow,
+)
+from workflows.audit.rows import forwards
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+GROUP, TASK = UUID(int=1), UUID(int=2)
+KAI_GROUP = "PodGroup.scheduling.run.ai"
+DOMAIN = "ComputeDomain.resource.nvidia.com"
+CLAIM = "ResourceClaim.resource.k8s.io"
+
+
+def ago(seconds):
+    return NOW - timedelta(seconds=seconds)
+
+
+def attempt(**changes):
+    values = {
+        "task": TASK,
+        "name": "train",
+        "retry_id": 0,
+        "latest": True,
+        "lead": True,
+        "status": "RUNNING",
+        "pod_name": "pod-0",
+        "scheduling_since": ago(1000),
+    }
+    return TryRow(**{**values, **changes})
+
+
+def row(**changes):
+    values = {
+        "uuid": GROUP,
+        "name": "group",
+        "workflow": "train-1",
+        "backend": "east",
+        "cluster": "c1",
+        "namespace": "osmo",
+        "status": "RUNNING",
+        "pod_group": KAI_GROUP,
+        "nvlink": True,
+        "queue": "q",
+        "topologies": frozenset({("zone",)}),
+        "touched": True,
+        "submitted": ago(2000),
+        "processing_since": ago(1900),
+        "scheduling_since": ago(1000),
+        "running_since": ago(900),
+        "created_at": ago(1000),
+        "due": NOW + timedelta(seconds=60),
+        "tries": (attempt(),),
+    }
+    return GroupRow(**{**values, **changes})
+
+
+def ended(**changes):
+    tries = (attempt(status="COMPLETED"),)
+    return row(**{"status": "COMPLETED", "ended_at": ago(700), "tries": tries, **changes})
+
+
+def released(**changes):
+    return ended(**{"released_at": ago(600), "due": None, "tries": (), **changes})
+
+
+def thing(api, name, **changes):
+    values = {"namespace": "osmo", "group": GROUP, "created": ago(1000)}
+    return Thing(api=api, name=name, **{**values, **changes})
+
+
+def pod(name="pod-0", **changes):
+    return thing("Pod", name, **{"task": TASK.hex, "phase": "Running", "node": "n1", **changes})
+
+
+POD_GROUP = thing(KAI_GROUP, GROUP.hex)
+COMPUTE_DOMAIN = thing(DOMAIN, "domain")
+WHOLE = (pod(), POD_GROUP, COMPUTE_DOMAIN)
+
+
+def facts(group=None, things=WHOLE, *, workflow=None, **changes):
+    group = group or row()
+    workflow = workflow or {"RUNNING": "RUNNING", "COMPLETED": "COMPLETED"}.get(group.status, "PENDING")
+    values = {
+        "now": NOW,
+        "installation": UUID(int=9),
+        "groups": {group.uuid: group},
+        "workflows": (
+            WorkflowRow(
+                name="train-1", status=workflow, submitted=ago(2000), ended_at=None, groups=(group.status,)
+            ),
+        ),
+        "seen": (Seen(cluster="c1", backend="east", began=ago(5), things=tuple(things)),),
+    }
+    return Facts(**{**values, **changes})
+
+
+def rules(given):
+    return [(finding.kind, finding.rule) for finding in compare(given, Limits())]
+
+
+WELL = {
+    "a group that runs with all it needs": facts(),
+    "a group that was released, with nothing left": facts(released(), ()),
+    "a group that a worker has": facts(row(due=ago(1000), leased_until=NOW + timedelta(seconds=5))),
+    "a group that waits for its turn": facts(
+        row(status="PROCESSING", touched=False, tries=(attempt(status="PROCESSING"),)), ()
+    ),
+    "a gang that is being made": facts(
+        row(
+            status="PROCESSING",
+            processing_since=ago(10),
+            tries=(attempt(status="PROCESSING", processing_since=ago(10)),),
+        ),
+        (POD_GROUP, COMPUTE_DOMAIN),
+    ),
+    "a pod made after the list": facts(
+        row(tries=(attempt(scheduling_since=ago(1)),)), (POD_GROUP, COMPUTE_DOMAIN)
+    ),
+    "a group that ended a moment ago": facts(ended(ended_at=ago(10)), WHOLE),
+    "an object that went while it was listed": facts(released(released_at=ago(2)), WHOLE),
+    "a young object of a group that nobody knows": facts(
+        things=(*WHOLE, thing("Secret", "s", group=UUID(int=7), created=ago(20)))
+    ),
+    "a claim of a running pod": facts(
+        things=(*WHOLE, thing(CLAIM, "pod-0-x", group=None, pod="pod-0")), owners={"pod-0": GROUP}
+    ),
+    "a claim of somebody else": facts(things=(*WHOLE, thing(CLAIM, "other", group=None, pod="theirs"))),
+    "an old pod that goes while its successor comes": facts(
+        row(tries=(attempt(status="RESCHEDULED", latest=False), attempt(retry_id=1, pod_name="pod-1"))),
+        (pod(deleting_since=ago(3)), pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN),
+    ),
+    "a queue and a topology of a pool": facts(
+        things=(
+            *WHOLE,
+            thing("Queue.scheduling.run.ai", "osmo-pool-osmo-a", group=None),
+            thing("Queue.scheduling.run.ai", "osmo-default-osmo", group=None),
+            thing("Topology.kai.scheduler", "t", group=None, levels=("zone", "rack")),
+        ),
+        pools=(PoolRow(cluster="c1", namespace="osmo", name="a", labels=("zone", "rack")),),
+    ),
+    "a queue and a topology of a deleted pool that a group still uses": facts(
+        things=(
+            *WHOLE,
+            thing("Queue.scheduling.run.ai", "q", group=None),
+            thing("Topology.kai.scheduler", "t", group=None, levels=("zone",)),
+        )
+    ),
+    "a workflow between two groups": facts(
+        row(status="WAITING", tries=(), upstream=(("RUNNING", None),)), (), workflow="RUNNING"
+    ),
+}
+
+
+@pytest.mark.parametrize("given", WELL.values(), ids=WELL.keys())
+def test_nothing_is_said_of(given):
+    assert compare(given, Limits()) == ()
+
+
+WRONG = {
+    "a due group that no worker takes": (facts(row(due=ago(500))), ("lost", "due")),
+    "a group whose worker died long ago": (
+        facts(row(due=ago(5000), leased_until=ago(500))),
+        ("lost", "due"),
+    ),
+    "a group that nobody will look at": (facts(row(due=None)), ("lost", "no-look")),
+    "a group that sleeps for hours": (facts(row(due=NOW + timedelta(hours=3))), ("lost", "asleep")),
+    "a group that waits for what has ended": (
+        facts(row(status="WAITING", touched=False, tries=(), upstream=(("COMPLETED", ago(900)),)), ()),
+        ("lost", "upstream"),
+    ),
+    "a task whose pod is gone": (facts(things=(POD_GROUP, COMPUTE_DOMAIN)), ("lost", "unnoticed")),
+    "a task whose pod has ended": (
+        facts(things=(pod(phase="Succeeded"), POD_GROUP, COMPUTE_DOMAIN)),
+        ("lost", "unnoticed"),
+    ),
+    "a group released while its pod was there": (facts(released(), (pod(),)), ("lost", "released-early")),
+    "an object made after its group's release": (
+        facts(released(), (thing("Secret", "s", created=ago(590)),)),
+        ("leaked", "released"),
+    ),
+    "a claim left by a released group": (
+        facts(
+            released(),
+            (thing(CLAIM, "pod-0-x", group=None, pod="pod-0", created=ago(590)),),
+            owners={"pod-0": GROUP},
+        ),
+        ("leaked", "released"),
+    ),
+    "an object of a group that nobody knows": (
+        facts(things=(*WHOLE, thing("Secret", "s", group=UUID(int=7)))),
+        ("leaked", "unknown"),
+    ),
+    "an object whose label names no group": (
+        facts(things=(*WHOLE, thing("Secret", "s", group=None))),
+        ("leaked", "unknown"),
+    ),
+    "an object in another namespace than its group's": (
+        facts(things=(*WHOLE, thing("Secret", "s", namespace="elsewhere"))),
+        ("leaked", "elsewhere"),
+    ),
+    "an object of a group that says it made none": (
+        facts(row(status="PROCESSING", touched=False, tries=()), (thing("Secret", "s"),)),
+        ("leaked", "untouched"),
+    ),
+    "a pod of no try": (facts(things=(*WHOLE, pod("stray", task="f" * 32))), ("leaked", "stranger")),
+    "a queue that no pool needs": (
+        facts(things=(*WHOLE, thing("Queue.scheduling.run.ai", "old", group=None))),
+        ("leaked", "unneeded"),
+    ),
+    "a topology that no pool needs": (
+        facts(things=(*WHOLE, thing("Topology.kai.scheduler", "old", group=None, levels=("zone", "rack")))),
+        ("leaked", "unneeded"),
+    ),
+    "two pods of one task": (
+        facts(
+            row(tries=(attempt(), attempt(retry_id=1, latest=False, status="RESCHEDULED", pod_name="pod-1"))),
+            (pod(), pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN),
+        ),
+        ("doubled", "pods"),
+    ),
+    "two live tries of one task": (
+        facts(row(tries=(attempt(), attempt(retry_id=1, latest=False)))),
+        ("doubled", "live-tries"),
+    ),
+    "two ComputeDomains": (facts(things=(*WHOLE, thing(DOMAIN, "second"))), ("doubled", "compute-domains")),
+    "pod groups of two schedulers": (
+        facts(things=(*WHOLE, thing("PodGroup.scheduling.k8s.io", GROUP.hex))),
+        ("doubled", "pod-groups"),
+    ),
+    "a gang with fewer pods than wanted": (
+        facts(
+            row(
+                status="PROCESSING",
+                tries=(attempt(status="PROCESSING", processing_since=ago(900)),),
+                created_at=None,
+            ),
+            (POD_GROUP, COMPUTE_DOMAIN),
+        ),
+        ("half-made", "fewer-pods"),
+    ),
+    "pods without their pod group": (facts(things=(pod(), COMPUTE_DOMAIN)), ("half-made", "no-pod-group")),
+    "NVLink pods without a ComputeDomain": (facts(things=(pod(), POD_GROUP)), ("half-made", "no-domain")),
+    "an ended group that is not released": (facts(ended(), ()), ("stuck", "not-released")),
+    "a group that says its release is stuck": (
+        facts(ended(ended_at=ago(130), stuck="Still there."), ()),
+        ("stuck", "release-stuck"),
+    ),
+    "a group past its queue timeout": (
+        facts(row(status="SCHEDULING", queue_timeout=100.0, tries=(attempt(status="SCHEDULING"),))),
+        ("stuck", "overdue"),
+    ),
+    "a group past its execution timeout": (facts(row(exec_timeout=100.0)), ("stuck", "overdue")),
+    "a task that outlives its group": (
+        facts(released(tries=(attempt(),)), ()),
+        ("inconsistent", "live-tasks"),
+    ),
+    "a group that outlives its tasks": (
+        facts(row(tries=(attempt(status="FAILED"),))),
+        ("inconsistent", "no-live-task"),
+    ),
+    "a group that completed though its lead failed": (
+        facts(released(tries=(attempt(status="FAILED"),)), ()),
+        ("inconsistent", "lead"),
+    ),
+    "a workflow that does not follow from its groups": (
+        facts(released(), (), workflow="RUNNING"),
+        ("inconsistent", "workflow-status"),
+    ),
+    "a status that went back": (
+        facts(backwards=(Backwards(workflow="w", subject="s", steps=("RUNNING", "WAITING"), since=NOW),)),
+        ("backwards", "steps"),
+    ),
+    "a ComputeDomain that ends under pods": (
+        facts(things=(pod(), POD_GROUP, replace(COMPUTE_DOMAIN, deleting_since=ago(2)))),
+        ("unsafe", "domain-ending"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "want"), WRONG.values(), ids=WRONG.keys())
+def test_it_finds(given, want):
+    assert rules(given) == [want]
+
+
+def test_a_cluster_that_was_not_looked_at_is_no_evidence():
+    assert rules(facts(seen=())) == []
+
+
+def test_without_grace_everything_counts_but_a_sweep_may_come_by():
+    limits = Limits.all(timedelta(0), due_at_least=timedelta(seconds=10))
+    young = facts(ended(ended_at=ago(1), due=ago(3)), (thing("Secret", "s", group=UUID(int=7), created=NOW),))
+    found = {(finding.kind, finding.rule) for finding in compare(young, limits)}
+    assert found == {("stuck", "not-released")}
+    later = replace(young, now=NOW + timedelta(seconds=1))
+    assert ("leaked", "unknown") in {(finding.kind, finding.rule) for finding in compare(later, limits)}
+
+
+def test_what_carries_no_time_counts_when_it_is_seen_twice():
+    gone = compare(facts(things=(POD_GROUP, COMPUTE_DOMAIN)), Limits())
+    assert confirmed((), gone) == ()
+    assert confirmed(gone, gone) == gone
+    due = compare(facts(row(due=ago(500))), Limits())
+    assert confirmed((), due) == due
+
+
+def test_the_counts_name_every_kind():
+    found = compare(facts(row(due=ago(500))), Limits())
+    assert counts(found) == {
+        "lost": 1,
+        "leaked": 0,
+        "doubled": 0,
+        "half-made": 0,
+        "stuck": 0,
+        "inconsistent": 0,
+        "backwards": 0,
+        "unsafe": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("steps", "want"),
+    [
+        (["PROCESSING", "SCHEDULING", "RUNNING", "COMPLETED"], True),
+        (["RUNNING", "SCHEDULING"], False),
+        (["COMPLETED", "FAILED"], False),
+        (["FAILED", "RUNNING"], False),
+        (["SUBMITTING", "FAILED_CANCELED"], True),
+    ],
+)
+def test_steps_go_forwards_or_not(steps, want):
+    assert forwards(steps) is want

@@ -1,0 +1,234 @@
+"""The checker on real rows and a cluster: silent while all is well, and telling what was broken."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db.models import Q
+from django.utils import timezone
+
+from cluster.errors import Unreachable
+from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
+from pools import clusters
+from pools.sync import sync_cluster
+from scheduling import names
+from tests.factories import LEVELS, BackendFactory, installation
+from tests.worker.world import World, chain, fresh
+from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.services.stop import request_stop
+
+
+@pytest.fixture
+def world(db, monkeypatch):
+    installation()
+    world = World()
+    monkeypatch.setattr(clusters, "connect", lambda access, seconds: world.cluster)
+    return world
+
+
+def ask(*options):
+    """The exit code and what was printed."""
+    out = StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("audit", "--json", *options, stdout=out, stderr=out)
+    return ended.value.code, json.loads(out.getvalue()) if out.getvalue().startswith("{") else out.getvalue()
+
+
+def found(*options):
+    """What an audit of a system at rest finds."""
+    code, said = ask("--grace", "0", *options)
+    rules = [(one["kind"], one["rule"]) for one in said["findings"]]
+    assert code == (1 if rules else 0)
+    return rules
+
+
+def rest(world):
+    """Bring everything to where nothing is due, as beat and workers would."""
+    sync_cluster(world.uid)
+    TaskGroup.objects.filter(released_at=None).update(next_reconcile_at=timezone.now() + timedelta(minutes=1))
+
+
+def running(world, **changes):
+    group = world.group(pool=world.pool(nvlink=True, levels=LEVELS), **changes)
+    world.settle()
+    rest(world)
+    return group
+
+
+def test_nothing_is_found_at_any_step_of_a_life(world):
+    group = world.group(pool=world.pool(nvlink=True, levels=LEVELS), pods=3)
+    for _ in range(4):
+        world.step()
+        rest(world)
+        assert ask()[0] == 0
+    assert found() == []
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="Canceled.", force=False)
+    for _ in range(4):
+        world.step()
+        assert ask()[0] == 0
+    assert fresh(group).released_at is not None
+    assert found() == []
+
+
+def test_nothing_is_found_of_a_chain_and_of_tries_that_follow_another(world):
+    first, _ = chain(
+        world,
+        frozen={"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "9"}},
+        pool=world.pool(),
+    )
+    world.settle(first)
+    world.finish(first, 9)
+    for _ in range(6):
+        world.step()
+        rest(world)
+        assert found() == []
+    assert Task.objects.filter(retry_id=1).exists()
+
+
+DEEDS = {
+    "a pod is removed": (
+        lambda world, group, pod: world.cluster.remove(POD, pod, namespace="osmo"),
+        ("lost", "unnoticed"),
+    ),
+    "nobody is to look at it any more": (
+        lambda world, group, pod: TaskGroup.objects.update(next_reconcile_at=None),
+        ("lost", "no-look"),
+    ),
+    "the ComputeDomain is deleted": (
+        lambda world, group, pod: world.cluster.delete(
+            COMPUTE_DOMAIN, names.compute_domain(group.pk), uid=None, namespace="osmo"
+        ),
+        ("half-made", "no-domain"),
+    ),
+    "the pod group is removed": (
+        lambda world, group, pod: world.cluster.remove(
+            KAI_POD_GROUP, names.pod_group(group.pk), namespace="osmo"
+        ),
+        ("half-made", "no-pod-group"),
+    ),
+    "a Secret of no group appears": (
+        lambda world, group, pod: stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32}),
+        ("leaked", "unknown"),
+    ),
+    "a queue of no pool appears": (
+        lambda world, group, pod: stray(world, KAI_QUEUE, "", {}),
+        ("leaked", "unneeded"),
+    ),
+    "a status is set back": (
+        lambda world, group, pod: Task.objects.filter(pod_name=pod).update(status="SCHEDULING"),
+        ("backwards", "steps"),
+    ),
+    "the workflow says something else": (
+        lambda world, group, pod: Workflow.objects.update(status="FAILED"),
+        ("inconsistent", "workflow-status"),
+    ),
+}
+
+
+def stray(world, kind, namespace, labels):
+    labels = {names.INSTALLATION_LABEL: installation().hex, **labels}
+    world.cluster.put(kind, {"metadata": {"name": "stray", "namespace": namespace, "labels": labels}})
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_it_tells_when(world, name):
+    world.cluster._now = lambda: datetime.now(UTC) - timedelta(seconds=30)
+    group = running(world)
+    deed, want = DEEDS[name]
+    assert found() == []
+    deed(world, group, group.tasks.get(position=0).pod_name)
+    assert found() == [want]
+
+
+def test_a_release_that_is_not_true_is_told_of_each_object(world):
+    group = running(world, pods=1)
+    now = timezone.now()
+    Event.objects.all().delete()
+    Task.objects.update(status="COMPLETED")
+    TaskGroup.objects.update(status="COMPLETED", end_time=now, released_at=now, next_reconcile_at=None)
+    Workflow.objects.update(status="COMPLETED", end_time=now)
+    world.cluster._now = lambda: now - timedelta(minutes=5)
+    code, said = ask()
+    assert code == 1
+    assert {one["rule"] for one in said["findings"]} == {"released-early"}
+    assert {one["object"].split()[0] for one in said["findings"]} == {
+        "Pod",
+        "PodGroup",
+        "ComputeDomain",
+        "ResourceClaimTemplate",
+    }
+    assert {one["group"] for one in said["findings"]} == {group.name}
+
+
+def test_repair_does_what_the_product_does(world):
+    world.cluster._now = lambda: datetime.now(UTC) - timedelta(minutes=5)
+    group = running(world)
+    stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
+    stray(world, KAI_QUEUE, "", {})
+    TaskGroup.objects.update(next_reconcile_at=None)
+    code, said = ask("--grace", "0", "--repair")
+    assert (code, said["repaired"]) == (1, {"nudged": 1, "deleted": 1, "synced": 1, "failed": []})
+    assert "stray" not in {*world.cluster.names(SECRET), *world.cluster.names(KAI_QUEUE)}
+    assert fresh(group).next_reconcile_at is not None
+    rest(world)
+    assert found() == []
+
+
+def test_without_repair_nothing_is_written(world):
+    running(world)
+    stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
+    version, rows = world.cluster._version, list(TaskGroup.objects.values())
+    ask("--grace", "0")
+    assert world.cluster._version == version
+    assert list(TaskGroup.objects.values()) == rows
+
+
+def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
+    running(world)
+    with world.cluster.unreachable():
+        code, said = ask("--grace", "0")
+    assert (code, said["findings"], len(said["not_looked"])) == (2, [], 1)
+
+
+def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world):
+    running(world)
+    world.cluster.fail(Unreachable("reset"), verb="list", kind=POD)
+    code, said = ask("--grace", "0")
+    assert (code, said["findings"]) == (2, [])
+
+
+def test_an_unknown_backend_is_answered_with_those_there_are(world):
+    group = running(world)
+    code, said = ask("--backend", "west")
+    assert code == 2
+    assert group.backend.name in said
+
+
+def test_one_backend_is_looked_at_alone(world):
+    group = running(world)
+    elsewhere = BackendFactory(name="elsewhere")
+    assert ask("--backend", group.backend.name)[0] == 0
+    assert ask("--backend", elsewhere.name)[0] == 2  # its address leads to another cluster
+
+
+def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
+    group = running(world)
+    Workflow.objects.update(idempotency_key="k1")
+    row = group.workflow
+    told = {"key": "k1", "user": row.submitted_by, "pool": row.pool_name, "status": 201, "workflow": row.name}
+    lines = [
+        told,
+        {**told, "status": 0, "workflow": None},
+        {**told, "key": "k2", "workflow": "gone-1"},
+        {**told, "key": "k3", "status": 429, "workflow": None},
+    ]
+    log = tmp_path / "submissions.jsonl"
+    log.write_text("\n".join(json.dumps(line) for line in lines))
+    code, said = ask("--submissions", str(log))
+    assert code == 1
+    assert [(one["rule"], one["workflow"]) for one in said["findings"]] == [("submission", "gone-1")]
+    assert said["submissions"] == {"sent": 4, "accepted": 2, "refused": 1, "unanswered": 1}
+    log.write_text("[]")
+    assert ask("--submissions", str(log))[0] == 2

@@ -1,0 +1,221 @@
+"""What the checker compares: rows and objects as plain values, and how long each may differ.
+
+Both sides move while they are read. The clusters are listed first (``Seen.began`` is the database's time
+before the first list) and the rows after it, in one snapshot. So an object without a row that wants it is
+judged by rows newer than itself, and a row without its object only if the row speaks of a time before
+``began``. What carries a time of its own is judged by it. The rest is marked ``unsure`` and counts only when
+a second look finds the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Literal, Self
+from uuid import UUID
+
+KindOfFinding = Literal[
+    "lost", "leaked", "doubled", "half-made", "stuck", "inconsistent", "backwards", "unsafe"
+]
+KINDS: tuple[KindOfFinding, ...] = (
+    "lost",
+    "leaked",
+    "doubled",
+    "half-made",
+    "stuck",
+    "inconsistent",
+    "backwards",
+    "unsafe",
+)
+Repair = Literal["", "nudge", "sweep", "sync"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryRow:
+    """One try of a task. ``processing_since`` and ``scheduling_since`` are those of its steps."""
+
+    task: UUID
+    name: str
+    retry_id: int
+    latest: bool
+    lead: bool
+    status: str
+    pod_name: str
+    processing_since: datetime | None = None
+    scheduling_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """A task group. ``pod_group`` is its scheduler's kind as ``PodGroup.scheduling.run.ai``, or empty.
+
+    ``tries`` are all of an unreleased group, and of a released one those that live (there should be none).
+    ``upstream`` has the status and end of each group that it waits for.
+    """
+
+    uuid: UUID
+    name: str
+    workflow: str
+    backend: str
+    cluster: str
+    namespace: str
+    status: str
+    pod_group: str = ""
+    nvlink: bool = False
+    queue: str = ""
+    topologies: frozenset[tuple[str, ...]] = frozenset()
+    touched: bool = False
+    submitted: datetime
+    processing_since: datetime | None = None
+    scheduling_since: datetime | None = None
+    running_since: datetime | None = None
+    created_at: datetime | None = None
+    ended_at: datetime | None = None
+    released_at: datetime | None = None
+    stuck: str = ""
+    waiting: str = ""
+    queue_timeout: float | None = None
+    exec_timeout: float | None = None
+    due: datetime | None = None
+    leased_until: datetime | None = None
+    upstream: tuple[tuple[str, datetime | None], ...] = ()
+    tries: tuple[TryRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowRow:
+    """A workflow and the statuses of its groups, read together."""
+
+    name: str
+    status: str
+    submitted: datetime
+    ended_at: datetime | None
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRow:
+    """What a pool needs in its cluster; ``labels`` run broadest first."""
+
+    cluster: str
+    namespace: str
+    name: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thing:
+    """An object with our mark. ``api`` is its kind with its API group; ``group`` is None if it names none.
+
+    ``levels`` are a Topology's labels; ``pod`` is the pod that owns a claim.
+    """
+
+    api: str
+    namespace: str
+    name: str
+    uid: str = ""
+    group: UUID | None = None
+    created: datetime | None = None
+    deleting_since: datetime | None = None
+    task: str = ""
+    retry: str = ""
+    phase: str = ""
+    node: str = ""
+    levels: tuple[str, ...] = ()
+    pod: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.api.partition(".")[0]
+
+    @property
+    def label(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"
+
+    @property
+    def active(self) -> bool:
+        """Of a pod: whether its containers run or may yet."""
+        return self.phase not in ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One cluster as listed; ``missing`` names kinds that it does not serve."""
+
+    cluster: str
+    backend: str
+    began: datetime
+    things: tuple[Thing, ...]
+    missing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backwards:
+    """Steps of a task or group, oldest first, that go against the order of statuses."""
+
+    workflow: str
+    subject: str
+    steps: tuple[str, ...]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything that is compared. ``pod_groups_of`` maps names of pods that claims belong to to groups."""
+
+    now: datetime
+    installation: UUID
+    groups: Mapping[UUID, GroupRow] = field(default_factory=dict)
+    workflows: tuple[WorkflowRow, ...] = ()
+    pools: tuple[PoolRow, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    owners: Mapping[str, UUID] = field(default_factory=dict)
+    backwards: tuple[Backwards, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long the two sides may differ before it is a finding; docs/reliability.md derives them.
+
+    ``due``: a due group without a worker. ``orphan``: an object that no row wants. ``half_made``: a gang
+    made in part. ``release``: an ended group that is not released. ``overdue``: a timeout not acted on.
+    """
+
+    due: timedelta = timedelta(seconds=120)
+    orphan: timedelta = timedelta(seconds=300)
+    half_made: timedelta = timedelta(seconds=300)
+    release: timedelta = timedelta(seconds=300)
+    overdue: timedelta = timedelta(seconds=120)
+
+    @classmethod
+    def all(cls, grace: timedelta, *, due_at_least: timedelta) -> Self:
+        """One grace for everything; a due group must be given the time in which a sweep comes by."""
+        made = cls(**{one.name: grace for one in fields(cls)})
+        return replace(made, due=max(grace, due_at_least), overdue=max(grace, due_at_least))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as promised, in words for people.
+
+    ``rule`` names the check. ``since`` is when it began, as far as either side tells. ``repair`` is what
+    ``--repair`` does about it, empty for nothing. ``cluster`` and ``group_uuid`` are for the repair.
+    """
+
+    kind: KindOfFinding
+    rule: str
+    message: str
+    since: datetime | None = None
+    backend: str = ""
+    workflow: str = ""
+    group: str = ""
+    object: str = ""
+    repair: Repair = ""
+    unsure: bool = False
+    cluster: str = ""
+    group_uuid: UUID | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """The same finding in another look has the same key."""
+        return self.rule, self.workflow, str(self.group_uuid or self.group), self.object, self.cluster

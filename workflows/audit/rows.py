@@ -1,0 +1,314 @@
+"""The rows of the audit, read in one snapshot that sees no half of a transaction."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+
+from pools.models import Pool
+from scheduling.backends.registry import installed
+from workflows.audit.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
+from workflows.audit.rules_rows import LIVE
+from workflows.models import Event, Task, TaskGroup
+from workflows.services.transition import SOURCE, database_now
+from workflows.statuses import LIVE_ORDER, TaskStatus
+
+_ORDER = [str(status) for status in LIVE_ORDER]
+_PLACED = (
+    "cluster_uid",
+    "namespace",
+    "nvlink",
+    "scheduler_type",
+    "queue",
+    "levels",
+    "queue_timeout",
+    "exec_timeout",
+)
+_TIMES = (
+    "submit_time",
+    "processing_start_time",
+    "scheduling_start_time",
+    "start_time",
+    "created_in_cluster_at",
+    "end_time",
+    "released_at",
+    "next_reconcile_at",
+    "lease_until",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    now: datetime
+    groups: Mapping[UUID, GroupRow]
+    workflows: tuple[WorkflowRow, ...]
+    pools: tuple[PoolRow, ...]
+    owners: Mapping[str, UUID]
+    backwards: tuple[Backwards, ...]
+
+
+def read_rows(
+    *,
+    clusters: Sequence[str] | None,
+    mentioned: Collection[UUID],
+    claimants: Collection[str],
+    history: timedelta,
+) -> Rows:
+    """Read what may be wrong: everything unfinished, what is ``mentioned`` in a cluster, and recent ends."""
+    with _snapshot():
+        now = database_now()
+        owners = _owners(claimants)
+        chosen = _chosen(clusters, {*mentioned, *owners.values()}, now - history)
+        return Rows(
+            now=now,
+            groups=_groups(chosen),
+            workflows=_workflows(chosen),
+            pools=_pools(),
+            owners=owners,
+            backwards=_backwards(chosen),
+        )
+
+
+@contextmanager
+def _snapshot() -> Iterator[None]:
+    """One view of the database for all reads; inside a caller's transaction that one's."""
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def _chosen(
+    clusters: Sequence[str] | None, mentioned: Collection[UUID], since: datetime
+) -> QuerySet[TaskGroup]:
+    recent = Q(end_time__gte=since) | Q(workflow__end_time__gte=since)
+    unfinished = Q(released_at=None) | Q(workflow__end_time=None)
+    rows = TaskGroup.objects.filter(unfinished | recent | Q(pk__in=mentioned))
+    if clusters is not None:
+        rows = rows.filter(Q(placement__cluster_uid__in=clusters) | Q(backend__cluster_id__in=clusters))
+    return rows.order_by()
+
+
+def _groups(chosen: QuerySet[TaskGroup]) -> dict[UUID, GroupRow]:
+    tries, upstream = _tries(chosen), _upstream(chosen)
+    columns = {f"p_{name}": F(f"placement__{name}") for name in _PLACED}
+    rows = chosen.values(
+        "pk",
+        "name",
+        "status",
+        "touched_cluster",
+        "conditions",
+        "constraints",
+        "waiting_reason",
+        "workflow__name",
+        "backend__name",
+        "backend__cluster_id",
+        *_TIMES,
+        **columns,
+    )
+    return {
+        row["pk"]: _group(row, tries.get(row["pk"], ()), upstream.get(row["pk"], ()))
+        for row in rows.iterator(chunk_size=1000)
+    }
+
+
+def _group(
+    row: Mapping[str, Any], tries: Sequence[TryRow], upstream: Sequence[tuple[str, datetime | None]]
+) -> GroupRow:
+    return GroupRow(
+        uuid=row["pk"],
+        name=row["name"],
+        workflow=row["workflow__name"],
+        backend=row["backend__name"],
+        cluster=row["p_cluster_uid"] or row["backend__cluster_id"] or "",
+        namespace=row["p_namespace"] or "",
+        status=row["status"],
+        pod_group=_pod_group_kind(row["p_scheduler_type"] or ""),
+        nvlink=bool(row["p_nvlink"]),
+        queue=row["p_queue"] or "",
+        topologies=_topologies(row["p_levels"] or (), row["constraints"]),
+        touched=row["touched_cluster"],
+        submitted=row["submit_time"],
+        processing_since=row["processing_start_time"],
+        scheduling_since=row["scheduling_start_time"],
+        running_since=row["start_time"],
+        created_at=row["created_in_cluster_at"],
+        ended_at=row["end_time"],
+        released_at=row["released_at"],
+        stuck=_condition(row["conditions"], "ReleaseStuck"),
+        waiting=row["waiting_reason"] or _condition(row["conditions"], "Released", status="False"),
+        queue_timeout=row["p_queue_timeout"],
+        exec_timeout=row["p_exec_timeout"],
+        due=row["next_reconcile_at"],
+        leased_until=row["lease_until"],
+        upstream=tuple(upstream),
+        tries=tuple(tries),
+    )
+
+
+def _pod_group_kind(scheduler: str) -> str:
+    backend = installed().get(scheduler)
+    kind = backend.pod_group if backend else None
+    return f"{kind.kind}.{kind.api_version.partition('/')[0]}" if kind else ""
+
+
+def _topologies(
+    levels: Sequence[Mapping[str, str]], constraints: Sequence[Mapping[str, Any]]
+) -> frozenset[tuple[str, ...]]:
+    """The cuts of a group's levels that its constraints end at."""
+    labels = [level["label"] for level in levels]
+    ends = {labels.index(line["label"]) for line in constraints if line.get("label") in labels}
+    return frozenset(tuple(labels[: end + 1]) for end in ends)
+
+
+def _condition(conditions: Sequence[Mapping[str, Any]], name: str, *, status: str = "True") -> str:
+    """The message of a condition that holds; its reason if it has none."""
+    for one in conditions:
+        if one.get("type") == name and one.get("status") == status:
+            return str(one.get("message") or one.get("reason") or name)
+    return ""
+
+
+def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
+    """All tries of unreleased groups; of the others those that live."""
+    rows = Task.objects.filter(group__in=chosen.values("pk"))
+    rows = rows.filter(Q(group__released_at=None) | Q(status__in=_ORDER)).order_by(
+        "group_id", "position", "retry_id"
+    )
+    found: dict[UUID, list[TryRow]] = defaultdict(list)
+    columns = (
+        "group_id",
+        "task_uuid",
+        "name",
+        "retry_id",
+        "latest",
+        "lead",
+        "status",
+        "pod_name",
+        "processing_start_time",
+        "scheduling_start_time",
+    )
+    for group, task, name, retry, latest, lead, status, pod, made, sent in rows.values_list(
+        *columns
+    ).iterator():
+        found[group].append(
+            TryRow(
+                task=task,
+                name=name,
+                retry_id=retry,
+                latest=latest,
+                lead=lead,
+                status=status,
+                pod_name=pod,
+                processing_since=made,
+                scheduling_since=sent,
+            )
+        )
+    return found
+
+
+def _upstream(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[tuple[str, datetime | None]]]:
+    """What the groups that wait wait for."""
+    waiting = chosen.filter(status__in=("SUBMITTING", "WAITING"), upstream__isnull=False)
+    found: dict[UUID, list[tuple[str, datetime | None]]] = defaultdict(list)
+    for pk, status, end in waiting.values_list("pk", "upstream__status", "upstream__end_time"):
+        found[pk].append((status, end))
+    return found
+
+
+def _workflows(chosen: QuerySet[TaskGroup]) -> tuple[WorkflowRow, ...]:
+    """The workflows of these groups, each with all of its groups."""
+    rows = TaskGroup.objects.filter(workflow__in=chosen.values("workflow")).order_by("workflow_id")
+    columns = ("workflow__name", "workflow__status", "workflow__submit_time", "workflow__end_time", "status")
+    found: dict[tuple[str, str, datetime, datetime | None], list[str]] = defaultdict(list)
+    for *workflow, status in rows.values_list(*columns).iterator():
+        found[tuple(workflow)].append(status)
+    return tuple(
+        WorkflowRow(name=name, status=status, submitted=submitted, ended_at=ended, groups=tuple(groups))
+        for (name, status, submitted, ended), groups in found.items()
+    )
+
+
+def _pools() -> tuple[PoolRow, ...]:
+    pools = Pool.objects.filter(backend__cluster__isnull=False, backend__deleted_at=None)
+    return tuple(
+        PoolRow(
+            cluster=str(pool.backend.cluster_id),
+            namespace=pool.backend.namespace,
+            name=pool.name,
+            labels=tuple(key.label for key in sorted(pool.topology_keys.all(), key=lambda key: key.position)),
+        )
+        for pool in pools.select_related("backend").prefetch_related("topology_keys")
+    )
+
+
+def _owners(pods: Collection[str]) -> dict[str, UUID]:
+    """The groups of pods by name, where a task ever had a pod of that name."""
+    return dict(Task.objects.filter(pod_name__in=pods).values_list("pod_name", "group_id"))
+
+
+def _backwards(chosen: QuerySet[TaskGroup]) -> tuple[Backwards, ...]:
+    """Timelines of tries and groups whose steps, or whose last step and row, go against the order."""
+    found = [
+        *_wrong(chosen, _last_task_statuses(chosen), Q(retry_id__isnull=False)),
+        *_wrong(chosen, _group_statuses(chosen), Q(retry_id=None, task_name="")),
+    ]
+    return tuple(found)
+
+
+Subject = tuple[UUID, str, int | None]
+
+
+def _last_task_statuses(chosen: QuerySet[TaskGroup]) -> dict[Subject, str]:
+    rows = Task.objects.filter(group__in=chosen.values("pk"))
+    return {
+        (g, name, retry): s
+        for g, name, retry, s in rows.values_list("group_id", "name", "retry_id", "status").iterator()
+    }
+
+
+def _group_statuses(chosen: QuerySet[TaskGroup]) -> dict[Subject, str]:
+    return {(pk, "", None): status for pk, status in chosen.values_list("pk", "status")}
+
+
+def _wrong(chosen: QuerySet[TaskGroup], now: Mapping[Subject, str], of: Q) -> Iterator[Backwards]:
+    events = Event.objects.filter(
+        of, group__in=chosen.values("pk"), source=SOURCE, reason__in=list(TaskStatus)
+    )
+    columns = ("group_id", "task_name", "retry_id", "reason", "time", "group__name", "workflow__name")
+    steps: dict[Subject, list[tuple[str, datetime]]] = defaultdict(list)
+    said: dict[UUID, tuple[str, str]] = {}
+    for group, task, retry, reason, time, name, workflow in (
+        events.order_by("id").values_list(*columns).iterator()
+    ):
+        steps[group, task, retry].append((reason, time))
+        said[group] = (name, workflow)
+    for subject, taken in steps.items():
+        statuses = [status for status, _ in taken]
+        if subject in now and now[subject] != statuses[-1]:
+            statuses.append(now[subject])
+        if not forwards(statuses):
+            group, task, retry = subject
+            name, workflow = said[group]
+            label = f"group {name}, task {task}, try {retry}" if task else f"group {name}"
+            yield Backwards(workflow=workflow, subject=label, steps=tuple(statuses), since=taken[-1][1])
+
+
+def forwards(statuses: Sequence[str]) -> bool:
+    """Whether each status may follow the one before: later in the order, or an end that nothing follows."""
+    for before, after in pairwise(statuses):
+        if before not in LIVE:
+            return False
+        if after in LIVE and _ORDER.index(after) <= _ORDER.index(before):
+            return False
+    return True

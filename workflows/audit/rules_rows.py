@@ -1,0 +1,188 @@
+"""What rows alone must never say."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from workflows.audit.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
+from workflows.statuses import LIVE_ORDER
+
+LIVE = frozenset(str(status) for status in LIVE_ORDER)
+ASLEEP = timedelta(minutes=15)
+"""A group is looked at more often than this, whatever it waits for."""
+
+_DECIDING = ("FAILED_CANCELED", "FAILED_SERVER_ERROR", "FAILED_EXEC_TIMEOUT", "FAILED_QUEUE_TIMEOUT")
+
+
+def row_rules(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    for group in facts.groups.values():
+        if group.released_at is None:
+            yield from _nobody_comes(group, facts.now, limits)
+            yield from _upstream_ended(group, facts.now, limits)
+            yield from _overdue(group, facts.now, limits)
+            yield from _not_released(group, facts.now, limits)
+        yield from _statuses_of(group)
+        yield from _two_live_tries(group)
+    for workflow in facts.workflows:
+        yield from _workflow(workflow)
+    for steps in facts.backwards:
+        yield Finding(
+            kind="backwards",
+            rule="steps",
+            message=f"{steps.subject} went {' → '.join(steps.steps)}.",
+            since=steps.since,
+            workflow=steps.workflow,
+            object=steps.subject,
+        )
+
+
+def about(
+    group: GroupRow,
+    *,
+    kind: KindOfFinding,
+    rule: str,
+    message: str,
+    since: datetime | None,
+    repair: Repair = "",
+    obj: str = "",
+    unsure: bool = False,
+) -> Finding:
+    """A finding about a group."""
+    return Finding(
+        kind=kind,
+        rule=rule,
+        message=message,
+        since=since,
+        backend=group.backend,
+        workflow=group.workflow,
+        group=group.name,
+        object=obj,
+        repair=repair,
+        unsure=unsure,
+        cluster=group.cluster,
+        group_uuid=group.uuid,
+    )
+
+
+def _nobody_comes(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+    if group.leased_until is not None and group.leased_until > now:
+        return
+    if group.due is None:
+        message = f"Group is {group.status} and not released, and no look at it is planned."
+        yield about(
+            group, kind="lost", rule="no-look", message=message, since=None, repair="nudge", unsure=True
+        )
+    elif now - max(group.due, group.leased_until or group.due) > limits.due:
+        since = max(group.due, group.leased_until or group.due)
+        message = f"Due since {_ago(now, since)} and no worker has taken it."
+        yield about(group, kind="lost", rule="due", message=message, since=since, repair="nudge")
+    elif group.due - now > ASLEEP:
+        message = f"Nobody looks at it before {group.due:%Y-%m-%d %H:%M:%S}."
+        yield about(group, kind="lost", rule="asleep", message=message, since=None, repair="nudge")
+
+
+def _upstream_ended(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+    """A group that waits moves on when the last of those it waits for has ended, or one ended badly."""
+    if group.status not in ("SUBMITTING", "WAITING"):
+        return
+    ended = [end for status, end in group.upstream if status not in LIVE and end is not None]
+    since = max(ended, default=group.submitted)
+    if len(ended) == len(group.upstream) and now - since > limits.due:
+        message = f"Group is {group.status}, and nothing that it waits for goes on any more."
+        yield about(group, kind="lost", rule="upstream", message=message, since=since, repair="nudge")
+
+
+def _overdue(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+    timers = (
+        ("SCHEDULING", group.scheduling_since, group.queue_timeout, "queue timeout"),
+        ("RUNNING", group.running_since, group.exec_timeout, "execution timeout"),
+    )
+    for status, began, seconds, words in timers:
+        if group.status != status or began is None or seconds is None:
+            continue
+        if now > (until := began + timedelta(seconds=seconds)) + limits.overdue:
+            message = f"Group is {status}; its {words} of {seconds:g} s was up {_ago(now, until)} ago."
+            yield about(group, kind="stuck", rule="overdue", message=message, since=until, repair="nudge")
+
+
+def _not_released(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+    if group.status in LIVE:
+        return
+    since = group.ended_at or group.submitted
+    if group.stuck:
+        yield about(
+            group, kind="stuck", rule="release-stuck", message=group.stuck, since=since, repair="nudge"
+        )
+    elif now - since > limits.release:
+        message = f"Group ended as {group.status} {_ago(now, since)} ago and is not released."
+        if group.waiting:
+            message += f" {group.waiting}"
+        yield about(group, kind="stuck", rule="not-released", message=message, since=since, repair="nudge")
+
+
+def _statuses_of(group: GroupRow) -> Iterator[Finding]:
+    latest = [one for one in group.tries if one.latest]
+    living = sorted(one.name for one in latest if one.status in LIVE)
+    if group.status not in LIVE and living:
+        message = f"Group is {group.status} and {_listed(living)} still {_be(living)} not ended."
+        yield about(group, kind="inconsistent", rule="live-tasks", message=message, since=group.ended_at)
+    if group.status in LIVE and latest and not living:
+        message = f"Group is {group.status} and every task of it has ended."
+        yield about(group, kind="inconsistent", rule="no-live-task", message=message, since=None)
+    lead = [one for one in latest if one.lead]
+    if group.status == "COMPLETED" and any(one.status not in (*LIVE, "COMPLETED") for one in lead):
+        message = f"Group is COMPLETED and its lead ended as {lead[0].status}."
+        yield about(group, kind="inconsistent", rule="lead", message=message, since=group.ended_at)
+
+
+def _two_live_tries(group: GroupRow) -> Iterator[Finding]:
+    tries = Counter(one.name for one in group.tries if one.status in LIVE)
+    for name, number in sorted(tries.items()):
+        if number > 1:
+            message = f"Task {name} has {number} tries that live at once."
+            yield about(group, kind="doubled", rule="live-tries", message=message, since=None, obj=name)
+
+
+def _workflow(workflow: WorkflowRow) -> Iterator[Finding]:
+    allowed = _allowed(workflow.groups)
+    if workflow.status not in allowed:
+        message = (
+            f"Workflow is {workflow.status}; with groups {', '.join(sorted(set(workflow.groups))) or 'none'} "
+            f"it should be {' or '.join(sorted(allowed)) or 'refused'}."
+        )
+        yield Finding(
+            kind="inconsistent",
+            rule="workflow-status",
+            message=message,
+            since=workflow.ended_at or workflow.submitted,
+            workflow=workflow.name,
+        )
+
+
+def _allowed(groups: tuple[str, ...]) -> set[str]:
+    """The statuses that a workflow with such groups may have."""
+    if "RUNNING" in groups:
+        return {"RUNNING"}
+    if any(status in LIVE for status in groups):
+        return {"PENDING", "RUNNING"}  # between two groups it stays RUNNING
+    for status in _DECIDING:
+        if status in groups:
+            return {status}
+    failed = set(groups) - {"COMPLETED", "FAILED_UPSTREAM"}
+    if len(failed) == 1:
+        return failed
+    if failed or "FAILED_UPSTREAM" in groups:
+        return {"FAILED"}
+    return {"COMPLETED"} if groups else set()
+
+
+def _ago(now: datetime, since: datetime) -> str:
+    return f"{max((now - since).total_seconds(), 0):.0f} s"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _be(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
