@@ -91,7 +91,12 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     home = directory / "service"
     home.mkdir(mode=0o700)
     running = stack.start(supervisor, directory=home, given=given, durable=False, say=print)
-    return {"api_url": running.api_url, "token": running.token, "kubeconfig": str(running.kubeconfig)}
+    return {
+        "api_url": running.api_url,
+        "token": running.token,
+        "kubeconfig": str(running.kubeconfig),
+        "environment": running.settings.environment(),
+    }
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,8 +104,11 @@ def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
 
 
 @pytest.fixture(scope="session")
-def running_service() -> dict[str, str]:
-    """The whole service on that cluster: ``api_url``, an administrator's ``token``, ``kubeconfig``."""
+def running_service() -> dict[str, Any]:
+    """The whole service on that cluster: ``api_url``, an administrator's ``token``, ``kubeconfig``.
+
+    ``environment`` is what its processes are told.
+    """
     return shared.join("service", directory=_directory())
 
 
