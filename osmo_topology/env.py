@@ -37,6 +37,15 @@ class Environment(BaseSettings):
     database_connections_age: int = Field(
         default=60, ge=0, description="Seconds a web or worker thread keeps its connection."
     )
+    database_statement_seconds: int = Field(
+        default=30, ge=5, description="Longest a statement of the service may take."
+    )
+    migration_lock_seconds: float = Field(
+        default=4.0, gt=0, description="Longest a migration waits for a lock before it lets others pass."
+    )
+    migration_statement_seconds: float = Field(
+        default=60.0, gt=0, description="Longest a statement of a migration may take."
+    )
     token_days: int = Field(default=90, ge=1, description="Days until a personal token expires.")
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
     spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")

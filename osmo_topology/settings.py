@@ -79,7 +79,10 @@ def _database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": ENV.database_connections_age,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"options": "-c statement_timeout=30000 -c idle_in_transaction_session_timeout=60000"},
+        "OPTIONS": {
+            "options": f"-c statement_timeout={ENV.database_statement_seconds * 1000} "
+            "-c idle_in_transaction_session_timeout=60000"
+        },
     }
 
 

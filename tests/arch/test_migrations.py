@@ -1,10 +1,19 @@
-"""Migrations: none missing, one chain per app, and a head file so that two branches conflict in git."""
+"""Migrations: none missing, one chain per app, and a head file so that two branches conflict in git.
+
+Those that came after a release run under its code: see ``tests.arch.migration_rules``.
+"""
 
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.contrib.postgres.operations import AddIndexConcurrently
 from django.core.management import call_command
+from django.db import connection, migrations, models
+from django.db.migrations.loader import MigrationLoader
+
+from tests.arch.migration_rules import faults
+from tests.factories import TaskFactory
 
 ROOT = Path(__file__).resolve().parents[2] / "migrations"
 APPS = sorted(p.parent.name for p in ROOT.glob("*/head.txt"))
@@ -27,3 +36,103 @@ def test_the_head_file_names_the_newest_migration(app):
 def test_no_two_migrations_share_a_number(app):
     numbers = [p.stem.split("_")[0] for p in (ROOT / app).glob("0*.py")]
     assert len(numbers) == len(set(numbers))
+
+
+FIRST = "0001_initial"
+"""The migration that the oldest release which may be upgraded from stands at."""
+
+EXEMPT = {}
+"""(app, migration, operation as it describes itself): why it is harmless all the same."""
+
+
+def later_operations():
+    """(app, migration, operation, the state before it, models made since) of all that came after."""
+    loader = MigrationLoader(None)
+    for app in APPS:
+        for name in sorted(p.stem for p in (ROOT / app).glob("0*.py")):
+            if name == FIRST:
+                continue
+            migration = loader.get_migration(app, name)
+            state = loader.project_state((app, name), at_end=False)
+            new = set()
+            for operation in migration.operations:
+                yield app, name, operation, state.clone(), frozenset(new)
+                if isinstance(operation, migrations.CreateModel):
+                    new.add((app, operation.name_lower))
+                operation.state_forwards(app, state)
+
+
+def test_the_previous_release_survives_every_migration():
+    said = {
+        (app, name, operation.describe()): why
+        for app, name, operation, before, new in later_operations()
+        if (why := faults(app, operation, before=before, new=new))
+    }
+    assert {key: why for key, why in said.items() if key not in EXEMPT} == {}
+    assert EXEMPT.keys() <= said.keys(), "exemptions that nothing needs"
+
+
+CHAR = models.CharField(max_length=64)
+OPERATIONS = {
+    "a column that may be empty": (migrations.AddField("task", "x", models.TextField(null=True)), 0),
+    "a column with a default in the database": (
+        migrations.AddField("task", "x", models.IntegerField(default=0, db_default=0)),
+        0,
+    ),
+    "a column that Django alone fills": (migrations.AddField("task", "x", models.IntegerField(default=0)), 1),
+    "an indexed column on a big table": (
+        migrations.AddField("task", "x", models.IntegerField(null=True, db_index=True)),
+        1,
+    ),
+    "a column less": (migrations.RemoveField("task", "name"), 1),
+    "a column of another name": (migrations.RenameField("task", "name", "title"), 1),
+    "a table less": (migrations.DeleteModel("Task"), 1),
+    "a table more": (migrations.CreateModel("New", [("id", models.AutoField(primary_key=True))]), 0),
+    "an index on a big table": (migrations.AddIndex("task", models.Index(fields=["name"], name="i")), 1),
+    "an index beside the work": (AddIndexConcurrently("task", models.Index(fields=["name"], name="i")), 0),
+    "a constraint on a big table": (
+        migrations.AddConstraint("task", models.CheckConstraint(condition=models.Q(name="x"), name="c")),
+        1,
+    ),
+    "a new help text": (migrations.AlterField("task", "name", CHAR.clone()), 0),
+    "more room": (migrations.AlterField("task", "name", models.CharField(max_length=80)), 0),
+    "less room": (migrations.AlterField("task", "name", models.CharField(max_length=8)), 1),
+    "empty allowed": (migrations.AlterField("task", "name", models.CharField(max_length=64, null=True)), 0),
+    "empty no longer allowed": (migrations.AlterField("task", "exit_code", models.IntegerField()), 1),
+    "another type": (migrations.AlterField("task", "name", models.IntegerField()), 1),
+    "data moved": (migrations.RunPython(migrations.RunPython.noop), 1),
+    "anything in SQL": (migrations.RunSQL("SELECT 1"), 1),
+    "a state that hides a removal": (
+        migrations.SeparateDatabaseAndState(database_operations=[migrations.RemoveField("task", "name")]),
+        1,
+    ),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("operation", "want"), OPERATIONS.values(), ids=OPERATIONS.keys())
+def test_an_operation_is_told_apart(operation, want):
+    state = MigrationLoader(None).project_state(("workflows", FIRST))
+    assert len(faults("workflows", operation, before=state, new=())) == want
+
+
+@pytest.mark.django_db
+def test_the_previous_release_still_reads_and_writes_every_table():
+    """With the models as they were: what is new must be filled by the database."""
+    task = TaskFactory()
+    before = MigrationLoader(connection).project_state([(app, FIRST) for app in APPS]).apps
+    chain = [
+        (task.group.workflow.backend, {"name": "other"}),
+        (task.group.workflow.backend.pools.get(), {"name": "other"}),
+        (task.group.workflow, {"name": "other-1", "base_name": "other"}),
+        (task.group, {"name": "other"}),
+        (task, {"name": "other"}),
+    ]
+    for row, changes in chain:
+        old = before.get_model(row._meta.app_label, row._meta.model_name)
+        copy = old.objects.get(pk=row.pk)
+        copy.pk = old._meta.pk.get_default()
+        for name, value in changes.items():
+            setattr(copy, name, value)
+        copy.save(force_insert=True)
+        assert row._meta.model.objects.get(pk=copy.pk).pk == copy.pk

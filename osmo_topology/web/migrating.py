@@ -1,0 +1,88 @@
+"""Changing the schema under a service that runs.
+
+A change that waits for a lock on a table makes everybody who comes after it wait too, so one long query and
+one ``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
+``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; one that
+got no lock is undone and tried again a little later, while the queue behind it drains. Of several that
+start at once one migrates and the others wait for it: an advisory lock of the session, which ends with it.
+
+Rejected: ``lock_timeout`` in the connection's options, which would also bind the service's own short waits
+for a row; and a blocking advisory lock, whose waiter holds a snapshot that ``CREATE INDEX CONCURRENTLY``
+waits for.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+import structlog
+from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+T = TypeVar("T")
+
+ADVISORY_KEY = 0x6F736D6F  # "osmo"
+TRIES = 30
+PAUSE_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def bounded(
+    connection: BaseDatabaseWrapper, *, lock_seconds: float, statement_seconds: float
+) -> Iterator[None]:
+    """Bound each statement of this connection; what was set before holds again afterwards."""
+    wanted = {"lock_timeout": lock_seconds, "statement_timeout": statement_seconds}
+    before = {name: _show(connection, name) for name in wanted}
+    for name, seconds in wanted.items():
+        _set(connection, name, f"{int(seconds * 1000)}ms")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            _set(connection, name, value)
+
+
+@contextmanager
+def alone(connection: BaseDatabaseWrapper, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Wait until nobody else migrates, then keep others out."""
+    while not _ask(connection, "SELECT pg_try_advisory_lock(%s)", ADVISORY_KEY):
+        log.info("another_migration_runs")
+        sleep(PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        _ask(connection, "SELECT pg_advisory_unlock(%s)", ADVISORY_KEY)
+
+
+def patiently(
+    change: Callable[[], T], *, tries: int = TRIES, sleep: Callable[[float], None] = time.sleep
+) -> T:
+    """Do it, again after a pause when it got no lock. Raises OperationalError when that never ends."""
+    for left in range(tries - 1, -1, -1):
+        try:
+            return change()
+        except OperationalError as error:
+            if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable) or not left:
+                raise
+            log.warning("migration_got_no_lock", tries_left=left, error=str(error).strip())
+            sleep(PAUSE_SECONDS)
+    raise AssertionError("tries is at least 1")
+
+
+def _show(connection: BaseDatabaseWrapper, name: str) -> str:
+    return str(_ask(connection, "SELECT current_setting(%s)", name))
+
+
+def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
+    _ask(connection, "SELECT set_config(%s, %s, false)", name, value)
+
+
+def _ask(connection: BaseDatabaseWrapper, query: str, *values: object) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
+        row = cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,90 @@
+"""A change of the schema gives way to the service, and to another one that runs already."""
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.models.signals import pre_migrate
+
+from osmo_topology.web.migrating import ADVISORY_KEY, alone, bounded, patiently
+
+
+def setting(name):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s)", [name])
+        return cursor.fetchone()[0]
+
+
+@pytest.fixture
+def somebody(transactional_db):
+    """Another session of the same database."""
+    given = connection.settings_dict
+    with psycopg.connect(
+        host=given["HOST"],
+        port=given["PORT"],
+        user=given["USER"],
+        password=given["PASSWORD"],
+        dbname=given["NAME"],
+    ) as other:
+        yield other
+
+
+def test_each_statement_of_a_migration_is_bounded_and_those_after_it_are_as_before(db, settings):
+    names = ("lock_timeout", "statement_timeout")
+    before, during = [setting(name) for name in names], []
+
+    def look(**_):
+        during.append([setting(name) for name in names])
+
+    pre_migrate.connect(look, weak=False)
+    try:
+        call_command("migrate", verbosity=0)
+    finally:
+        pre_migrate.disconnect(look)
+    assert during[0] == ["4s", "1min"]
+    assert [setting(name) for name in names] == before == ["0", "30s"]
+
+
+def test_a_change_that_gets_no_lock_lets_others_pass_and_is_done_later(somebody):
+    somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        somebody.rollback()
+
+    def change():
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE pools_node ALTER COLUMN name SET NOT NULL")
+
+    with bounded(connection, lock_seconds=0.05, statement_seconds=5):
+        patiently(change, sleep=pause)
+    assert len(pauses) == 1
+
+
+def test_a_lock_that_is_never_free_is_told(somebody):
+    somebody.execute("LOCK TABLE pools_node IN ACCESS SHARE MODE")
+
+    def change():
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE pools_node ALTER COLUMN name SET NOT NULL")
+
+    with (
+        bounded(connection, lock_seconds=0.05, statement_seconds=5),
+        pytest.raises(OperationalError, match="lock timeout"),
+    ):
+        patiently(change, tries=2, sleep=lambda _: None)
+
+
+def test_of_two_migrations_the_second_waits(somebody):
+    somebody.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_KEY])
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        somebody.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_KEY])
+        somebody.commit()
+
+    with alone(connection, sleep=pause):
+        got = somebody.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_KEY]).fetchone()[0]
+    assert (len(pauses), got) == (1, False)
