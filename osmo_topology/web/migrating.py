@@ -81,7 +81,7 @@ def _set(connection: BaseDatabaseWrapper, name: str, value: str) -> None:
     _ask(connection, "SELECT set_config(%s, %s, false)", name, value)
 
 
-def _ask(connection: BaseDatabaseWrapper, query: str, *values: object) -> object:
+def _ask(connection: BaseDatabaseWrapper, query: str, *values: str | int) -> object:
     with connection.cursor() as cursor:
         cursor.execute(query, values)
         row = cursor.fetchone()
