@@ -55,11 +55,11 @@ def sweep_orphans() -> None:
         uid = str(backend.cluster_id)
         if uid in seen:
             continue
-        seen.add(uid)
         try:
             cluster = cluster_for(backend)
             if cluster.kube_system_uid() == uid:
                 orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
+                seen.add(uid)
         except ClusterError as error:
             log.warning("orphans_not_swept", backend=backend.name, error=str(error))
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 
-from cluster.kinds import KAI_TOPOLOGY, POD, SECRET
+from cluster.errors import Forbidden
+from cluster.kinds import COMPUTE_DOMAIN, KAI_TOPOLOGY, POD, SECRET
 from pools.interfaces import usage
 from pools.models import Backend
 from scheduling import names
@@ -17,12 +18,14 @@ from tests.factories import (
     installation,
 )
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.kai import reached_through
 from tests.worker.world import World, fresh
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans
 from workflows.services.lease import take_lease
 from workflows.services.nudge import mark_due
 from workflows.services.sweep import due_groups, purge_observations
+from workflows.tasks import sweep_orphans
 
 
 def due(*groups, seconds):
@@ -146,3 +149,33 @@ def test_a_backend_that_is_back_has_its_groups_looked_at(db):
     TaskGroup.objects.update(next_reconcile_at=None)
     usage().nudge_backend(group.backend_id)
     assert due_groups() == [group.pk]
+
+
+def test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one(db):
+    cluster = old_cluster()
+    for name in ("a", "b"):
+        orphan(cluster, SECRET, name, group="0" * 32)
+    cluster.fail(Forbidden("not yours"), verb="list", times=1)
+    cluster.fail(Forbidden("not this one"), verb="delete", name="a", times=10)
+    assert orphans.sweep(cluster, namespaces=["closed", "osmo"]) == 1
+    assert cluster.names(SECRET) == ["a"]
+
+
+def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db):
+    """An empty list of pods that nobody saw must not let a ComputeDomain go."""
+    cluster = old_cluster()
+    orphan(cluster, COMPUTE_DOMAIN, "d", group="0" * 32)
+    cluster.fail(Forbidden("not yours"), verb="list", kind=POD)
+    assert orphans.sweep(cluster, namespaces=["osmo"]) == 0
+    assert cluster.names(COMPUTE_DOMAIN) == ["d"]
+
+
+def test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers(db):
+    cluster, away = old_cluster(), FakeCluster()
+    uid = cluster.kube_system_uid()
+    for kubeconfig in ("/etc/away", "/etc/here"):
+        BackendFactory(cluster=ClusterFactory(uid=uid), kubeconfig=kubeconfig)
+    orphan(cluster, SECRET, "s", group="0" * 32)
+    with reached_through({"/etc/away": away, "/etc/here": cluster}), away.unreachable():
+        sweep_orphans()
+    assert cluster.names(SECRET) == []

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import structlog
 
-from cluster.errors import NotServed
+from cluster.errors import ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.models import Backend, Installation
@@ -61,19 +61,40 @@ def namespaces_of(cluster_uid: str) -> set[str]:
 
 
 def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
-    """Delete what no row wants in these namespaces; returns how many deletes were sent."""
+    """Delete what no row wants in these namespaces; returns how many deletes were sent.
+
+    A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
+    Raises Unreachable.
+    """
     installation = Installation.objects.values_list("uuid", flat=True).first()
     if installation is None:
         return 0
     label = f"{names.INSTALLATION_LABEL}={installation.hex},{names.GROUP_LABEL}"
     sent = 0
     for namespace in sorted(namespaces):
-        found = list(_found(cluster, namespace, label))
+        try:
+            found = list(_found(cluster, namespace, label))
+        except Unreachable:
+            raise
+        except ClusterError as error:
+            log.warning("namespace_not_swept", namespace=namespace, error=str(error))
+            continue
         for orphan in _next_to_go(found, now=database_now()):
             log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
-            cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
-            sent += 1
+            sent += _delete(cluster, orphan)
     return sent
+
+
+def _delete(cluster: Cluster, orphan: Orphan) -> bool:
+    """Ask for its end; False if that was refused."""
+    try:
+        cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
+    except Unreachable:
+        raise
+    except ClusterError as error:
+        log.warning("orphan_not_deleted", kind=str(orphan.kind), name=orphan.name, error=str(error))
+        return False
+    return True
 
 
 def _found(cluster: Cluster, namespace: str, label: str) -> Iterator[Orphan]:
