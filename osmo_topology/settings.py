@@ -140,6 +140,11 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_NO_READ_ONLY_REQUIRED": True,  # some are told only in replies to writes, or with verbose
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "osmo_topology.web.schema.describe_errors",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "TaskStatus": "workflows.statuses.TaskStatus",
         "WorkflowStatus": "workflows.statuses.WorkflowStatus",

@@ -1,4 +1,8 @@
-"""How the schema describes our ways to log in; drf-spectacular finds these classes once imported."""
+"""What every operation of the API's description has in common: ways to log in, and errors.
+
+drf-spectacular finds the ways to log in once this is imported. Errors are described here and not view by
+view, because they come from the frame around the views: whatever refuses a request answers in one shape.
+"""
 
 from typing import Any
 
@@ -24,3 +28,65 @@ class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-
             "name": "x-osmo-user",
             "description": "In development settings only.",
         }
+
+
+ERROR = "Error"
+_OPTIONAL_TEXT = {"type": ["string", "null"]}
+_OPTIONAL_NUMBER = {"type": ["integer", "null"]}
+COMPONENTS: dict[str, Any] = {
+    ERROR: {
+        "type": "object",
+        "description": "The one shape of an error; `details` has every fault that was found.",
+        "required": ["message", "error_code", "workflow_id", "details", "request_id"],
+        "properties": {
+            "message": {"type": "string"},
+            "error_code": {"type": "string"},
+            "workflow_id": _OPTIONAL_TEXT,
+            "details": {"type": "array", "items": {"$ref": "#/components/schemas/Fault"}},
+            "request_id": _OPTIONAL_TEXT,
+        },
+    },
+    "Fault": {
+        "type": "object",
+        "required": ["path", "line", "column", "code", "message", "allowed"],
+        "properties": {
+            "path": {"type": "string"},
+            "line": _OPTIONAL_NUMBER,
+            "column": _OPTIONAL_NUMBER,
+            "code": {"type": "string"},
+            "message": {"type": "string"},
+            "allowed": {"type": ["array", "null"], "items": {"type": "string"}},
+        },
+    },
+}
+ANYWHERE = {
+    "400": "Something in it is not accepted; each fault is in `details`.",
+    "401": "The caller is not known.",
+    "403": "The caller may not do this.",
+    "406": "No answer in an accepted media type.",
+    "429": "Too many requests; `Retry-After` says when to come again.",
+    "503": "Something this needs does not answer; try again.",
+}
+NAMING = {"404": "There is no such thing, or the caller may not see it."}
+CHANGING = {
+    "409": "It does not fit the present state.",
+    "412": "It changed since the revision in `If-Match`.",
+    "413": "The request is too large.",
+    "415": "The media type of the request is not read.",
+}
+
+
+def describe_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Add the errors that each operation may answer; a postprocessing hook of drf-spectacular."""
+    result["components"]["schemas"].update(COMPONENTS)
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ERROR}"}}}
+    for path, operations in result["paths"].items():
+        for method, operation in operations.items():
+            errors = {
+                **ANYWHERE,
+                **({} if method == "get" and "{" not in path else NAMING),
+                **({} if method == "get" else CHANGING),
+            }
+            for code, description in errors.items():
+                operation["responses"].setdefault(code, {"description": description, "content": content})
+    return result

@@ -33,7 +33,7 @@ class ProfileReplySerializer(serializers.Serializer[Any]):
     profile = ProfileShape()
     roles = serializers.ListField(child=serializers.CharField())
     pools = serializers.ListField(child=serializers.CharField())
-    token = serializers.JSONField(allow_null=True)
+    token = serializers.CharField(allow_null=True)
 
 
 class ProfileSettingsView(APIView):

@@ -91,7 +91,7 @@ class BackendView(ConfigurationView):
         operation_id="delete_backend",
         parameters=[FORCE, IF_MATCH],
         request=None,
-        responses=shapes.DeletedSerializer,
+        responses={200: shapes.DeletedSerializer},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a backend that no pool uses."""
@@ -176,7 +176,7 @@ class PoolConfigView(ConfigurationView):
         operation_id="delete_pool_config",
         parameters=[FORCE, IF_MATCH],
         request=None,
-        responses=shapes.DeletedSerializer,
+        responses={200: shapes.DeletedSerializer},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pool on which no workflow lives."""

@@ -13,8 +13,9 @@ from workflows.models import Workflow
 from workflows.statuses import TaskStatus, WorkflowStatus
 
 
-def _time(**options: Any) -> serializers.DateTimeField:
-    return serializers.DateTimeField(allow_null=True, help_text="Naive UTC.", **options)
+def _time(**options: Any) -> serializers.CharField:
+    """OSMO's times bear no zone, so they are none of OpenAPI's ``date-time``."""
+    return serializers.CharField(allow_null=True, help_text="ISO 8601, UTC without saying so.", **options)
 
 
 def _null() -> serializers.CharField:
@@ -186,22 +187,3 @@ class WorkflowReply(serializers.Serializer[Any]):
 
 class CancelReply(serializers.Serializer[Any]):
     name = serializers.CharField()
-
-
-class Fault(serializers.Serializer[Any]):
-    path = serializers.CharField(allow_blank=True)
-    line = serializers.IntegerField(allow_null=True)
-    column = serializers.IntegerField(allow_null=True)
-    code = serializers.CharField()
-    message = serializers.CharField()
-    allowed = serializers.ListField(child=serializers.CharField(), allow_null=True)
-
-
-class ErrorReply(serializers.Serializer[Any]):
-    """The one shape of an error."""
-
-    message = serializers.CharField()
-    error_code = serializers.CharField()
-    workflow_id = serializers.CharField(allow_null=True)
-    details = Fault(many=True)
-    request_id = serializers.CharField(allow_null=True)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,7 +29,7 @@ from workflows.services.stop import cancel_workflow
 from workflows.services.submission import Mode, SubmissionRequest, submit
 
 TEXT = "text/plain; charset=utf-8"
-LINES = {(200, "text/plain"): OpenApiTypes.STR, 404: serializers.ErrorReply}
+LINES = {(200, "text/plain"): OpenApiTypes.STR}
 
 
 def base_address(request: Request) -> str:
@@ -58,10 +58,6 @@ class SubmitView(APIView):
         request=queries.SubmitBody,
         responses={
             200: serializers.SubmitReply,
-            400: serializers.ErrorReply,
-            404: serializers.ErrorReply,
-            409: serializers.ErrorReply,
-            413: serializers.ErrorReply,
         },
     )
     def post(self, request: Request, pool: str) -> Response:
@@ -95,7 +91,7 @@ class WorkflowListView(APIView):
     @extend_schema(
         operation_id="workflow_list",
         parameters=[queries.ListQuery],
-        responses={200: serializers.WorkflowList, 400: serializers.ErrorReply},
+        responses={200: serializers.WorkflowList},
     )
     def get(self, request: Request) -> Response:
         """List workflows, the newest first, in pages."""
@@ -117,7 +113,7 @@ class WorkflowView(APIView):
     @extend_schema(
         operation_id="workflow_retrieve",
         parameters=[queries.DetailQuery],
-        responses={200: serializers.WorkflowReply, 404: serializers.ErrorReply},
+        responses={200: serializers.WorkflowReply},
     )
     def get(self, request: Request, workflow_id: str) -> Response:
         """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
@@ -212,9 +208,6 @@ class CancelView(APIView):
         request=None,
         responses={
             200: serializers.CancelReply,
-            403: serializers.ErrorReply,
-            404: serializers.ErrorReply,
-            409: OpenApiResponse(serializers.ErrorReply, description="It has already ended."),
         },
     )
     def post(self, request: Request, workflow_id: str) -> Response:
