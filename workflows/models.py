@@ -114,6 +114,7 @@ class TaskGroup(models.Model):
     end_time = models.DateTimeField(null=True)
     created_in_cluster_at = models.DateTimeField(null=True, help_text="When all its objects were there.")
     touched_cluster = models.BooleanField(default=False, help_text="Whether a create may have been sent.")
+    touched_at = models.DateTimeField(null=True, help_text="When the first create may have been sent.")
     released_at = models.DateTimeField(null=True)
 
     next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: only when nudged.")

@@ -11,7 +11,7 @@ from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CL
 from pools.conditions import status_of
 from tests.factories import LEVELS
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
-from workflows.models import Event, ObservedPod, Task
+from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.services.stop import request_stop
 
 
@@ -288,6 +288,21 @@ def test_a_quota_is_waited_for_and_told(world):
     assert fresh(group).status == "PROCESSING"
     assert "exceeded quota" in fresh(group).waiting_reason
     assert fresh(group).failures == 1
+
+
+def test_a_gang_that_cannot_be_completed_is_taken_down_at_its_queue_timeout(world):
+    """Part of it holds what others need; it ends as one that found no room."""
+    group = world.group(pods=3, frozen={"queue_timeout": 600.0})
+    world.cluster.fail(Forbidden("exceeded quota: pods"), verb="create", kind=POD, after=1, times=10**6)
+    for _ in range(4):
+        world.step()
+    assert (fresh(group).status, len(world.pods())) == ("PROCESSING", 1)
+    TaskGroup.objects.filter(pk=group.pk).update(touched_at=timezone.now() - timedelta(seconds=601))
+    world.settle()
+    row = fresh(group)
+    assert (row.status, row.released_at is not None) == ("FAILED_QUEUE_TIMEOUT", True)
+    assert "exceeded quota" in row.failure_message
+    assert world.cluster.objects == {}
 
 
 def test_a_missing_definition_is_told_and_asked_for_slowly(world):

@@ -64,6 +64,7 @@ class GroupRow:
     queue: str = ""
     topologies: frozenset[tuple[str, ...]] = frozenset()
     touched: bool = False
+    touched_at: datetime | None = None
     submitted: datetime
     processing_since: datetime | None = None
     scheduling_since: datetime | None = None

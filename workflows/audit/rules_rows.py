@@ -94,6 +94,7 @@ def _upstream_ended(group: GroupRow, now: datetime, limits: Limits) -> Iterator[
 
 def _overdue(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
     timers = (
+        ("PROCESSING", group.touched_at, group.queue_timeout, "queue timeout"),
         ("SCHEDULING", group.scheduling_since, group.queue_timeout, "queue timeout"),
         ("RUNNING", group.running_since, group.exec_timeout, "execution timeout"),
     )

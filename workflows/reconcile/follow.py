@@ -84,6 +84,10 @@ def next_deadline(view: GroupView) -> datetime | None:
 
 def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     row, placement = view.row, view.placement
+    if row.status == TaskStatus.PROCESSING and row.touched_at:  # a gang is never left half made for good
+        said = f"It could not be made within its queue timeout of {placement.queue_timeout:g} seconds."
+        until = row.touched_at + timedelta(seconds=placement.queue_timeout)
+        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, f"{said} {row.waiting_reason}".strip(), until)]
     if row.status == TaskStatus.SCHEDULING and row.scheduling_start_time:
         said = f"It was not placed within its queue timeout of {placement.queue_timeout:g} seconds."
         until = row.scheduling_start_time + timedelta(seconds=placement.queue_timeout)

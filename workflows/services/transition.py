@@ -324,7 +324,7 @@ def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
         since = (group.waiting_since or steps.now) if changes.waiting else None
         steps.put(waiting_reason=changes.waiting, waiting_since=since)
     if changes.touched is not None:
-        steps.put(touched_cluster=True)
+        steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
         if changes.touched and not group.placement.get("cluster_uid"):
             steps.put(placement={**group.placement, "cluster_uid": changes.touched})
     if changes.created and group.created_in_cluster_at is None:

@@ -265,6 +265,10 @@ WRONG = {
         facts(row(status="SCHEDULING", queue_timeout=100.0, tries=(attempt(status="SCHEDULING"),))),
         ("stuck", "overdue"),
     ),
+    "a gang that could not be made in time": (
+        facts(row(status="PROCESSING", touched_at=ago(900), queue_timeout=100.0, tries=()), ()),
+        ("stuck", "overdue"),
+    ),
     "a group past its execution timeout": (facts(row(exec_timeout=100.0)), ("stuck", "overdue")),
     "a task that outlives its group": (
         facts(released(tries=(attempt(),)), ()),
