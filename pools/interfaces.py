@@ -18,8 +18,11 @@ class PoolUsage(Protocol):
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have something in its cluster."""
 
-    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
-        """The labels, broadest first, of each Topology that an unreleased group's constraints name."""
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
+        """Each Topology of ours that an unreleased group's constraints name.
+
+        By the name of its scheduler backend and its labels, broadest first.
+        """
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
         """The queues that unreleased groups name; one outlives its pool until they are released."""
@@ -39,7 +42,7 @@ class NoUsage:
         del backend_id
         return 0
 
-    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
         del cluster_uid
         return frozenset()
 

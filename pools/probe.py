@@ -12,6 +12,7 @@ from cluster.errors import AlreadyExists, ClusterError, Forbidden, NotServed
 from cluster.interface import Cluster
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from pools.conditions import Condition
+from pools.kinds import as_kind
 from scheduling.backends.base import ResourceKind, SchedulerBackend
 from scheduling.errors import UnsupportedCapability
 
@@ -84,8 +85,7 @@ def _ask(cluster: Cluster, scheduler: SchedulerBackend) -> Probe:
 
 def _schema(cluster: Cluster, pod_group: ResourceKind) -> dict[str, Any] | None:
     """The schema of a scheduler's pod groups; empty for a built-in kind, None if it is not served."""
-    group, _, version = pod_group.api_version.partition("/")
-    kind = Kind(pod_group.kind, group, version, pod_group.plural)
+    kind = as_kind(pod_group)
     if not _served(cluster, kind):
         return None
     return cluster.read_crd_schema(kind) or {}

@@ -20,22 +20,19 @@ from uuid import UUID
 
 from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
-from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS, Kind, kind_of
+from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters import cluster_for
 from pools.conditions import Condition
 from pools.interfaces import usage
+from pools.kinds import as_kind, kind_of, pool_kinds
 from pools.models import Backend, Pool
 from pools.services.observed import record_cleaned, record_sync
 from scheduling import names
-from scheduling.backends.base import Manifest, PoolRequest
-from scheduling.backends.kai import topology
+from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
-
-OURS = (PRIORITY_CLASS, KAI_QUEUE, KAI_TOPOLOGY)
-"""Kinds of which we look for objects of ours; a scheduler's further kinds are looked for when desired."""
 
 Name = tuple[Kind, str]
 
@@ -94,17 +91,22 @@ def plan(desired: Desired, observed: Observed) -> Plan:
 
 def _kept(desired: Desired, observed: Observed) -> set[Name]:
     """Queues still in use, with those above them."""
-    kept = {(KAI_QUEUE, queue) for queue in desired.kept_queues}
-    above = {
-        (KAI_QUEUE, str(parent))
-        for name in kept
-        if (parent := observed.ours.get(name, {}).get("spec", {}).get("parentQueue"))
-    }
+    kept = {name for name in observed.ours if name[1] in desired.kept_queues}
+    above = {(name[0], _above(observed.ours[name])) for name in kept}
     return kept | above
 
 
 def _children_first(obj: Obj) -> tuple[bool, str]:
-    return "parentQueue" not in obj.get("spec", {}), str(obj["metadata"]["name"])
+    return not _above(obj), str(obj["metadata"]["name"])
+
+
+def _above(obj: Obj) -> str:
+    """The object of the same kind that this one stands below, as its scheduler says; empty for none."""
+    kind = kind_of(obj)
+    for scheduler in installed().values():
+        if any(as_kind(one) == kind for one in scheduler.pool_kinds):
+            return scheduler.above(obj)
+    return ""
 
 
 def _covers(there: Any, wanted: Any) -> bool:
@@ -139,10 +141,10 @@ def read_desired(uid: str, installation: UUID) -> Desired:
         .prefetch_related("topology_keys")
     )
     wanted = [manifest for pool in pools for manifest in pool_objects(pool, installation)]
-    wanted += [
-        topology(installation, [Level(label, label) for label in labels])
-        for labels in sorted(usage().needed_topologies(uid))
-    ]
+    for name, labels in sorted(usage().needed_topologies(uid)):
+        owner = installed().get(name)
+        if isinstance(owner, TopologyOwner):
+            wanted.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
     if _in_use(uid):
         wanted += priority_classes(installation)
     return Desired(
@@ -166,6 +168,7 @@ def pool_objects(pool: Pool, installation: UUID) -> Sequence[Manifest]:
             gpu_guarantee=gpu.get("guarantee", -1),
             gpu_maximum=gpu.get("maximum", -1),
             gpu_weight=gpu.get("weight", 1),
+            external_topology=pool.topology_name,
         )
     )
 
@@ -179,7 +182,7 @@ def observe(cluster: Cluster, installation: UUID) -> Observed:
     """List what carries our label."""
     ours: dict[Name, Obj] = {}
     unserved = set()
-    for kind in OURS:
+    for kind in pool_kinds():
         try:
             found = cluster.list(kind, label_selector=f"{names.INSTALLATION_LABEL}={installation.hex}")
         except NotServed:

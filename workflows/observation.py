@@ -8,13 +8,14 @@ A digest leaves out what is empty. Texts come from outside and are cut.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from scheduling import names
+from scheduling.backends.base import ReadBack
 
 Json = dict[str, Any]
 
@@ -25,7 +26,9 @@ PREEMPTED = "PreemptionByScheduler"
 MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
 """On a pod group whose minimums were changed: a digest of the tasks they were changed for."""
 
-_KEPT_ANNOTATIONS = ("kai.scheduler/stale-podgroup-timestamp", MEMBERS_ANNOTATION)
+POD_GROUP = "PodGroup"
+"""What every scheduler's pod groups are called in rows; ``api`` in the digest says whose they are."""
+
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 
@@ -152,17 +155,17 @@ def _container(status: Mapping[str, Any], *, init: bool) -> Json:
     return seen | ({"exit": detail.get("exitCode")} if name == "terminated" else {})
 
 
-def see_pod_group(obj: Mapping[str, Any]) -> ObjectSeen | None:
-    """Reduce a pod group to what its scheduler backend reads: spec, and the conditions of its status."""
+def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> ObjectSeen | None:
+    """Reduce a pod group to its spec and what its scheduler backend reads; ``api`` is its ``apiVersion``."""
     metadata, status = obj["metadata"], obj.get("status") or {}
-    kept = {key: value for key, value in status.items() if key in ("schedulingConditions", "conditions")}
     notes = metadata.get("annotations") or {}
     return _object(
-        "PodGroup",
+        POD_GROUP,
         metadata,
+        api=api,
         spec=obj.get("spec"),
-        status=kept,
-        annotations={key: notes[key] for key in _KEPT_ANNOTATIONS if key in notes},
+        status={key: status[key] for key in read_back.status if key in status},
+        annotations={key: notes[key] for key in (*read_back.annotations, MEMBERS_ANNOTATION) if key in notes},
     )
 
 
@@ -206,12 +209,14 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
     )
 
 
-def see_event(obj: Mapping[str, Any]) -> EventSeen | None:
-    """Reduce an event; None if it is about nothing of ours."""
+def see_event(
+    obj: Mapping[str, Any], *, about_what: Collection[str] = ("Pod", POD_GROUP, "ComputeDomain")
+) -> EventSeen | None:
+    """Reduce an event; None if it is about nothing of ours. ``about_what`` are the kinds listened to."""
     metadata, about = obj["metadata"], obj.get("involvedObject") or {}
     kind, name = str(about.get("kind") or ""), str(about.get("name") or "")
     match = _GROUP_IN_NAME.match(name)
-    if kind not in ("Pod", "PodGroup", "ComputeDomain") or match is None:
+    if kind not in about_what or match is None:
         return None
     series, source = obj.get("series") or {}, obj.get("source") or {}
     return EventSeen(

@@ -11,11 +11,12 @@ from workflows.services.nudge import mark_due
 from workflows.statuses import WORKFLOW_TERMINAL
 
 _TOPOLOGIES = """
-    SELECT DISTINCT g.placement->'levels', line->>'label'
+    SELECT DISTINCT g.placement->>'scheduler_type', g.placement->'levels', line->>'label'
       FROM workflows_taskgroup g
       JOIN pools_backend b ON b.id = g.backend_id
       CROSS JOIN LATERAL jsonb_array_elements(g.constraints) AS line
      WHERE g.released_at IS NULL AND coalesce(nullif(g.placement->>'cluster_uid', ''), b.cluster_id) = %s
+       AND coalesce(g.placement->>'external_topology', '') = ''
 """
 
 
@@ -28,16 +29,16 @@ class WorkflowUsage:
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()
 
-    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, ...]]:
+    def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
         """Each cut of a group's frozen levels that one of its constraints ends at."""
         with connection.cursor() as cursor:
             cursor.execute(_TOPOLOGIES, [cluster_uid])
             rows = cursor.fetchall()
-        found: set[tuple[str, ...]] = set()
-        for levels, label in rows:
+        found: set[tuple[str, tuple[str, ...]]] = set()
+        for scheduler, levels, label in rows:
             labels = [level["label"] for level in _read(levels)]
             if label in labels:
-                found.add(tuple(labels[: labels.index(label) + 1]))
+                found.add((scheduler, tuple(labels[: labels.index(label) + 1])))
         return found
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:

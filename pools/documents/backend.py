@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pools.documents.reading import Document, Line, Text
 from pools.models import Backend
+from scheduling.backends.registry import installed
 
 READ_ONLY = frozenset(
     {
@@ -25,11 +26,6 @@ READ_ONLY = frozenset(
     }
 )
 """What a GET of a backend shows and a write ignores (``name`` must be the backend's own)."""
-
-SCHEDULER_NAMES = {"kai": "kai-scheduler"}
-"""``schedulerName`` of pods where none is given; other schedulers are the cluster's own."""
-
-CLUSTERS_OWN = "default-scheduler"
 
 
 class SchedulerDocument(Document):
@@ -86,7 +82,9 @@ def write(document: BackendDocument, backend: Backend) -> None:
 
 
 def default_name(scheduler_type: str) -> str:
-    return SCHEDULER_NAMES.get(scheduler_type, CLUSTERS_OWN)
+    """``schedulerName`` of pods where none is given; empty for a scheduler that is not installed."""
+    scheduler = installed().get(scheduler_type)
+    return scheduler.scheduler_name if scheduler else ""
 
 
 def document_of(backend: Backend) -> dict[str, Any]:

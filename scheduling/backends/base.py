@@ -30,11 +30,28 @@ class ResourceKind:
     api_version: str
     kind: str
     plural: str
+    namespaced: bool = True
 
     @property
     def crd(self) -> str:
         """Name of the CustomResourceDefinition: ``podgroups.scheduling.run.ai``."""
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """What is followed of a scheduler's pod groups, because the backend reads it.
+
+    ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
+    are the reasons of events that change what is known of a gang; of these ``waiting`` say why it waits, and
+    ``evicting`` why its pods were deleted.
+    """
+
+    status: tuple[str, ...] = ("conditions",)
+    annotations: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    evicting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +213,20 @@ class SchedulerBackend(Protocol):
         """The version each capability needs; what is not here is never held."""
 
     @property
+    def scheduler_name(self) -> str:
+        """``schedulerName`` of pods where the backend's configuration gives none."""
+
+    @property
     def pod_group(self) -> ResourceKind | None:
         """The kind of its pod groups, to watch and sweep; None if it has none."""
+
+    @property
+    def read_back(self) -> ReadBack:
+        """What to follow of its pod groups."""
+
+    @property
+    def pool_kinds(self) -> tuple[ResourceKind, ...]:
+        """The kinds of ``pool_objects``; objects of ours of these kinds that nobody needs are removed."""
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the scheduler's version from what its cluster serves.
@@ -248,6 +277,12 @@ class SchedulerBackend(Protocol):
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """The cluster-scoped objects a pool needs, in order of creation."""
+
+    def above(self, pool_object: Mapping[str, Any]) -> str:
+        """The pool object of the same kind that this one stands below (a queue's parent); empty for none.
+
+        It stays as long as this one, and goes after it.
+        """
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Why a gang waits, most telling first; empty when nothing is known."""

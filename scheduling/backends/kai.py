@@ -26,28 +26,25 @@ from scheduling import names
 from scheduling.backends import kai_minimum, kai_reasons, kai_relax
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
-    Checked,
     GangRequest,
     Manifest,
     PodParts,
     PoolRequest,
+    ReadBack,
     RenderedGang,
     ResourceKind,
     Waiting,
     WaitingReason,
 )
+from scheduling.backends.by_table import ByTable
 from scheduling.capabilities import (
     KAI_OLDEST,
-    Capabilities,
     Capability,
     SchedulerVersion,
-    held_at,
     kai_version_from_schema,
 )
-from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import UnsupportedCapability
-from scheduling.levels import MAX_LEVELS, Domain, Level, Levels
-from scheduling.requirements import Gang
+from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
 from scheduling.tree import Constraint, ConstraintTree, build_tree
@@ -65,15 +62,26 @@ MAX_SETS_ANNOTATION = 32 * 1024
 _UNLIMITED: Mapping[str, float] = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
-class Kai:
+class Kai(ByTable):
     """NVIDIA's KAI scheduler, 0.13 and later."""
 
     name = "kai"
     oldest = KAI_OLDEST
     needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
     pod_group = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
+    max_levels = MAX_LEVELS
+    scheduler_name = "kai-scheduler"
+    read_back = ReadBack(
+        status=("schedulingConditions",),
+        annotations=("kai.scheduler/stale-podgroup-timestamp",),
+        events=("Evict", "StaleJob", "NotReady"),
+        waiting=("NotReady",),
+        evicting=("Evict",),
+    )
     edits_pod_groups = True
-    topology = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies")
+    queue = ResourceKind("scheduling.run.ai/v2", "Queue", "queues", namespaced=False)
+    topology = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies", namespaced=False)
+    pool_kinds = (queue, topology)
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -84,31 +92,6 @@ class Kai:
                 "or later is needed."
             )
         return kai_version_from_schema(pod_group_schema)
-
-    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        return Capabilities(self.name, held_at(self.needs, version or self.oldest), MAX_LEVELS)
-
-    def check(
-        self,
-        gang: Gang,
-        levels: Levels,
-        *,
-        capabilities: Capabilities,
-        split_gangs: SplitGangs,
-        domains: Collection[Domain] | None = None,
-        unsupported_preferred: UnsupportedPreferred = "refuse",
-        queue_timeout: float | None = None,
-    ) -> Checked:
-        faults, notices, _ = check_gang(
-            gang,
-            levels,
-            capabilities=capabilities,
-            split_gangs=split_gangs,
-            domains=domains,
-            unsupported_preferred=unsupported_preferred,
-            queue_timeout=queue_timeout,
-        )
-        return Checked(tuple(faults), tuple(notices))
 
     def render(self, request: GangRequest) -> RenderedGang:
         tree = at_stage(build_tree(request.gang, request.levels), request.stage)
@@ -144,6 +127,9 @@ class Kai:
     def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
         entries = (manifest.get("spec") or {}).get("levels") or ()
         return tuple(str(entry.get("nodeLabel", "")) for entry in entries)
+
+    def above(self, pool_object: Mapping[str, Any]) -> str:
+        return str((pool_object.get("spec") or {}).get("parentQueue") or "")
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return kai_reasons.read(waiting)
@@ -287,8 +273,8 @@ def _pool_queue(request: PoolRequest) -> Manifest:
 def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:
     """A Queue. What is left out counts as nothing allowed, so processor and memory are said to be open."""
     return {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
+        "apiVersion": Kai.queue.api_version,
+        "kind": Kai.queue.kind,
         "metadata": {
             "name": name,
             "labels": {

@@ -21,21 +21,21 @@ from typing import Any
 from scheduling import names
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
-    Checked,
     GangRequest,
     Manifest,
     PodParts,
     PoolRequest,
+    ReadBack,
     RenderedGang,
     ResourceKind,
     Waiting,
     WaitingReason,
 )
-from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
-from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
-from scheduling.errors import InvalidSpec, UnsupportedCapability
-from scheduling.levels import MAX_LEVELS, Domain, Levels
-from scheduling.requirements import Gang, GangTask, SetPath, describe
+from scheduling.backends.by_table import ByTable
+from scheduling.capabilities import Capability, SchedulerVersion
+from scheduling.errors import UnsupportedCapability
+from scheduling.levels import MAX_LEVELS
+from scheduling.requirements import GangTask, SetPath, describe
 from scheduling.subgroups import lay_out
 from scheduling.tree import Constraint, ConstraintTree
 
@@ -43,7 +43,7 @@ OLDEST = SchedulerVersion(1, 36)
 SET_ANNOTATION = "osmo.topology_set"
 
 
-class Kubernetes:
+class Kubernetes(ByTable):
     """The scheduler of Kubernetes itself."""
 
     name = "kubernetes"
@@ -53,6 +53,10 @@ class Kubernetes:
         Capability.TOPOLOGY_REQUIRED: OLDEST,
     }
     pod_group = ResourceKind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+    max_levels = MAX_LEVELS
+    scheduler_name = "default-scheduler"
+    read_back = ReadBack()
+    pool_kinds: tuple[ResourceKind, ...] = ()
     edits_pod_groups = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
@@ -69,34 +73,9 @@ class Kubernetes:
             )
         return version
 
-    def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        return Capabilities(self.name, held_at(self.needs, version or self.oldest), MAX_LEVELS)
-
-    def check(
-        self,
-        gang: Gang,
-        levels: Levels,
-        *,
-        capabilities: Capabilities,
-        split_gangs: SplitGangs,
-        domains: Collection[Domain] | None = None,
-        unsupported_preferred: UnsupportedPreferred = "refuse",
-        queue_timeout: float | None = None,
-    ) -> Checked:
-        faults, notices, _ = check_gang(
-            gang,
-            levels,
-            capabilities=capabilities,
-            split_gangs=split_gangs,
-            domains=domains,
-            unsupported_preferred=unsupported_preferred,
-            queue_timeout=queue_timeout,
-        )
-        return Checked(tuple(faults), tuple(notices))
-
     def render(self, request: GangRequest) -> RenderedGang:
         """Make one pod group for each set. The pool's word on splitting was asked at submission."""
-        tree = self._tree(request)
+        tree = self.tree(request)
         pieces = _pieces(request, tree)
         pods: dict[str, PodParts] = {}
         for piece in pieces:
@@ -109,24 +88,6 @@ class Kubernetes:
             constraints=applied(tree, {piece.path: piece.name for piece in pieces if piece.constraint}),
             sets={piece.name: piece.words for piece in pieces},
         )
-
-    def _tree(self, request: GangRequest) -> ConstraintTree:
-        """Build the tree. Raises UnsupportedCapability where a pod group could not say all of it."""
-        faults, _, tree = check_gang(
-            request.gang,
-            request.levels,
-            capabilities=self.capabilities(None),
-            split_gangs="warn",
-            domains=None,
-            unsupported_preferred=request.unsupported_preferred,
-        )
-        if tree is None:
-            raise InvalidSpec(
-                f'Task group "{request.gang.name}" asks for topology that cannot be read.', faults
-            )
-        if faults:
-            raise UnsupportedCapability(f'Task group "{request.gang.name}" cannot be held.', faults)
-        return tree
 
     def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         """Give nothing: specs are immutable."""
@@ -142,6 +103,11 @@ class Kubernetes:
         """Give nothing: this scheduler has no queues and reads node labels directly."""
         del request
         return ()
+
+    def above(self, pool_object: Mapping[str, Any]) -> str:
+        """Give nothing: there are no pool objects."""
+        del pool_object
+        return ""
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return () if waiting.placed else tuple(dict.fromkeys(_reasons(waiting)))

@@ -134,7 +134,7 @@ def test_pools_learn_what_running_work_needs(db):
     asked = usage()
     assert asked.live_workflows(pool.name) == 1
     assert asked.unreleased_groups(pool.backend_id) == 1
-    assert asked.needed_topologies(cluster.uid) == {(LEVELS[0].label, LEVELS[1].label)}
+    assert asked.needed_topologies(cluster.uid) == {("kai", (LEVELS[0].label, LEVELS[1].label))}
     assert asked.needed_queues(cluster.uid) == {group.placement["queue"]}
     assert asked.needed_topologies("another") == set()
     TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now())

@@ -5,6 +5,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD, POD_GROUP, RESOURCE_CLAIM_TEMPLATE
+from scheduling.backends.registry import scheduler_backend
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players
 from tests.fakes.cluster import FakeCluster
@@ -15,9 +16,9 @@ from workflows.observation import (
     see_event,
     see_node,
     see_pod,
-    see_pod_group,
 )
 from workflows.observer.inbox import Batch
+from workflows.observer.sources import pod_groups_seen_by
 from workflows.observer.streams import Memory
 from workflows.observer.writer import write
 from workflows.reconcile.run import run
@@ -25,8 +26,8 @@ from workflows.services.lease import take_lease
 
 REDUCERS = {
     POD: see_pod,
-    KAI_POD_GROUP: see_pod_group,
-    POD_GROUP: see_pod_group,
+    KAI_POD_GROUP: pod_groups_seen_by(scheduler_backend("kai")),
+    POD_GROUP: pod_groups_seen_by(scheduler_backend("kubernetes")),
     COMPUTE_DOMAIN: see_compute_domain,
     RESOURCE_CLAIM_TEMPLATE: see_claim_template,
     NODE: see_node,

@@ -27,9 +27,9 @@ from cluster.kinds import (
     Kind,
 )
 from pools.clusters import cluster_for
+from pools.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
-from scheduling.backends.registry import installed
 from workflows.audit.facts import Facts, Seen, Thing
 from workflows.audit.rows import read_rows
 from workflows.manifests.labels import RETRY, TASK
@@ -137,12 +137,7 @@ def look(cluster: Cluster, *, uid: str, backend: str, installation: UUID) -> See
 
 def _kinds() -> tuple[Kind, ...]:
     """What we make, the pod groups of schedulers that packages bring included."""
-    extra = {
-        Kind(one.kind, one.api_version.partition("/")[0], one.api_version.partition("/")[2], one.plural)
-        for backend in installed().values()
-        if (one := backend.pod_group) is not None
-    }
-    return (*OURS, *sorted(extra - set(OURS), key=str))
+    return (*OURS, *(kind for kind in pod_group_kinds() if kind not in OURS))
 
 
 def _scan(cluster: Cluster, kind: Kind, uid: str, label: str) -> Iterator[Thing]:

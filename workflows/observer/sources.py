@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
+from pools.kinds import pod_group_kind
 from pools.models import Backend, Installation, Node
 from scheduling import names
 from scheduling.backends.base import SchedulerBackend
@@ -16,6 +17,7 @@ from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observation import (
     DOMAIN_LABEL,
+    POD_GROUP,
     NodeSeen,
     ObjectSeen,
     PodSeen,
@@ -37,7 +39,7 @@ class Followed:
     uid: str
     backend: Backend
     namespaces: frozenset[str]
-    pod_groups: frozenset[Kind]
+    schedulers: tuple[SchedulerBackend, ...]
 
 
 def clusters_to_follow() -> list[Followed]:
@@ -54,21 +56,13 @@ def _followed(uid: str, backends: list[Backend]) -> Followed:
     groups = TaskGroup.objects.filter(backend__in=backends, released_at=None).order_by()
     frozen = set(groups.values_list("placement__namespace", "placement__scheduler_type").distinct())
     now = {(backend.namespace, backend.scheduler_type) for backend in living}
-    schedulers = [installed()[kind] for _, kind in frozen | now if kind in installed()]
+    named = sorted({str(kind) for _, kind in frozen | now})
     return Followed(
         uid,
         (living or backends)[0],
         frozenset(str(namespace) for namespace, _ in frozen | now),
-        frozenset(kind for scheduler in schedulers if (kind := pod_group_kind(scheduler))),
+        tuple(scheduler for name in named if (scheduler := installed().get(name))),
     )
-
-
-def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
-    kind = scheduler.pod_group
-    if kind is None:
-        return None
-    group, _, version = kind.api_version.partition("/")
-    return Kind(kind.kind, group, version, kind.plural)
 
 
 def sources_of(followed: Followed) -> Iterator[Source]:
@@ -106,9 +100,20 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             namespace=namespace,
             label=DOMAIN_LABEL,
         )
-        for kind in sorted(followed.pod_groups, key=str):
-            yield source(kind, see_pod_group, partial(objects, kind), namespace=namespace, label=ours)
-        yield source(EVENT, see_event, list, namespace=namespace)
+        for scheduler in followed.schedulers:
+            if kind := pod_group_kind(scheduler):
+                known = partial(_known_pod_groups, uid, namespace, kind)
+                yield source(kind, pod_groups_seen_by(scheduler), known, namespace=namespace, label=ours)
+        kinds = {"Pod", "ComputeDomain", *(s.pod_group.kind for s in followed.schedulers if s.pod_group)}
+        hear = partial(see_event, about_what=kinds)
+        yield source(EVENT, hear, list, namespace=namespace)
+
+
+def pod_groups_seen_by(scheduler: SchedulerBackend) -> Reduce:
+    """What is kept of a scheduler's pod groups: what its backend reads."""
+    kind = pod_group_kind(scheduler)
+    api = kind.api_version if kind else ""
+    return partial(see_pod_group, api=api, read_back=scheduler.read_back)
 
 
 def _installation() -> str:
@@ -129,6 +134,17 @@ def _known_pods(uid: str, namespace: str) -> list[Change]:
     return [
         PodSeen(namespace=namespace, name=name, uid=pod, group=group, phase=phase)
         for name, pod, group, phase in rows.values_list("name", "uid", "group_uuid", "phase")
+    ]
+
+
+def _known_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
+    """Pod groups of this API alone: those of another scheduler in this namespace are not in its lists."""
+    rows = ObservedObject.objects.filter(
+        cluster_id=uid, namespace=namespace, kind=POD_GROUP, digest__api=kind.api_version
+    )
+    return [
+        ObjectSeen(kind=POD_GROUP, namespace=namespace, name=name, uid=one, group=group)
+        for name, one, group in rows.values_list("name", "uid", "group_uuid")
     ]
 
 

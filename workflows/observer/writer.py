@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from pools.models import Cluster, Node
+from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
 from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, instant
 from workflows.observer.inbox import Batch
@@ -21,8 +22,6 @@ from workflows.services.transition import database_now
 _POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
 _OBJECT_FIELDS = ("uid", "group_uuid", "deleting", "digest", "seen_at")
 _NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
-_TELLING = ("Evict", "StaleJob", "NotReady")
-"""Reasons of events that change what is known of a group; the others are for its timeline alone."""
 
 
 def write(cluster: str, batch: Batch) -> int:
@@ -140,6 +139,7 @@ def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
     tasks = _tasks_by_pod(event.name for event in events if event.kind == "Pod")
     named = {event.group for event in events if event.group is not None}
     groups = dict(TaskGroup.objects.filter(pk__in=named).values_list("pk", "workflow_id"))
+    telling = {reason for one in installed().values() for reason in one.read_back.events}
     rows: list[Event] = []
     told: set[UUID] = set()
     for event in events:
@@ -149,7 +149,7 @@ def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
                 rows.append(_event(event, task.group.workflow_id, task.group_id, now, task=task))
         elif event.group in groups:
             rows.append(_event(event, groups[event.group], event.group, now, task=None))
-            if event.reason in _TELLING:
+            if event.reason in telling:
                 told.add(event.group)
     Event.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
     return told

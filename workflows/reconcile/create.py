@@ -59,13 +59,13 @@ def _in_rounds(
 ) -> WaitsForTemplate | Again | Retry | Failed | None:
     """Plan and carry out until everything is there (None) or something must be waited for."""
     looker = Looker(cluster, view.uuid, view.placement)
-    topologies = [str(topology["metadata"]["name"]) for topology in wanted.topologies]
     fresh = not view.row.touched_cluster
     if fresh:
         record(lease, Changes(touched=cluster_uid(view, cluster)))
         view.row.touched_cluster = True
         reached("after-touched-cluster")
     for _ in range(ROUNDS):
+        topologies = wanted.topologies
         seen = Seen(topologies=looker.topologies(topologies)) if fresh else looker.before_creating(topologies)
         fresh = False
         if seen.template is not None:

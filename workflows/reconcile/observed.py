@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools.models import Cluster, Node
+from scheduling.backends.base import ReadBack
+from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod
-from workflows.observation import PodSeen
+from workflows.observation import POD_GROUP, PodSeen
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.values import GroupView, retry_rules
 
-EVICTIONS = ("Evict",)
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
 OBSERVER_SILENCE = timedelta(seconds=60)
@@ -82,7 +83,7 @@ def evictions(view: GroupView) -> Sequence[str]:
     rows = Event.objects.filter(
         workflow_id=view.row.workflow_id,
         group=view.row,
-        reason__in=EVICTIONS,
+        reason__in=_read_back(view).evicting,
         time__gte=view.now - EVICTION_AGE,
     )
     return tuple(rows.order_by("time", "id").values_list("message", flat=True))
@@ -90,7 +91,7 @@ def evictions(view: GroupView) -> Sequence[str]:
 
 def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
-    rows = ObservedObject.objects.filter(kind="PodGroup", group_uuid=view.uuid, cluster_id=_cluster(view))
+    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, cluster_id=_cluster(view))
     return tuple(
         {
             "metadata": {"name": row.name, "annotations": row.digest.get("annotations") or {}},
@@ -104,7 +105,7 @@ def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
 def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
     """What the scheduler last said of the group's pod groups, newest first."""
     rows = Event.objects.filter(
-        workflow_id=view.row.workflow_id, group=view.row, task_name="", reason="NotReady"
+        workflow_id=view.row.workflow_id, group=view.row, task_name="", reason__in=_read_back(view).waiting
     ).order_by("-time", "-id")
     return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
 
@@ -118,6 +119,11 @@ def template_seen(view: GroupView) -> bool:
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
     """The labels of all nodes of the group's cluster."""
     return dict(Node.objects.filter(cluster_id=_cluster(view)).values_list("name", "labels"))
+
+
+def _read_back(view: GroupView) -> ReadBack:
+    scheduler = installed().get(view.placement.scheduler_type)
+    return scheduler.read_back if scheduler else ReadBack()
 
 
 def _cluster(view: GroupView) -> str:

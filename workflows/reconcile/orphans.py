@@ -18,9 +18,9 @@ import structlog
 from cluster.errors import ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
+from pools.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
-from scheduling.backends.registry import installed
 from workflows.models import TaskGroup
 from workflows.observation import instant
 from workflows.services.transition import database_now
@@ -43,12 +43,7 @@ class Orphan:
 
 def kinds_to_sweep() -> tuple[Kind, ...]:
     """Everything we make for groups, in order of deletion."""
-    pod_groups = {backend.pod_group for backend in installed().values() if backend.pod_group}
-    kinds = [
-        Kind(one.kind, one.api_version.partition("/")[0], one.api_version.partition("/")[2], one.plural)
-        for one in sorted(pod_groups, key=lambda one: one.api_version)
-    ]
-    return (POD, *kinds, SERVICE, SECRET, COMPUTE_DOMAIN)
+    return (POD, *pod_group_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN)
 
 
 def namespaces_of(cluster_uid: str) -> set[str]:

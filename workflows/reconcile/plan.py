@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cluster.interface import Doomed, Obj
-from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind, kind_of
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
+from pools.kinds import kind_of
 from workflows.reconcile.seen import Found, Many, Seen
 
 Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]
@@ -92,16 +93,7 @@ def _ending(wanted: Wanted, seen: Seen) -> tuple[str, ...]:
 
 def _missing(objs: Sequence[Obj], there: Many) -> tuple[Create, ...]:
     absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in there)
-    return (Create(kind_of_any(absent[0]), absent),) if absent else ()
-
-
-def kind_of_any(obj: Obj) -> Kind:
-    """The kind of a manifest, one that only a scheduler backend knows included."""
-    try:
-        return kind_of(obj)
-    except ValueError:
-        group, _, version = str(obj["apiVersion"]).rpartition("/")
-        return Kind(str(obj["kind"]), group, version, f"{str(obj['kind']).lower()}s")
+    return (Create(kind_of(absent[0]), absent),) if absent else ()
 
 
 def plan_pods_down(pods: Many, *, namespace: str, again: bool) -> Plan:

@@ -12,7 +12,6 @@ from cluster.errors import NotServed
 from cluster.interface import Obj
 from cluster.kinds import (
     COMPUTE_DOMAIN,
-    KAI_TOPOLOGY,
     POD,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
@@ -20,6 +19,7 @@ from cluster.kinds import (
     SERVICE,
     Kind,
 )
+from pools import kinds
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from workflows.observation import DOMAIN_LABEL, PodSeen, see_pod
@@ -54,11 +54,7 @@ class Seen:
 
 def pod_group_kind(placement: GroupPlacement) -> Kind | None:
     """The kind of the group's pod groups; None for a scheduler that has none."""
-    kind = scheduler_backend(placement.scheduler_type).pod_group
-    if kind is None:
-        return None
-    group, _, version = kind.api_version.partition("/")
-    return Kind(kind.kind, group, version, kind.plural)
+    return kinds.pod_group_kind(scheduler_backend(placement.scheduler_type))
 
 
 def selector(group: UUID, placement: GroupPlacement) -> str:
@@ -74,7 +70,7 @@ class Looker:
         self._placement = placement
         self._namespace = placement.namespace
 
-    def before_creating(self, topologies: Sequence[str]) -> Seen:
+    def before_creating(self, topologies: Sequence[Obj]) -> Seen:
         """Everything that creating depends on."""
         domains = self._of(COMPUTE_DOMAIN) if self._placement.nvlink else {}
         return Seen(
@@ -87,8 +83,14 @@ class Looker:
             pods=self.pods(),
         )
 
-    def topologies(self, wanted: Sequence[str]) -> frozenset[str]:
-        return frozenset(name for name in wanted if self._cluster.get(KAI_TOPOLOGY, name) is not None)
+    def topologies(self, wanted: Sequence[Obj]) -> frozenset[str]:
+        """The names of those that are there."""
+        names_there = set()
+        for manifest in wanted:
+            name = str(manifest["metadata"]["name"])
+            if self._cluster.get(kinds.kind_of(manifest), name) is not None:
+                names_there.add(name)
+        return frozenset(names_there)
 
     def pods(self) -> Many:
         return self._of(POD)

@@ -97,7 +97,7 @@ def test_what_running_groups_name_outlives_the_pool(cluster, running):
     register()
     save()
     settle(cluster)
-    running.topologies = {(ZONE["label"],)}
+    running.topologies = {("kai", (ZONE["label"],))}
     running.queues = {names.queue("osmo", "train")}
     services.delete_pool(name="train", change=ADMIN, force=True)
     settle(cluster)
@@ -107,7 +107,7 @@ def test_what_running_groups_name_outlives_the_pool(cluster, running):
 
 def test_a_needed_topology_that_somebody_removed_comes_back(cluster, running):
     register()
-    running.topologies = {(ZONE["label"], RACK["label"])}
+    running.topologies = {("kai", (ZONE["label"], RACK["label"]))}
     settle(cluster)
     assert levels_of(cluster) == [(ZONE["label"], RACK["label"])]
 
