@@ -10,6 +10,7 @@ from cluster.errors import Forbidden, Invalid, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
 from tests.factories import LEVELS
+from tests.fakes import players
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.services.stop import request_stop
@@ -358,6 +359,26 @@ def test_a_domain_that_does_not_go_is_waited_for_and_shown(world):
     (domain,) = world.cluster.all(COMPUTE_DOMAIN)
     assert domain["metadata"]["finalizers"]  # never stripped
     assert "ComputeDomain" in str(fresh(group).conditions)
+
+    world.cluster.players.append(players.compute_domain_controller)
+    world.settle()
+    assert released(group)
+    assert status_of(fresh(group).conditions, "ReleaseStuck") == "False"
+
+
+def test_a_group_that_cannot_be_taken_down_since_its_cluster_is_away_says_so(world):
+    group = world.group(pods=1)
+    world.settle()
+    stop(group)
+    with world.cluster.unreachable():
+        world.look(group)
+        assert status_of(fresh(group).conditions, "ReleaseStuck") is None
+        TaskGroup.objects.filter(pk=group.pk).update(end_time=timezone.now() - timedelta(seconds=200))
+        world.look(group)
+    assert status_of(fresh(group).conditions, "ReleaseStuck") == "True"
+    assert "does not answer" in str(fresh(group).conditions)
+    world.settle()
+    assert released(group)
 
 
 def test_pods_that_do_not_go_keep_the_domain_alive(world):

@@ -30,7 +30,7 @@ from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, fo
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
 from workflows.reconcile.seen import Looker, pod_group_kind
-from workflows.reconcile.teardown import take_down
+from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
 from workflows.reconcile.values import GroupView, load
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.nudge import nudge_on_commit
@@ -226,6 +226,8 @@ class _Look:
             message = trouble.trouble
             late = Condition(type="Released", status="False", reason="Retrying", message=message)
             record(self.lease, Changes(conditions=(late,)))
+            if waited_for(view) >= STUCK_AFTER:
+                record(self.lease, stuck("Retrying", message))
 
 
 def _started(view: GroupView) -> Changes | None:

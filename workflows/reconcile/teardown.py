@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from cluster.errors import NotServed
 from osmo_topology.crashpoints import reached
-from pools.conditions import Condition
+from pools.conditions import Condition, status_of
 from workflows.models import Task
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.create import check_cluster
@@ -32,7 +32,7 @@ def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | A
     """Go as far as can be gone now. Raises ClusterError, TopologyError."""
     reached("after-end-recorded")
     if not view.row.touched_cluster:
-        record(lease, released("Nothing of it was ever made in the cluster."))
+        record(lease, released(view, "Nothing of it was ever made in the cluster."))
         return Done()
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
@@ -42,7 +42,7 @@ def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | A
         plan = _plan(view, looker, again=view.row.force and turn == 0)
         if plan.finished:
             reached("before-released-recorded")
-            record(lease, released("Nothing of it is left in the cluster."))
+            record(lease, released(view, "Nothing of it is left in the cluster."))
             return Done()
         if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=grace):
             return trouble if isinstance(trouble, Retry) else Retry(trouble=trouble.message)
@@ -71,23 +71,37 @@ def _claims(view: GroupView, looker: Looker) -> tuple[str, ...]:
 
 def _wait(view: GroupView, lease: Lease, plan: Plan) -> Again:
     """Come back, sooner at first; say so once it takes too long."""
-    waited = view.now - (view.row.end_time or view.now)
+    waited = waited_for(view)
     if waited < STUCK_AFTER:
         return Again(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
     left = ", ".join(plan.left[:NAMED]) + (
         f" and {len(plan.left) - NAMED} more" if len(plan.left) > NAMED else ""
     )
     message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {left}."
-    stuck = Condition(type="ReleaseStuck", status="True", reason="StillThere", message=message)
-    note = Note(key="stuck", reason="ReleaseStuck", message=message, warning=True)
-    record(lease, Changes(conditions=(stuck,), notes=(note,)))
+    record(lease, stuck("StillThere", message))
     return Again(seconds=STUCK_SECONDS)
 
 
-def released(message: str) -> Changes:
+def waited_for(view: GroupView) -> timedelta:
+    """How long ago the group ended."""
+    return view.now - (view.row.end_time or view.now)
+
+
+def stuck(reason: str, message: str) -> Changes:
+    """What to record of a group whose release takes too long."""
+    return Changes(
+        conditions=(Condition(type="ReleaseStuck", status="True", reason=reason, message=message),),
+        notes=(Note(key="stuck", reason="ReleaseStuck", message=message, warning=True),),
+    )
+
+
+def released(view: GroupView, message: str) -> Changes:
     """What to record once nothing is left."""
+    news = [Condition(type="Released", status="True", reason="Released", message=message)]
+    if status_of(view.row.conditions, "ReleaseStuck") == "True":
+        news.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
     return Changes(
         released=True,
-        conditions=(Condition(type="Released", status="True", reason="Released", message=message),),
+        conditions=news,
         notes=(Note(key="released", reason="Released", message=message),),
     )
