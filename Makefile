@@ -11,7 +11,7 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 unexport KUBECONFIG DATABASE_URL REDIS_URL
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv programs setup own demo up down test test-unit lint bench docs clean
+.PHONY: help venv programs setup own demo up down test test-unit lint bench chaos docs clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -44,6 +44,9 @@ lint: venv ## ruff, mypy and the import contracts
 
 bench: setup own ## measure the main job; prints JSON
 	@$(RUN) -m bench
+
+chaos: setup own ## let everything fail under load and count what was lost; CHAOS="--seed 7" for a known run
+	@$(RUN) -m chaos $(CHAOS)
 
 docs: export OSMO_ENV := development
 docs: venv ## write the OpenAPI schema to docs/openapi.yaml

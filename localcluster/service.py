@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from localcluster.directories import CHECKOUT
@@ -29,6 +29,7 @@ class Settings:
     secret_key: str
     port: int
     pod_logs: Path
+    more: Mapping[str, str] = field(default_factory=dict)  # variables of the product, over those below
 
     @property
     def api_url(self) -> str:
@@ -45,7 +46,7 @@ class Settings:
             "OSMO_SERVICE_URL": self.api_url,
             "PYTHONPATH": str(CHECKOUT),
             "PYTHONUNBUFFERED": "1",
-        }
+        } | dict(self.more)
 
 
 def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:

@@ -11,7 +11,7 @@ started.
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -99,8 +99,9 @@ def start(
     say: Callable[[str], None],
     kai_version: kai.Version = "0.13",
     standins: bool = True,
+    more: Mapping[str, str] | None = None,
 ) -> Running:
-    """Start everything and wait until the service says that it is ready."""
+    """Start everything and wait until the service says that it is ready; ``more`` are its variables."""
     programs = None if given.kubeconfig else binaries()
     say("starting PostgreSQL and Redis")
     database_url, redis_url = _databases(supervisor, directory, given, durable=durable)
@@ -111,6 +112,7 @@ def start(
         secret_key=_kept_secret(directory / "secret_key"),
         port=port,
         pod_logs=directory / "pod-logs",
+        more=more or {},
     )
     migration = service.OneOff(settings, "migrate", "--noinput")
     plane = None

@@ -8,7 +8,7 @@ with PostgreSQL 18: "lock file postmaster.pid already exists"). Invariants:
   kill -9 the kernel signals them (``launch.py``). That signal is tied to the thread that started
   the child, so children are started from the main thread only;
 - nothing is restarted silently: a server that ends by itself is an error that names it and shows
-  the end of its log;
+  the end of its log; who killed it on purpose says ``restart``;
 - every wait has a limit;
 - children live in sessions of their own, so Ctrl-C reaches the supervisor alone, which then stops
   them in order.
@@ -148,6 +148,21 @@ class Supervisor:
         _stop(child, with_signal or child.command.stop_signal)
         self.children.remove(child)
         return child.command
+
+    def kill(self, name: str) -> None:
+        """Kill a server and all of its session, as a crash would; ``restart`` brings it back."""
+        os.killpg(self.find(name).pid, signal.SIGKILL)
+
+    def restart(self, name: str, *, with_signal: signal.Signals | None = None) -> Child:
+        """Stop one server, if it has not ended yet, and start it again in its place of the order."""
+        old = self.find(name)
+        place = self.children.index(old)
+        _stop(old, with_signal or old.command.stop_signal)
+        self.children.remove(old)
+        new = self.start(old.command)
+        self.children.remove(new)
+        self.children.insert(place, new)
+        return new
 
     def stop(self) -> None:
         """Stop every server, last started first; an interrupt during it does not cut it short."""

@@ -1,0 +1,185 @@
+"""Faults in the cluster that nobody told the service of: hands that delete, hold, evict and remove."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from chaos.storm import Storm
+from localcluster import nodes, scenario
+from localcluster.api import Json
+from localcluster.crds import kai, nvidia
+
+GROUP_LABEL = "osmo.nvidia.com/task-group"
+HOLD = "chaos.osmo.local/hold"
+DOMAINS = "/apis/resource.nvidia.com/v1beta1"
+POD_GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SIM = "sim.osmo.local"
+
+
+def ours(storm: Storm, prefix: str, plural: str) -> list[Json]:
+    """All objects of a kind that the service made for groups."""
+    found, _ = storm.site.api.list(f"{prefix}/{plural}", query={"labelSelector": GROUP_LABEL})
+    return sorted(found, key=lambda obj: str(obj["metadata"]["name"]))
+
+
+def path_of(obj: Json, prefix: str, plural: str) -> str:
+    metadata = obj["metadata"]
+    return f"{prefix}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+
+
+def delete(prefix: str, plural: str, *, most: int = 2) -> Callable[[Storm], int]:
+    """Delete some objects of ours behind our back."""
+
+    def fault(storm: Storm) -> int:
+        found = ours(storm, prefix, plural)
+        doomed = storm.generator.sample(found, min(most, len(found)))
+        for obj in doomed:
+            storm.site.api.delete(path_of(obj, prefix, plural))
+        return len(doomed)
+
+    return fault
+
+
+def running(storm: Storm) -> list[Json]:
+    return [
+        pod
+        for pod in ours(storm, "/api/v1", "pods")
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def fail_pods(storm: Storm) -> int:
+    """Let running pods end: some with a code that their tasks are tried again for."""
+    found = running(storm)
+    doomed = storm.generator.sample(found, min(2, len(found)))
+    for pod in doomed:
+        code = storm.generator.choice(("1", "137", "137"))
+        note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": code}
+        storm.site.api.patch(path_of(pod, "/api/v1", "pods"), {"metadata": {"annotations": note}})
+    return len(doomed)
+
+
+def evict_pods(storm: Storm) -> int:
+    """Evict pods as a drain does."""
+    found = running(storm)
+    doomed = storm.generator.sample(found, min(2, len(found)))
+    for pod in doomed:
+        metadata = pod["metadata"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        }
+        storm.site.api.create(f"{path_of(pod, '/api/v1', 'pods')}/eviction", body)
+    return len(doomed)
+
+
+def remove_node(storm: Storm) -> int:
+    """Take a node away with what runs on it; it comes back empty."""
+    node = storm.generator.choice(scenario.all_nodes())
+    if storm.site.api.delete(f"{nodes.PATH}/{node.name}") is None:
+        return 0
+    storm.later(storm.pause(4, 10), partial(_put_node, storm, node))
+    return 1
+
+
+def _put_node(storm: Storm, node: nodes.Node) -> None:
+    if storm.site.api.find(f"{nodes.PATH}/{node.name}") is None:
+        storm.site.api.create(nodes.PATH, nodes.manifest(node))
+
+
+def hold_domains(storm: Storm) -> int:
+    """Keep ComputeDomains from going, as a driver does that hangs; counts nodes used again meanwhile."""
+    held = [
+        one for one in ours(storm, DOMAINS, "computedomains") if "deletionTimestamp" not in one["metadata"]
+    ]
+    held = held[:4]
+    for domain in held:
+        finalizers = [*(domain["metadata"].get("finalizers") or []), HOLD]
+        _set_finalizers(storm, domain, finalizers)
+    if held:
+        groups = {str(domain["metadata"]["labels"][GROUP_LABEL]) for domain in held}
+        used = _nodes_of(storm, groups)
+        seconds = storm.pause(6, 15)
+        storm.later(seconds - 1.0, partial(_count_reused, storm, held, used))
+        storm.later(seconds, partial(_let_go, storm, held))
+    return len(held)
+
+
+def _nodes_of(storm: Storm, groups: set[str]) -> set[str]:
+    pods = ours(storm, "/api/v1", "pods")
+    mine = [pod for pod in pods if pod["metadata"]["labels"][GROUP_LABEL] in groups]
+    return {str(pod["spec"].get("nodeName")) for pod in mine} - {"None"}
+
+
+def _count_reused(storm: Storm, held: list[Json], used: set[str]) -> None:
+    """Pods of other groups on nodes whose former ComputeDomain is still ending."""
+    names = {domain["metadata"]["name"] for domain in held}
+    ending = {
+        str(one["metadata"]["labels"][GROUP_LABEL])
+        for one in ours(storm, DOMAINS, "computedomains")
+        if one["metadata"]["name"] in names and "deletionTimestamp" in one["metadata"]
+    }
+    if not ending:
+        return
+    others = [
+        pod
+        for pod in ours(storm, "/api/v1", "pods")
+        if pod["spec"].get("nodeName") in used and pod["metadata"]["labels"][GROUP_LABEL] not in ending
+    ]
+    storm.counts["start on a node whose domain is ending"] += len(others)
+
+
+def _let_go(storm: Storm, held: list[Json]) -> None:
+    for domain in held:
+        now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
+        if now is not None and now["metadata"]["uid"] == domain["metadata"]["uid"]:
+            left = [name for name in now["metadata"].get("finalizers") or [] if name != HOLD]
+            _set_finalizers(storm, now, left)
+
+
+def _set_finalizers(storm: Storm, domain: Json, finalizers: list[str]) -> None:
+    version = domain["metadata"]["resourceVersion"]
+    body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
+    storm.site.api.patch(path_of(domain, DOMAINS, "computedomains"), body)
+
+
+def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[Storm], int]:
+    """Remove a CustomResourceDefinition with everything of its kind, and put it back."""
+
+    def put_back(storm: Storm) -> None:
+        (wanted,) = (one for one in definitions() if one["metadata"]["name"] == name)
+        found = storm.site.api.find(f"{CRDS}/{name}")
+        if found is not None and "deletionTimestamp" in found["metadata"]:
+            storm.later(1.0, partial(put_back, storm))
+        elif found is None:
+            storm.site.api.apply(f"{CRDS}/{name}", wanted, manager="localcluster")
+
+    def fault(storm: Storm) -> int:
+        if storm.site.api.delete(f"{CRDS}/{name}") is None:
+            return 0
+        storm.later(storm.pause(3, 6), partial(put_back, storm))
+        return 1
+
+    return fault
+
+
+FAULTS = {
+    "delete pods": (4, delete("/api/v1", "pods")),
+    "delete pod groups": (3, delete(POD_GROUPS, "podgroups")),
+    "delete ComputeDomains": (3, delete(DOMAINS, "computedomains", most=1)),
+    "delete services": (2, delete("/api/v1", "services")),
+    "fail pods": (6, fail_pods),
+    "evict pods": (3, evict_pods),
+    "remove node": (3, remove_node),
+    "hold ComputeDomains": (3, hold_domains),
+    "remove CRD of ComputeDomains": (
+        1,
+        remove_definition(nvidia.definitions, "computedomains.resource.nvidia.com"),
+    ),
+    "remove CRD of PodGroups": (
+        1,
+        remove_definition(lambda: kai.definitions("0.13"), "podgroups.scheduling.run.ai"),
+    ),
+}

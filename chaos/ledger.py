@@ -1,0 +1,164 @@
+"""The end: wait for rest, then compare the database, the cluster and the log of what was submitted.
+
+It asks the database with SQL and the API server directly, and knows nothing of the service's own code.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+import psycopg
+
+from chaos import statuslog
+from chaos.behind import DOMAINS, GROUP_LABEL, POD_GROUPS
+from chaos.site import Say, Site
+from chaos.workload import Submission
+from localcluster import scenario
+from localcluster.api import ApiError
+
+KINDS = {
+    "Pod": "/api/v1/{}pods",
+    "Service": "/api/v1/{}services",
+    "Secret": "/api/v1/{}secrets",
+    "PodGroup of KAI": POD_GROUPS + "/{}podgroups",
+    "PodGroup": "/apis/scheduling.k8s.io/v1alpha2/{}podgroups",
+    "ComputeDomain": DOMAINS + "/{}computedomains",
+}
+CLAIMS = {
+    "ResourceClaim": "/apis/resource.k8s.io/v1/{}resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/{}resourceclaimtemplates",
+}
+SHOWN = 10
+SAY_SECONDS = 15.0
+
+
+@dataclass(slots=True)
+class Findings:
+    """Each list names what is wrong; all of them must be empty."""
+
+    lost: list[str] = field(default_factory=list)
+    leaked: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    half_made: list[str] = field(default_factory=list)
+    backwards: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        names = ("lost", "leaked", "doubled", "half_made", "backwards")
+        return {name.replace("_", "-"): len(getattr(self, name)) for name in names}
+
+    def lines(self) -> Iterator[str]:
+        for name in ("lost", "leaked", "doubled", "half_made", "backwards"):
+            found: list[str] = getattr(self, name)
+            for one in found[:SHOWN]:
+                yield f"{name.replace('_', '-')}: {one}"
+            if len(found) > SHOWN:
+                yield f"{name.replace('_', '-')}: and {len(found) - SHOWN} more"
+
+
+def unreleased(site: Site) -> list[str]:
+    """Groups that are not released yet, with how they stand."""
+    rows = _rows(
+        site,
+        "SELECT g.uuid, g.status, g.failures, g.waiting_reason, g.next_reconcile_at - clock_timestamp(), "
+        "w.pool_name, g.conditions FROM workflows_taskgroup g JOIN workflows_workflow w "
+        "ON w.uuid = g.workflow_id WHERE g.released_at IS NULL ORDER BY g.submit_time",
+    )
+    return [" | ".join(str(value) for value in row) for row in rows]
+
+
+def left_in_cluster(site: Site) -> list[str]:
+    """Objects of groups in the cluster, and claims in the namespaces of groups."""
+    found = []
+    for kind, path in KINDS.items():
+        found += [f"{kind} {name}" for name in _names(site, path.format(""), GROUP_LABEL)]
+    for backend in scenario.BACKENDS:
+        for kind, path in CLAIMS.items():
+            namespace = f"namespaces/{scenario.namespace(backend)}/"
+            found += [f"{kind} {name}" for name in _names(site, path.format(namespace), "")]
+    return found
+
+
+def wait_for_rest(site: Site, *, seconds: float, say: Say) -> float | None:
+    """Wait until nothing is unreleased and nothing is left; how long it took, None if it did not."""
+    began = said = time.monotonic()
+    while (now := time.monotonic()) - began < seconds:
+        rows, objects = unreleased(site), left_in_cluster(site)
+        if not rows and not objects:
+            return now - began
+        if now - said > SAY_SECONDS:
+            said = now
+            say(f"{len(rows)} task groups and {len(objects)} objects are left: {(rows + objects)[:SHOWN]}")
+        site.supervisor.check()
+        time.sleep(0.5)
+    return None
+
+
+def check(site: Site, work: list[Submission]) -> Findings:
+    """Compare all three."""
+    findings = Findings()
+    kept = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
+    by_key: dict[str, list[str]] = {}
+    for key, name, _ in kept:
+        by_key.setdefault(key, []).append(name)
+    for one in work:
+        names = by_key.pop(one.key, [])
+        if one.name and one.name not in names:
+            findings.lost.append(f"{one.name} was accepted and is not in the database")
+        if len(names) > 1:
+            findings.doubled.append(f"{one.key} made {', '.join(names)}")
+        if one.refused and names:
+            findings.doubled.append(f"{one.key} was refused and made {names[0]}")
+    findings.doubled += [f"nobody submitted {name}" for names in by_key.values() for name in names]
+    findings.half_made += _half_made(site)
+    findings.leaked += [*left_in_cluster(site), *(f"not released: {line}" for line in unreleased(site))]
+    found = statuslog.moves(site.database_url)
+    findings.backwards += [str(move) for move in statuslog.backwards(found)]
+    return findings
+
+
+def _half_made(site: Site) -> Iterator[str]:
+    """Workflows without groups, groups without tasks, and groups that ended with tasks that live."""
+    questions: dict[str, LiteralString] = {
+        "workflow without task groups": (
+            "SELECT w.name FROM workflows_workflow w WHERE NOT EXISTS "
+            "(SELECT 1 FROM workflows_taskgroup g WHERE g.workflow_id = w.uuid)"
+        ),
+        "task group without tasks": (
+            "SELECT g.uuid FROM workflows_taskgroup g WHERE NOT EXISTS "
+            "(SELECT 1 FROM workflows_task t WHERE t.group_id = g.uuid)"
+        ),
+        "task that lives in a task group that ended": (
+            "SELECT t.pod_name FROM workflows_task t JOIN workflows_taskgroup g ON g.uuid = t.group_id "
+            "WHERE t.status = ANY(%(live)s) AND NOT g.status = ANY(%(live)s)"
+        ),
+        "workflow that lives although its task groups ended": (
+            "SELECT w.name FROM workflows_workflow w WHERE w.status IN ('PENDING', 'RUNNING', 'WAITING') "
+            "AND NOT EXISTS (SELECT 1 FROM workflows_taskgroup g WHERE g.workflow_id = w.uuid "
+            "AND g.status = ANY(%(live)s))"
+        ),
+    }
+    for what, question in questions.items():
+        for row in _rows(site, question):
+            yield f"{what}: {row[0]}"
+
+
+def statuses(site: Site) -> dict[str, int]:
+    """How the task groups ended."""
+    rows = _rows(site, "SELECT status, count(*) FROM workflows_taskgroup GROUP BY status ORDER BY status")
+    return {str(status): int(count) for status, count in rows}
+
+
+def _names(site: Site, path: str, selector: str) -> list[str]:
+    try:
+        found, _ = site.api.list(path, query={"labelSelector": selector} if selector else {})
+    except ApiError as error:
+        if error.code == 404:
+            return []
+        raise
+    return [str(obj["metadata"]["name"]) for obj in found]
+
+
+def _rows(site: Site, question: LiteralString) -> list[Any]:
+    with psycopg.connect(site.database_url) as connection:
+        return connection.execute(question, {"live": list(statuslog.LIVE)}).fetchall()

@@ -1,0 +1,144 @@
+"""One run: start, storm, heal, wait, check. See docs/chaos.md for what is promised of it."""
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import psycopg
+
+from chaos import behind, edits, ledger, processes
+from chaos.messages import Meddler
+from chaos.points import Points
+from chaos.site import Say, Site
+from chaos.storm import Sequence, Storm
+from chaos.workload import Submitter, endless, submissions
+
+FAULTS = {**processes.FAULTS, **behind.FAULTS, **edits.FAULTS}
+WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
+TICK = 0.1
+HEAL_SECONDS = 60
+REST_SECONDS = 300
+MORE_SECONDS = 90  # longest that the storm goes on for what has not happened yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """``seconds`` is how long the storm lasts; ``short`` lets the leases of a dead worker end at once."""
+
+    seed: int
+    groups: int
+    seconds: float
+    short: bool
+    skew: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a run brought; ``rest`` is None if the service did not come to rest."""
+
+    options: Options
+    submitted: int = 0
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    ended: dict[str, int] = field(default_factory=dict)
+    storm_seconds: float = 0.0
+    rest: float | None = None
+    findings: ledger.Findings = field(default_factory=ledger.Findings)
+
+    @property
+    def good(self) -> bool:
+        return self.rest is not None and not self.missed and not any(self.findings.counts().values())
+
+
+def run(site: Site, options: Options, *, say: Say) -> Outcome:
+    """Do all of it on a site that has just been started."""
+    seed = str(options.seed)
+    generators = {name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order")}
+    work = submissions(generators["work"], groups=options.groups)
+    outcome = Outcome(options=options)
+    if not options.short:
+        site.add_worker("worker-2")
+        site.skew("worker-2", options.skew)
+    submitter = Submitter(
+        site,
+        work,
+        more=endless(generators["work"], prefix="more"),
+        log=site.directory / "submissions.jsonl",
+        seconds=options.seconds,
+    )
+    storm = Storm(site, generators["faults"], say)
+    points = Points(site.points, generators["points"])
+    meddler = Meddler(site.redis_url, seed=seed)
+    say(f"the storm begins: {len(work)} workflows with {options.groups} task groups")
+    began = time.monotonic()
+    site.proxy.weather.strength = 1.0
+    submitter.start()
+    meddler.start()
+    try:
+        _rage(storm, points, options, order=generators["order"])
+    finally:
+        submitter.stop()
+        meddler.stop()
+        site.proxy.weather.strength = 0.0
+    outcome.storm_seconds = time.monotonic() - began
+    _heal(storm, points, options)
+    submitter.settle()
+    say("healed; waiting for the service to come to rest")
+    outcome.rest = ledger.wait_for_rest(site, seconds=REST_SECONDS, say=say)
+    outcome.findings = ledger.check(site, work)
+    outcome.submitted = len(work)
+    outcome.missed = [f"crash point {point}" for point in points.missing()]
+    outcome.missed += [name for name in FAULTS if not storm.counts[name]]
+    outcome.ended = ledger.statuses(site)
+    outcome.counts = {
+        "requests to the API server": site.proxy.counts,
+        "messages": meddler.counts,
+        "everything else": storm.counts,
+        "crash points": points.hits,
+        "submissions": submitter.counts,
+    }
+    return outcome
+
+
+def _rage(storm: Storm, points: Points, options: Options, *, order: random.Random) -> None:
+    """Do harm until time is up, every point was hit and every kind of fault was there, if that comes soon."""
+    ends = time.monotonic() + options.seconds
+    kinds = Sequence(order, WEIGHTS)
+    gap = options.seconds / (len(FAULTS) * (1.5 if options.short else 3.0))
+    due = time.monotonic() + gap
+    while (now := time.monotonic()) < ends or (
+        now < ends + MORE_SECONDS and (points.missing() or kinds.first)
+    ):
+        storm.undo_due()
+        points.arm()
+        _revive(storm, points, options)
+        if now >= due and (now < ends or kinds.first):
+            name = kinds.next()
+            if not storm.strike(name, FAULTS[name][1]) and not storm.counts[name]:
+                kinds.again(name)
+            due = time.monotonic() + gap * order.uniform(0.3, 1.7)
+        time.sleep(TICK)
+
+
+def _revive(storm: Storm, points: Points, options: Options) -> None:
+    revived = processes.ended(storm)
+    points.collect()
+    if options.short and "worker" in revived:
+        _end_leases(storm.site)
+    processes.revive(storm, revived)
+
+
+def _end_leases(site: Site) -> None:
+    """The only worker is dead: what it held need not wait for its lease to run out."""
+    with psycopg.connect(site.database_url) as connection:
+        connection.execute(
+            "UPDATE workflows_taskgroup SET lease_until = clock_timestamp() WHERE lease_token IS NOT NULL"
+        )
+
+
+def _heal(storm: Storm, points: Points, options: Options) -> None:
+    points.disarm()
+    storm.heal(seconds=HEAL_SECONDS)
+    _revive(storm, points, options)
+    storm.site.supervisor.check()

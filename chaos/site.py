@@ -1,0 +1,103 @@
+"""The stack under test: everything that ``localcluster`` starts, a fault proxy, and a status log.
+
+Its directory, servers and ports are this run's own. Databases are durable here although the tests' are not:
+a server that is killed must keep what it acknowledged, or the harness would blame the service.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaos import statuslog
+from chaos.proxy import Proxy
+from localcluster import scenario, stack
+from localcluster.api import Api
+from localcluster.controlplane import Plane
+from localcluster.directories import run_directory
+from localcluster.rest import Rest
+from localcluster.supervisor import Supervisor
+
+SKEW = Path(__file__).with_name("skew")
+LEASE_SECONDS = 40
+SERVICE = ("web", "worker", "beat", "observer")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A running stack with its clients; ``api`` goes past the proxy."""
+
+    running: stack.Running
+    plane: Plane
+    api: Api
+    proxy: Proxy
+    points: Path  # where crash points are armed
+
+    @property
+    def supervisor(self) -> Supervisor:
+        return self.running.supervisor
+
+    @property
+    def directory(self) -> Path:
+        return self.running.directory
+
+    @property
+    def database_url(self) -> str:
+        return self.running.settings.database_url
+
+    @property
+    def redis_url(self) -> str:
+        return self.running.settings.redis_url
+
+    def rest(self) -> Rest:
+        """A client of the service, one for each thread."""
+        return Rest(api_url=self.running.api_url, token=self.running.token)
+
+    def skew(self, name: str, seconds: float) -> None:
+        """Start a process of the service again with another idea of what time it is."""
+        command = self.supervisor.stop_one(name)
+        path = f"{SKEW}:{command.env['PYTHONPATH']}"
+        env = {**command.env, "CHAOS_SKEW_SECONDS": str(seconds), "PYTHONPATH": path}
+        self.supervisor.start(replace(command, env=env))
+
+    def add_worker(self, name: str) -> None:
+        """One more worker beside the first."""
+        command = self.supervisor.find("worker").command
+        self.supervisor.start(replace(command, name=name, argv=[*command.argv, "--hostname", f"{name}@%h"]))
+
+
+@contextmanager
+def site(*, seed: str, say: Say) -> Iterator[Site]:
+    """Start everything; at the end, however it comes, everything is stopped and its files are gone."""
+    with run_directory("chaos") as directory, Supervisor(log_dir=directory / "logs") as supervisor:
+        points = directory / "crash-points"
+        points.mkdir(mode=0o700)
+        running = stack.start(
+            supervisor,
+            directory=directory,
+            given=stack.Given(),
+            durable=True,
+            say=say,
+            more={"OSMO_CRASH_POINTS": str(points), "OSMO_LEASE_SECONDS": str(LEASE_SECONDS)},
+        )
+        plane = running.plane
+        assert plane is not None
+        proxy = Proxy(plane, seed=seed)
+        proxy.start()
+        running = replace(running, kubeconfig=proxy.kubeconfig(directory / "proxied.kubeconfig"))
+        scenario.configure(running, say=say)
+        statuslog.install(running.settings.database_url)
+        api = Api(plane.access(), connections=16)
+        signal.signal(signal.SIGTERM, _leave)
+        try:
+            yield Site(running, plane, api, proxy, points)
+        finally:
+            api.close()
+            proxy.stop()
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(1)

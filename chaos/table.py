@@ -1,0 +1,29 @@
+"""The result of a run as a table, for people."""
+
+from collections.abc import Iterator
+
+from chaos.run import Outcome
+
+WIDTH = 44
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    options = outcome.options
+    yield f"seed {options.seed}, {outcome.submitted} workflows with {sum(outcome.ended.values())} task groups"
+    for title, counts in outcome.counts.items():
+        yield f"{title}"
+        for name, count in sorted(counts.items()):
+            yield f"  {name:<{WIDTH}}{count:>6}"
+    yield "task groups ended as"
+    for status, count in outcome.ended.items():
+        yield f"  {status:<{WIDTH}}{count:>6}"
+    yield "times in seconds"
+    yield f"  {'storm':<{WIDTH}}{outcome.storm_seconds:>6.0f}"
+    rest = "never" if outcome.rest is None else f"{outcome.rest:.0f}"
+    yield f"  {'from healed to rest':<{WIDTH}}{rest:>6}"
+    yield "the check"
+    for name, count in outcome.findings.counts().items():
+        yield f"  {name:<{WIDTH}}{count:>6}"
+    yield from (f"  ! {line}" for line in outcome.findings.lines())
+    yield from (f"  ! never happened: {what}" for what in outcome.missed)
+    yield "PASSED" if outcome.good else "FAILED"

@@ -1,0 +1,189 @@
+"""What is submitted: small workflows of every shape, by seed, and a log of what was asked and answered.
+
+The log is written before a request leaves and after its answer came, so a submission whose answer was lost
+stands in it as unanswered. Such a one is repeated with its Idempotency-Key, as a careful client does, some
+of them only at the end and some never: then it may have been accepted once or not at all.
+"""
+
+import itertools
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import urllib3
+
+from chaos.site import Site
+from localcluster.rest import Refused
+
+POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split")
+NARROW = {"nvlink": "clique", "zones": "clique", "spines": "rack", "split": "rack", "native": "clique"}
+BROAD = {"nvlink": "zone", "zones": "zone", "spines": "spine", "split": "spine", "native": "zone"}
+CANCELLED = 0.12
+TRIES = 6
+PAUSE = 0.5
+
+
+@dataclass(slots=True)
+class Submission:
+    """One workflow; ``answer`` is its name, or the status of a refusal, or empty while unknown."""
+
+    key: str
+    pool: str
+    groups: int
+    text: str = field(repr=False)
+    cancel_after: float | None = None
+    force: bool = False
+    name: str = ""
+    refused: int = 0
+    attempts: int = 0
+
+
+def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
+    """Workflows that have ``groups`` task groups together."""
+    found: list[Submission] = []
+    more = endless(generator, prefix="chaos")
+    while (left := groups - sum(one.groups for one in found)) > 0:
+        found += [one for one in [next(more)] if one.groups <= left]
+    return found
+
+
+def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
+    """Workflows for ever."""
+    for number in itertools.count(1):
+        pool = generator.choice(POOLS)
+        count = generator.choices((1, 2), (5, 1))[0]
+        cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
+        yield Submission(
+            key=f"{prefix}-{number}-{generator.randrange(10**9)}",
+            pool=pool,
+            groups=count,
+            text=_text(generator, pool=pool, groups=count),
+            cancel_after=cancel,
+            force=generator.random() < 0.3,
+        )
+
+
+def _text(generator: random.Random, *, pool: str, groups: int) -> str:
+    seconds = generator.choice((1, 1, 2, 4))
+    labels = f"sim.osmo.local/run-for: {seconds}s"
+    if generator.random() < 0.1:
+        labels += ', sim.osmo.local/exit-code: "3"'
+    lines = ["workflow:", "  name: chaos", f"  labels: {{{labels}}}", "  groups:"]
+    for number in range(groups):
+        lines += [f"  - name: g{number}", "    tasks:"]
+        for task in range(generator.choice((1, 2, 2, 3, 4))):
+            more = ", inputs: [{task: g0t0}]" if number and not task else ""
+            lines.append(
+                f"    - {{name: g{number}t{task}, lead: {str(not task).lower()}, image: busybox, "
+                f'command: [train], resource: one, exitActions: {{RESCHEDULE: "137"}}{more}}}'
+            )
+    return "\n".join(
+        [*lines, "  resources:", f"    one: {{gpu: {_gpus(generator)}{_topology(generator, pool)}}}"]
+    )
+
+
+def _gpus(generator: random.Random) -> int:
+    return generator.choice((1, 2, 4, 4))
+
+
+def _topology(generator: random.Random, pool: str) -> str:
+    shape = generator.choice(("", "narrow", "preferred"))
+    if shape == "narrow":
+        return f", topology: [{{key: {NARROW[pool]}}}]"
+    if shape == "preferred" and pool != "native":
+        return f", topology: [{{key: {BROAD[pool]}, requirementType: preferred}}]"
+    return ""
+
+
+class Submitter:
+    """Submits in threads of its own until it is told to stop."""
+
+    def __init__(
+        self, site: Site, work: list[Submission], *, more: Iterator[Submission], log: Path, seconds: float
+    ) -> None:
+        self.site = site
+        self.work = work
+        self.counts: Counter[str] = Counter()
+        self._log = log.open("a", buffering=1)
+        self._lock = threading.Lock()
+        self._number = 0
+        self._more = more
+        self._began = time.monotonic()
+        self._every = seconds / max(len(work), 1)
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(4)]
+
+    def start(self) -> None:
+        self._began = time.monotonic()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Submit nothing new, and wait for what is on its way."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+
+    def settle(self) -> None:
+        """Ask again for every answer that is still unknown, now that nothing fails any more."""
+        for one in self.work:
+            if one.attempts and not one.name and not one.refused:
+                self._send(one)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            number, one = self._next()
+            self._stop.wait(max(0.0, self._began + number * self._every - time.monotonic()))
+            if self._stop.is_set():
+                return
+            self._send(one)
+            if one.name and one.cancel_after is not None:
+                self._stop.wait(one.cancel_after)
+                self._cancel(one)
+
+    def _next(self) -> tuple[int, Submission]:
+        """What comes next; once all is submitted, more of the kind, so that faults find something to hit."""
+        with self._lock:
+            number, self._number = self._number, self._number + 1
+            if number == len(self.work):
+                self.work.append(next(self._more))
+            return number, self.work[number]
+
+    def _send(self, one: Submission) -> None:
+        for _ in range(TRIES):
+            one.attempts += 1
+            self._note("asked", one)
+            rest = self.site.rest()
+            rest.headers["Idempotency-Key"] = one.key
+            try:
+                one.name = str(rest.submit(one.pool, one.text)["name"])
+            except Refused as refusal:
+                if refusal.status < 500 and refusal.status != 429:
+                    one.refused = refusal.status
+                    self.counts[f"refused {refusal.status}"] += 1
+                    self._note(f"refused: {refusal}", one)
+                    return
+                self.counts[f"answered {refusal.status}"] += 1
+            except (urllib3.exceptions.HTTPError, OSError):
+                self.counts["no answer"] += 1
+            else:
+                self._note("accepted", one)
+                return
+            if self._stop.wait(PAUSE):
+                return
+
+    def _cancel(self, one: Submission) -> None:
+        try:
+            self.site.rest().cancel(one.name, force=str(one.force).lower())
+            self.counts["cancelled"] += 1
+        except (Refused, urllib3.exceptions.HTTPError, OSError):
+            self.counts["cancel not answered"] += 1
+
+    def _note(self, what: str, one: Submission) -> None:
+        line = {"what": what, "time": time.time(), **asdict(one)}
+        self._log.write(json.dumps(line) + "\n")
