@@ -5,20 +5,57 @@ environment. ``DATABASE_URL``, ``REDIS_URL`` and ``KUBECONFIG`` are ignored on p
 exported for another program must not point this one at somebody's server.
 """
 
+from collections.abc import Iterator
 from functools import cache
+from ipaddress import IPv4Network, IPv6Network
 from typing import Literal, Self
 
-from pydantic import Field, PostgresDsn, model_validator
+from pydantic import Field, PostgresDsn, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from osmo_topology.web.policy import NAME
+
+_DEVELOPMENT_MARK = "development-only-"
+DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
+_LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
+_SECRET_LENGTH = 32
 
 
 class Environment(BaseSettings):
     """Settings of one process."""
 
-    model_config = SettingsConfigDict(env_prefix="OSMO_", extra="ignore", secrets_dir=None)
+    model_config = SettingsConfigDict(
+        env_prefix="OSMO_",
+        extra="ignore",
+        secrets_dir=None,
+        hide_input_in_errors=True,  # the input of a refused start holds the key and the secrets
+    )
 
     env: Literal["production", "development"] = Field(
-        default="production", description="development also accepts the x-osmo-user header as a login."
+        default="production", description="development is for one machine; see development_login."
+    )
+    development_login: bool | None = Field(
+        default=None,
+        description="Accept the x-osmo-user header as a login, from this machine; by default in development.",
+    )
+    trusted_proxy_secrets: list[SecretStr] = Field(
+        default=[], description="What a gateway proves itself with; any of them (JSON list)."
+    )
+    trusted_proxy_networks: list[IPv4Network | IPv6Network] = Field(
+        default=[], description="Where a gateway's connections come from (JSON list)."
+    )
+    default_roles: list[str] = Field(
+        default=["osmo-user"], description="Roles of users to whom none is assigned (JSON list)."
+    )
+    submits_per_minute: int = Field(default=600, ge=0, description="Submissions of one user; 0: no limit.")
+    address_submits_per_minute: int = Field(
+        default=3000, ge=0, description="Submissions from one address; 0: no limit."
+    )
+    logins_per_minute: int = Field(
+        default=20, ge=0, description="Tries to log in as one user, and tokens made by one; 0: no limit."
+    )
+    address_logins_per_minute: int = Field(
+        default=60, ge=0, description="The same from one address; 0: no limit."
     )
     secret_key: str = Field(default="", description="Django's signing key; required in production.")
     database_url: PostgresDsn = Field(
@@ -72,16 +109,41 @@ class Environment(BaseSettings):
     )
 
     @model_validator(mode="after")
-    def _production_dies_for_nobody(self) -> Self:
-        if self.env == "production" and self.crash_points:
-            raise ValueError("OSMO_CRASH_POINTS lets processes kill themselves and is refused in production")
+    def _consistent(self) -> Self:
+        """Everything that no single variable shows, told at once. Names what is wrong, never its value."""
+        own = _production_faults(self) if self.env == "production" else _development_faults(self)
+        if wrong := [*own, *_access_faults(self)]:
+            raise ValueError("; ".join(wrong))
         return self
 
-    @model_validator(mode="after")
-    def _production_needs_a_key(self) -> Self:
-        if self.env == "production" and len(self.secret_key) < 32:
-            raise ValueError("OSMO_SECRET_KEY must be set to at least 32 characters in production")
-        return self
+
+def _production_faults(given: Environment) -> Iterator[str]:
+    """No switch of development may be on."""
+    if len(given.secret_key) < _SECRET_LENGTH:
+        yield f"OSMO_SECRET_KEY must be set to at least {_SECRET_LENGTH} characters in production"
+    if given.secret_key.startswith(_DEVELOPMENT_MARK):
+        yield "OSMO_SECRET_KEY is that of development: make a new one"
+    if given.development_login:
+        yield "OSMO_DEVELOPMENT_LOGIN is for OSMO_ENV=development only: unset it"
+    if given.crash_points:
+        yield "OSMO_CRASH_POINTS lets processes kill themselves and is refused in production"
+
+
+def _development_faults(given: Environment) -> Iterator[str]:
+    """Whoever names hosts or a gateway serves others, and must not let a bare header log in."""
+    if strange := sorted(set(given.allowed_hosts) - _LOOPBACK_HOSTS):
+        yield f"OSMO_ALLOWED_HOSTS has {', '.join(strange)}: OSMO_ENV=development answers this machine only"
+    if given.trusted_proxy_secrets or given.trusted_proxy_networks:
+        yield "OSMO_TRUSTED_PROXY_SECRETS and _NETWORKS are for OSMO_ENV=production only: unset them"
+
+
+def _access_faults(given: Environment) -> Iterator[str]:
+    if any(len(each.get_secret_value()) < _SECRET_LENGTH for each in given.trusted_proxy_secrets):
+        yield f"OSMO_TRUSTED_PROXY_SECRETS: each of at least {_SECRET_LENGTH} characters"
+    if any(network.prefixlen == 0 for network in given.trusted_proxy_networks):
+        yield "OSMO_TRUSTED_PROXY_NETWORKS: a network that holds every address trusts everybody"
+    if strange := [role for role in given.default_roles if not NAME.fullmatch(role)]:
+        yield f"OSMO_DEFAULT_ROLES: {', '.join(strange)} is no role's name"
 
 
 @cache

@@ -3,14 +3,21 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from osmo_topology.env import environment
+from osmo_topology.env import DEVELOPMENT_KEY, environment
 from osmo_topology.web.logging import configure_logging
 
 ENV = environment()
 
-SECRET_KEY = ENV.secret_key or "development-only-" + "x" * 40
+SECRET_KEY = ENV.secret_key or DEVELOPMENT_KEY
 DEBUG = False
-DEVELOPMENT = ENV.env == "development"
+DEVELOPMENT_LOGIN = ENV.env == "development" and ENV.development_login is not False
+TRUSTED_PROXY_SECRETS = [secret.get_secret_value() for secret in ENV.trusted_proxy_secrets]
+TRUSTED_PROXY_NETWORKS = ENV.trusted_proxy_networks
+DEFAULT_ROLES = ENV.default_roles
+SUBMITS_PER_MINUTE = ENV.submits_per_minute
+ADDRESS_SUBMITS_PER_MINUTE = ENV.address_submits_per_minute
+LOGINS_PER_MINUTE = ENV.logins_per_minute
+ADDRESS_LOGINS_PER_MINUTE = ENV.address_logins_per_minute
 ALLOWED_HOSTS = ENV.allowed_hosts
 CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
 
@@ -114,11 +121,12 @@ LOGIN_URL = "/admin/login/"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
+        "osmo_topology.web.auth.GatewayAuthentication",
         "osmo_topology.web.auth.PersonalTokenAuthentication",
         "osmo_topology.web.auth.DevelopmentUserAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": ["osmo_topology.web.permissions.Allowed"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["osmo_topology.web.requests.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
@@ -136,7 +144,7 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PUBLIC": True,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_PERMISSIONS": ["osmo_topology.web.permissions.Allowed"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

@@ -2,18 +2,20 @@
 
 from django.contrib import admin
 from django.urls import include, path
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from osmo_topology.web import errors, health
-from osmo_topology.web.docs import DocsView
+from osmo_topology.web.docs import DocsView, SchemaView
+from osmo_topology.web.login import admin_login
 
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
+    path("admin/login/", admin_login),
     path("admin/", admin.site.urls),
+    path("", include("osmo_topology.web.urls")),
     path("", include("pools.api.urls")),
     path("", include("workflows.api.urls")),
-    path("api/schema", SpectacularJSONAPIView.as_view(), name="schema"),
+    path("api/schema", SchemaView.as_view(), name="schema"),
     path("api/docs", DocsView.as_view(url_name="schema"), name="docs"),
 ]
 

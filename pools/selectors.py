@@ -9,16 +9,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db.models import Count, Func, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import POOL_SIGHT, Action, refusal
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
 from scheduling.errors import NotFound
 from scheduling.levels import Domain, Level, Levels
+
+Row = TypeVar("Row", Pool, Backend)
 
 
 def installation() -> UUID:
@@ -26,17 +31,32 @@ def installation() -> UUID:
     return Installation.objects.get_or_create(singleton=True)[0].uuid
 
 
-def pools_visible_to(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Pool]:
-    """The pools a user may use: all of them, for anybody logged in."""
-    pools = Pool.objects.select_related("backend__cluster")
-    return pools if user.is_authenticated else pools.none()
+Caller = AbstractBaseUser | AnonymousUser
 
 
-def pool_visible_to(user: AbstractBaseUser | AnonymousUser, name: str) -> Pool:
-    """One pool with its keys and platforms. Raises NotFound, naming those there are."""
+def pools_visible_to(user: Caller) -> QuerySet[Pool]:
+    """The pools a user knows of: those where some role of theirs grants something."""
+    return _narrowed(
+        Pool.objects.select_related("backend__cluster"), grants_of(user).names("pool", POOL_SIGHT)
+    )
+
+
+def pools_allowed_to(user: Caller, action: Action) -> QuerySet[Pool]:
+    """The pools where a role of the user's grants this action."""
+    return _narrowed(Pool.objects.select_related("backend__cluster"), grants_of(user).names("pool", {action}))
+
+
+def pool_visible_to(user: Caller, name: str, *, action: Action) -> Pool:
+    """One pool with its keys and platforms, for an action.
+
+    Raises NotFound, naming those the user knows of, for a pool that is not there or not theirs to see;
+    Forbidden for one they see and may not do this in.
+    """
     pool = pools_visible_to(user).prefetch_related("topology_keys", "platforms").filter(name=name).first()
     if pool is None:
         raise NotFound(f'There is no pool "{name[:63]}"{_there_are(pools_visible_to(user))}')
+    if not grants_of(user).allows(action, f"pool/{name}"):
+        raise refusal(action, f"pool/{name}")
     return pool
 
 
@@ -44,12 +64,21 @@ def living_backends() -> QuerySet[Backend]:
     return Backend.objects.filter(deleted_at=None)
 
 
-def backend_named(name: str) -> Backend:
-    """A backend that was not deleted. Raises NotFound, naming those there are."""
-    backend = living_backends().filter(name=name).first()
+def backends_visible_to(user: Caller) -> QuerySet[Backend]:
+    """The backends whose configuration a user may read."""
+    return _narrowed(living_backends(), grants_of(user).names("backend", {Action.CONFIG_READ}))
+
+
+def backend_visible_to(user: Caller, name: str) -> Backend:
+    """A backend that was not deleted. Raises NotFound, naming those the user may see."""
+    backend = backends_visible_to(user).filter(name=name).first()
     if backend is None:
-        raise NotFound(f'There is no backend "{name[:63]}"{_there_are(living_backends())}')
+        raise NotFound(f'There is no backend "{name[:63]}"{_there_are(backends_visible_to(user))}')
     return backend
+
+
+def _narrowed(rows: QuerySet[Row], names: frozenset[str] | None) -> QuerySet[Row]:
+    return rows if names is None else rows.filter(name__in=names)
 
 
 def _there_are(rows: QuerySet[Pool] | QuerySet[Backend]) -> str:

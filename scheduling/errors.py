@@ -101,6 +101,12 @@ class NotFound(TopologyError):
     code = "USER"
 
 
+class Forbidden(TopologyError):
+    """The caller may not do this."""
+
+    code = "USER"
+
+
 class Conflict(TopologyError):
     """The object is not in the condition, or at the revision, that the request needs."""
 

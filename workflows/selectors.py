@@ -13,6 +13,9 @@ from uuid import UUID
 
 from django.db.models import Prefetch, Q, QuerySet
 
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action, refusal
+from pools.selectors import Caller
 from scheduling.errors import NotFound
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 
@@ -59,11 +62,15 @@ class Page:
     more: bool
 
 
-def workflow_page(wanted: WorkflowFilter, *, limit: int, offset: int, order: Literal["ASC", "DESC"]) -> Page:
-    """One page by time of submission. One query."""
+def workflow_page(
+    wanted: WorkflowFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
+) -> Page:
+    """One page by time of submission, of what the user may list. One query."""
     sign = "" if order == "ASC" else "-"
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    theirs = Q() if pools is None else Q(pool_name__in=pools)
     rows = (
-        Workflow.objects.filter(_condition(wanted))
+        Workflow.objects.filter(_condition(wanted) & theirs)
         .select_related("backend")
         .defer("spec", "template_spec", "reply", "warnings")
         .order_by(f"{sign}submit_time", f"{sign}uuid")
@@ -98,14 +105,26 @@ def _label(key: str, value: str | None) -> Q:
     return Q(labels__has_key=key) if value is None else Q(labels__contains={key: value})
 
 
-def workflow_known_as(said: str) -> Workflow:
-    """The workflow of this name or uuid, with its backend. Raises UnknownWorkflow."""
+def workflow_known_as(said: str, *, user: Caller, action: Action) -> Workflow:
+    """The workflow of this name or uuid, with its backend, for an action.
+
+    Raises UnknownWorkflow where there is none or its pool is not the user's to see, Forbidden where they
+    see it and may not do this. Whose workflow it is decides nothing, as in OSMO: its pool does.
+    """
+    found = _workflow(said)
+    grants = grants_of(user)
+    if found is None or not grants.sees_pool(found.pool_name):
+        raise UnknownWorkflow(said)
+    if not grants.allows(action, f"pool/{found.pool_name}"):
+        raise refusal(action, f"pool/{found.pool_name}")
+    return found
+
+
+def _workflow(said: str) -> Workflow | None:
     rows = Workflow.objects.select_related("backend").defer("reply")
     if _UUID.fullmatch(said) and (found := rows.filter(pk=UUID(said)).first()):
         return found
-    if _NAME.fullmatch(said) and (found := rows.filter(name=said).first()):
-        return found
-    raise UnknownWorkflow(said)
+    return rows.filter(name=said).first() if _NAME.fullmatch(said) else None
 
 
 def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:

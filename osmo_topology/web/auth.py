@@ -1,35 +1,97 @@
-"""Who is calling: a personal token, a Django session, or, in development only, a header."""
+"""Who is calling: a trusted gateway, a personal token, in development a header, or a Django session.
+
+They are asked in this order. The first that recognises the request decides; identity headers that did
+not come from the gateway end it with 401, whatever else the request carries.
+"""
 
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import User
+from django.http import HttpRequest
 from knox.auth import TokenAuthentication
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
+
+from osmo_topology.web import access, gateway
+
+_OURS = {"same-origin", "none", ""}
 
 
 class PersonalTokenAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
     """``Authorization: Bearer <token>``, a token made by ``services.make_token``."""
 
     def authenticate_credentials(self, token: bytes) -> Any:
-        if not token.isascii():  # knox would fail to decode it
+        if not token.isascii() or b"\0" in token:  # knox, or the database, would fail at it
             raise AuthenticationFailed("Invalid token.")
         return super().authenticate_credentials(token)
+
+
+class GatewayAuthentication(BaseAuthentication):
+    """The user that the trusted gateway names. First of all, so that nobody else's headers pass."""
+
+    def authenticate(self, request: Request) -> tuple[User, Any] | None:
+        if _development_login(request):
+            return None
+        try:
+            said = gateway.identity(request.META, trusted_proxy())
+        except gateway.Untrusted as error:
+            raise AuthenticationFailed(str(error)) from error
+        if said is None:
+            return None
+        if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site", "") not in _OURS:
+            raise PermissionDenied("A page of another site may not act for you.")  # its cookie was the proof
+        user = known_user(said.user)
+        user.gateway = access.Gateway(said.roles, said.pools)  # type: ignore[attr-defined]  # for this request
+        return user, None
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature
+        return "Bearer"
 
 
 class DevelopmentUserAuthentication(BaseAuthentication):
     """OSMO's development login: the ``x-osmo-user`` header names the user. Never in production."""
 
-    def authenticate(self, request: Request) -> tuple[AbstractBaseUser, Any] | None:
-        name = request.headers.get("x-osmo-user", "").strip()
-        if not settings.DEVELOPMENT or not name:
+    def authenticate(self, request: Request) -> tuple[User, Any] | None:
+        if not _development_login(request):
             return None
-        if len(name) > 150 or not name.isprintable():
-            raise AuthenticationFailed("x-osmo-user: at most 150 printable characters")
-        user, made = User.objects.get_or_create(username=name)
-        if made:
-            user.set_unusable_password()
-            user.save(update_fields=["password"])
-        return user, None
+        name = request.headers["x-osmo-user"].strip()
+        if not gateway.USERNAME.fullmatch(name):
+            raise AuthenticationFailed(f"x-osmo-user: {gateway.USERNAME_RULE}.")
+        return known_user(name), None
+
+
+def known_user(name: str) -> User:
+    """The user of this name, made if there is none. Raises AuthenticationFailed for one switched off."""
+    user, made = User.objects.get_or_create(username=name)
+    if made:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+    if not user.is_active:
+        raise AuthenticationFailed("User inactive or deleted.")
+    return user
+
+
+def trusted_proxy() -> gateway.Proxy:
+    return gateway.Proxy(
+        secrets=tuple(settings.TRUSTED_PROXY_SECRETS), networks=tuple(settings.TRUSTED_PROXY_NETWORKS)
+    )
+
+
+def client_address(request: HttpRequest | Request) -> str:
+    """The caller's address, as far as it can be believed."""
+    return gateway.client_address(request.META, trusted_proxy())
+
+
+def _development_login(request: Request) -> bool:
+    """Whether the header alone logs in: in development, from this machine, without a gateway."""
+    meta = request.META
+    return (
+        settings.DEVELOPMENT_LOGIN
+        and gateway.USER in meta
+        and not any(header in meta for header in (gateway.ROLES, gateway.POOLS, gateway.PROOF))
+        and not trusted_proxy().configured
+        and gateway.is_loopback(str(meta.get("REMOTE_ADDR", "")))
+    )

@@ -1,12 +1,23 @@
 """The API's pages for people: HTML for whoever is logged in, the one error shape for everybody else."""
 
-from drf_spectacular.views import SpectacularSwaggerView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
+
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
+
+
+class SchemaView(SpectacularJSONAPIView):
+    """The schema of the API."""
+
+    access = {"GET": Needs(Action.SYSTEM_DOCS)}
 
 
 class DocsView(SpectacularSwaggerView):
     """Swagger's page. Its renderer knows HTML alone and would answer an error with the bare status."""
+
+    access = {"GET": Needs(Action.SYSTEM_DOCS)}
 
     def handle_exception(self, exc: Exception) -> Response:
         self.request.accepted_renderer = JSONRenderer()

@@ -1,8 +1,13 @@
-"""What belongs to a user: personal tokens, named, hashed and expiring, and a profile."""
+"""What belongs to access: personal tokens, profiles, roles and who holds them, buckets of rate limits."""
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
 from django.db import models
 from knox.models import AbstractAuthToken
+
+from osmo_topology.web import policy
+from scheduling.errors import InvalidSpec
 
 
 class PersonalToken(AbstractAuthToken):
@@ -14,6 +19,9 @@ class PersonalToken(AbstractAuthToken):
         swappable = "KNOX_TOKEN_MODEL"
         ordering = ["user_id", "created"]
 
+    def __str__(self) -> str:
+        return f"{self.name or 'a token'} of {self.user}"
+
 
 class Profile(models.Model):
     """What a user has chosen: the pool that commands without one go to."""
@@ -23,3 +31,63 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return str(self.user)
+
+
+_role_name = RegexValidator(
+    rf"^(?:{policy.NAME.pattern})\Z",
+    "A letter, then letters, digits, dots, dashes and underscores, the last a letter or a digit.",
+)
+
+
+class Role(models.Model):
+    """A named list of statements; one with a built-in role's name takes its place, osmo-admin's excepted."""
+
+    name = models.CharField(max_length=128, unique=True, validators=[_role_name])
+    description = models.TextField(blank=True, default="")
+    policies = models.JSONField(
+        default=list,
+        help_text='[{"actions": ["workflow:*"], "resources": ["pool/train"]}]',
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=~models.Q(name=policy.ADMIN), name="role_admin_is_built_in")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Refuse policies that the decision could not read."""
+        try:
+            policy.read_statements(self.policies)
+        except InvalidSpec as error:
+            raise ValidationError({"policies": error.message}) from error
+
+
+class RoleAssignment(models.Model):
+    """A user holds a role, by its name: built-in roles and those of the convention have no row."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_assignments")
+    role = models.CharField(max_length=128, validators=[_role_name])
+
+    class Meta:
+        ordering = ["user_id", "role"]
+        constraints = [models.UniqueConstraint(fields=["user", "role"], name="role_once_per_user")]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.role}"
+
+
+class RateBucket(models.Model):
+    """How far one caller has used up a limit: the moment at which nothing of it will be used any more.
+
+    A row whose moment has passed says the same as no row, and may be deleted at any time.
+    """
+
+    key = models.CharField(max_length=255, primary_key=True)
+    clear_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,21 +1,68 @@
-"""Who may do what."""
+"""Every view says once what its methods need; one permission class asks the policy.
+
+There are two gates. This one asks before anything is read: may the caller do this at all, on the object
+in the address or, where only the rows tell which pool is meant, on any. The second is in the selectors,
+which find nothing in pools that the caller does not see, so that what is hidden and what does not exist
+are the same 404. A view without a declaration is closed to everybody.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
-from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
+
+from osmo_topology.web.access import grants_of, read_grants
+from osmo_topology.web.policy import EVERYTHING, Action, Grants, refusal
+from scheduling.errors import Forbidden
+
+if TYPE_CHECKING:  # DRF's views read the settings, which name this module
+    from rest_framework.views import APIView
 
 
-class StaffWrites(BasePermission):
-    """Any user reads, staff writes: configuration is an administrator's."""
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """An action, and the resource it needs it on: ``pool/{name}`` takes the name from the address.
 
-    message = "Writing configuration needs a staff user."
+    ``on`` None: anywhere; the view's selectors narrow what is found.
+    """
 
-    def has_permission(self, request: Request, view: APIView) -> bool:  # noqa: ARG002 -- DRF's signature
+    action: Action
+    on: str | None = EVERYTHING
+
+
+Access = Mapping[str, Needs]
+
+
+class Allowed(BasePermission):
+    """Ask the policy for what the view declares in ``access``, a Needs for each method."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
         user = request.user
-        if not user or not user.is_authenticated:
+        if not isinstance(user, User) or not user.is_active:
             return False
-        return request.method in SAFE_METHODS or user.is_staff
+        user.held_grants = read_grants(user)  # type: ignore[attr-defined]  # fresh for each request
+        method = "GET" if request.method == "HEAD" else str(request.method)
+        if method == "OPTIONS" or not hasattr(view, method.lower()):
+            return True  # says what there is, or is refused as a method
+        access: Access = getattr(view, "access", {})
+        if needs := access.get(method):
+            check(grants_of(user), needs, view.kwargs)
+            return True
+        return False
+
+
+def check(grants: Grants, needs: Needs, kwargs: Mapping[str, Any]) -> None:
+    """Raise Forbidden unless the grants hold what is needed."""
+    if needs.on is None:
+        if not grants.anywhere(needs.action):
+            raise Forbidden(f"You hold no role that grants {needs.action}.")
+        return
+    resource = needs.on.format(**kwargs)
+    if not grants.allows(needs.action, resource):
+        raise refusal(needs.action, resource)
 
 
 def caller(request: Request) -> User:

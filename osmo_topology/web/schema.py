@@ -30,6 +30,19 @@ class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-
         }
 
 
+class GatewayScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+    target_class = "osmo_topology.web.auth.GatewayAuthentication"
+    name = "gateway"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
+        return {
+            "type": "apiKey",
+            "in": "header",
+            "name": "x-osmo-user",
+            "description": "From the trusted gateway only, which proves itself.",
+        }
+
+
 ERROR = "Error"
 _OPTIONAL_TEXT = {"type": ["string", "null"]}
 _OPTIONAL_NUMBER = {"type": ["integer", "null"]}

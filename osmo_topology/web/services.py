@@ -1,15 +1,56 @@
 """Writes about access."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
 
 from osmo_topology.env import environment
 from osmo_topology.web.models import PersonalToken
+from scheduling.errors import Conflict, NotFound
+
+MOST_TOKENS = 100
+"""Living tokens of one user that may be made over REST."""
 
 
-def make_token(user: AbstractBaseUser, *, name: str) -> str:
+def make_token(user: User, *, name: str) -> str:
     """Make a personal token and return it; it cannot be shown again."""
-    expiry = timedelta(days=environment().token_days)
-    _, token = PersonalToken.objects.create(user=user, expiry=expiry, name=name)
-    return str(token)
+    return _made(user, name=name, expires_at=latest_expiry())[1]
+
+
+def latest_expiry() -> datetime:
+    """When a token that is made now expires at the latest."""
+    return timezone.now() + timedelta(days=environment().token_days)
+
+
+@transaction.atomic
+def make_own_token(user: User, *, name: str, expires_at: datetime) -> tuple[PersonalToken, str]:
+    """Make a token for whoever asks; returns its row and the token, which cannot be shown again.
+
+    Raises Conflict if the user has one of this name, or too many.
+    """
+    User.objects.select_for_update().get(pk=user.pk)  # two requests at once count one after the other
+    living = living_tokens(user)
+    if any(token.name == name for token in living):
+        raise Conflict(f'You have a token named "{name}"; delete it first, or choose another name.')
+    if len(living) >= MOST_TOKENS:
+        raise Conflict(f"You have {len(living)} tokens, and {MOST_TOKENS} are the most; delete some first.")
+    return _made(user, name=name, expires_at=expires_at)
+
+
+def revoke_own_token(user: User, *, name: str) -> None:
+    """Delete the user's tokens of this name; they are refused from now on. Raises NotFound."""
+    deleted, _ = PersonalToken.objects.filter(user=user, name=name).delete()
+    if not deleted:
+        raise NotFound(f'You have no token named "{name[:63]}".')
+
+
+def living_tokens(user: User) -> list[PersonalToken]:
+    """A user's tokens that have not expired."""
+    return list(PersonalToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("created"))
+
+
+def _made(user: User, *, name: str, expires_at: datetime) -> tuple[PersonalToken, str]:
+    row, token = PersonalToken.objects.create(user=user, expiry=expires_at - timezone.now(), name=name)
+    return row, str(token)

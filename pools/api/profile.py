@@ -4,13 +4,15 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.models import Profile
-from osmo_topology.web.permissions import caller
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.models import PersonalToken, Profile
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import Action
+from osmo_topology.web.tokens import instant
 from pools import selectors
 
 
@@ -29,15 +31,22 @@ class ProfileShape(serializers.Serializer[Any]):
     pool = serializers.CharField(allow_null=True)
 
 
+class TokenInUse(serializers.Serializer[Any]):
+    """The personal token of this very request."""
+
+    name = serializers.CharField(allow_blank=True)
+    expires_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
+
+
 class ProfileReplySerializer(serializers.Serializer[Any]):
     profile = ProfileShape()
     roles = serializers.ListField(child=serializers.CharField())
     pools = serializers.ListField(child=serializers.CharField())
-    token = serializers.CharField(allow_null=True)
+    token = TokenInUse(allow_null=True)
 
 
 class ProfileSettingsView(APIView):
-    permission_classes = [IsAuthenticated]
+    access = {"GET": Needs(Action.PROFILE_READ), "POST": Needs(Action.PROFILE_UPDATE)}
 
     @extend_schema(operation_id="get_profile", responses=ProfileReplySerializer)
     def get(self, request: Request) -> Response:
@@ -49,18 +58,26 @@ class ProfileSettingsView(APIView):
             "slack_notification": False,
             "pool": chosen or None,
         }
-        pools = list(selectors.pools_visible_to(request.user).order_by("name").values_list("name", flat=True))
-        roles = ["osmo-admin"] if getattr(request.user, "is_staff", False) else ["osmo-user"]
-        return Response({"profile": profile, "roles": roles, "pools": pools, "token": None})
+        usable = selectors.pools_allowed_to(request.user, Action.WORKFLOW_CREATE)
+        pools = list(usable.order_by("name").values_list("name", flat=True))
+        roles = list(grants_of(request.user).roles)
+        return Response({"profile": profile, "roles": roles, "pools": pools, "token": _token(request.auth)})
 
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
     def post(self, request: Request) -> Response:
-        """Choose a default pool; a pool that does not exist is refused."""
+        """Choose a default pool; one that the caller may not submit to is refused."""
         asked = ProfileSettingsSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         if "pool" in asked.validated_data:
             pool = asked.validated_data["pool"] or ""
             if pool:
-                selectors.pool_visible_to(request.user, pool)
+                selectors.pool_visible_to(request.user, pool, action=Action.WORKFLOW_CREATE)
             Profile.objects.update_or_create(user=caller(request), defaults={"pool": pool})
         return Response(None)
+
+
+def _token(credential: Any) -> dict[str, Any] | None:
+    """The personal token that a request came with, by its name."""
+    if not isinstance(credential, PersonalToken):
+        return None
+    return {"name": credential.name, "expires_at": instant(credential.expiry)}

@@ -9,18 +9,21 @@ from typing import Any
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import StaffWrites
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
 from pools.api.requests import envelope, etag, expected_revision, flag, placed
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
+
+READ = Needs(Action.CONFIG_READ, on=None)
+LIST = Needs(Action.POOL_LIST, on=None)
 
 VERBOSE = OpenApiParameter("verbose", OpenApiTypes.BOOL, description="Adds derived fields.")
 POOLS = OpenApiParameter("pools", OpenApiTypes.STR, many=True, description="Only these pools.")
@@ -32,28 +35,30 @@ IF_MATCH = OpenApiParameter(
 )
 
 
-class ConfigurationView(APIView):
-    """Any user reads configuration, staff writes it."""
+def _configuration(resource: str) -> dict[str, Needs]:
+    """Whoever may write this resource writes it; what may be read, the selectors know."""
+    write = Needs(Action.CONFIG_UPDATE, on=resource)
+    return {"GET": READ, "POST": write, "PUT": write, "PATCH": write, "DELETE": write}
 
-    permission_classes = [StaffWrites]
 
+class BackendsView(APIView):
+    access = {"GET": READ}
 
-class BackendsView(ConfigurationView):
     @extend_schema(operation_id="list_backends", responses=shapes.BackendsSerializer)
     def get(self, request: Request) -> Response:
         """List the backends with what is known of their clusters."""
-        del request
         now = timezone.now()
-        rows = selectors.living_backends().order_by("name")
+        rows = selectors.backends_visible_to(request.user).order_by("name")
         return Response({"backends": [show.backend_entry(row, now=now) for row in rows]})
 
 
-class BackendView(ConfigurationView):
+class BackendView(APIView):
+    access = _configuration("backend/{name}")
+
     @extend_schema(operation_id="get_backend", responses=shapes.BackendSerializer)
     def get(self, request: Request, name: str) -> Response:
         """Show one backend."""
-        del request
-        return self._reply(selectors.backend_named(name))
+        return self._reply(selectors.backend_visible_to(request.user, name))
 
     @extend_schema(
         operation_id="post_backend",
@@ -105,13 +110,15 @@ class BackendView(ConfigurationView):
         return Response({**entry, **more}, headers=etag(backend.revision))
 
 
-class PoolsConfigView(ConfigurationView):
+class PoolsConfigView(APIView):
+    access = _configuration("pool/*")
+
     @extend_schema(
         operation_id="list_pool_configs", parameters=[VERBOSE, BACKEND], responses=shapes.PoolsSerializer
     )
     def get(self, request: Request) -> Response:
         """Show the configuration of every pool."""
-        pools = selectors.pools_visible_to(request.user).order_by("name")
+        pools = selectors.pools_allowed_to(request.user, Action.CONFIG_READ).order_by("name")
         if backend := request.query_params.get("backend", "").replace("\0", ""):
             pools = pools.filter(backend__name=backend)
         rows = pools.prefetch_related("topology_keys", "platforms")
@@ -134,11 +141,13 @@ class PoolsConfigView(ConfigurationView):
         return Response({"pools": pools, "warnings": show.warnings(saved.notices)})
 
 
-class PoolConfigView(ConfigurationView):
+class PoolConfigView(APIView):
+    access = _configuration("pool/{name}")
+
     @extend_schema(operation_id="get_pool_config", parameters=[VERBOSE], responses=shapes.PoolSerializer)
     def get(self, request: Request, name: str) -> Response:
         """Show the configuration of one pool."""
-        return self._reply(selectors.pool_visible_to(request.user, name), request)
+        return self._reply(self._pool(request, name), request)
 
     @extend_schema(
         operation_id="put_pool_config",
@@ -185,12 +194,17 @@ class PoolConfigView(ConfigurationView):
         services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
         return Response({"name": name})
 
+    def _pool(self, request: Request, name: str) -> Pool:
+        return selectors.pool_visible_to(request.user, name, action=Action.CONFIG_READ)
+
     def _reply(self, pool: Pool, request: Request, **more: Any) -> Response:
         entry = _editable([pool], request)[pool.name]
         return Response({**entry, **more}, headers=etag(pool.revision))
 
 
-class WorkflowConfigView(ConfigurationView):
+class WorkflowConfigView(APIView):
+    access = _configuration("config/workflow") | {"GET": Needs(Action.CONFIG_READ, on="config/workflow")}
+
     @extend_schema(operation_id="get_workflow_config", responses=shapes.WorkflowConfigSerializer)
     def get(self, request: Request) -> Response:
         """Show the service-wide limits on workflows."""
@@ -227,14 +241,14 @@ class WorkflowConfigView(ConfigurationView):
 
 
 class PoolsView(APIView):
-    permission_classes = [IsAuthenticated]
+    access = {"GET": LIST}
 
     @extend_schema(
         operation_id="list_pools", parameters=[POOLS, ALL_POOLS], responses=shapes.MinimalPoolsSerializer
     )
     def get(self, request: Request) -> Response:
         """List the pools the caller may use."""
-        pools = selectors.pools_visible_to(request.user).order_by("name")
+        pools = selectors.pools_allowed_to(request.user, Action.POOL_LIST).order_by("name")
         wanted = request.query_params.getlist("pools")
         if wanted and not flag(request, "all_pools"):
             pools = pools.filter(name__in=[name for name in wanted if "\0" not in name])
@@ -244,22 +258,23 @@ class PoolsView(APIView):
 
 
 class PoolTopologyView(APIView):
-    permission_classes = [IsAuthenticated]
+    access = {"GET": LIST}
 
     @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologySerializer)
     def get(self, request: Request, name: str) -> Response:
         """Show a pool's topology keys, broadest first, with the live domains of each."""
-        pool = selectors.pool_visible_to(request.user, name)
+        pool = selectors.pool_visible_to(request.user, name, action=Action.POOL_LIST)
         return Response(show.topology_of(pool, selectors.domains_of(pool)), headers=etag(pool.revision))
 
 
 class TopologyView(APIView):
-    permission_classes = [IsAuthenticated]
+    access = {"GET": LIST}
 
     @extend_schema(operation_id="list_topology", responses=shapes.AllKeysSerializer)
     def get(self, request: Request) -> Response:
         """Show the topology keys of every pool the caller may use."""
-        rows = selectors.pools_visible_to(request.user).order_by("name").prefetch_related("topology_keys")
+        pools = selectors.pools_allowed_to(request.user, Action.POOL_LIST).order_by("name")
+        rows = pools.prefetch_related("topology_keys")
         return Response({"pools": {row.name: show.keys_of(row) for row in rows}})
 
 

@@ -70,9 +70,9 @@ def test_a_token_beyond_ascii_is_a_wrong_token(client, token):
 
 
 def test_the_development_header_logs_in_only_in_development(client, settings):
-    settings.DEVELOPMENT = True
+    settings.DEVELOPMENT_LOGIN = True
     assert client.get("/api/schema", HTTP_X_OSMO_USER="ann").status_code == 200
-    settings.DEVELOPMENT = False
+    settings.DEVELOPMENT_LOGIN = False
     assert client.get("/api/schema", HTTP_X_OSMO_USER="ann").status_code == 401
 
 

@@ -1,23 +1,25 @@
 """Workflows over REST: submit, list, look at, read, cancel. Addresses and shapes are OSMO's.
 
-Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Every
-user may read every workflow; its owner and staff may cancel it.
+Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Who may
+do what is a matter of the workflow's pool, and each view says which action it needs there.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import AbstractBaseUser
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from osmo_topology.env import environment
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
+from osmo_topology.web.throttles import SubmitThrottle
 from pools.clusters import cluster_for
 from pools.selectors import workflow_limits
 from workflows import selectors
@@ -28,6 +30,7 @@ from workflows.services.logs import LogRequest, read_logs
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import Mode, SubmissionRequest, submit
 
+READ = Needs(Action.WORKFLOW_READ, on=None)
 TEXT = "text/plain; charset=utf-8"
 LINES = {(200, "text/plain"): OpenApiTypes.STR}
 
@@ -48,7 +51,14 @@ def username(request: Request) -> str:
     return request.user.get_username()
 
 
+def _readable(request: Request, said: str) -> Workflow:
+    return selectors.workflow_known_as(said, user=request.user, action=Action.WORKFLOW_READ)
+
+
 class SubmitView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_CREATE, on=None)}
+    throttle_classes = [SubmitThrottle]
+
     @extend_schema(
         operation_id="workflow_submit",
         parameters=[
@@ -88,6 +98,8 @@ def _mode(query: dict[str, Any]) -> Mode:
 
 
 class WorkflowListView(APIView):
+    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+
     @extend_schema(
         operation_id="workflow_list",
         parameters=[queries.ListQuery],
@@ -100,6 +112,7 @@ class WorkflowListView(APIView):
             return Response({"workflows": [], "more_entries": False})
         page = selectors.workflow_page(
             queries.workflow_filter(query, user=username(request)),
+            user=request.user,
             limit=query["limit"],
             offset=query["offset"],
             order=query["order"],
@@ -110,6 +123,8 @@ class WorkflowListView(APIView):
 
 
 class WorkflowView(APIView):
+    access = {"GET": READ}
+
     @extend_schema(
         operation_id="workflow_retrieve",
         parameters=[queries.DetailQuery],
@@ -118,7 +133,7 @@ class WorkflowView(APIView):
     def get(self, request: Request, workflow_id: str) -> Response:
         """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
         query = queries.DetailQuery.of(request)
-        workflow = selectors.workflow_known_as(workflow_id)
+        workflow = _readable(request, workflow_id)
         skip = query["skip_groups"]
         groups = [] if skip else selectors.groups_of(workflow, every_try=query["verbose"])
         reply = shapes.detailed(
@@ -132,21 +147,25 @@ class WorkflowView(APIView):
 
 
 class SpecView(APIView):
+    access = {"GET": READ}
+
     @extend_schema(operation_id="workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
         """Give the spec as it was parsed, or as it was before templating."""
         query = queries.SpecQuery.of(request)
-        workflow = selectors.workflow_known_as(workflow_id)
+        workflow = _readable(request, workflow_id)
         text = workflow.template_spec if query["use_template"] else ""
         return HttpResponse(text or workflow.spec, content_type=TEXT)
 
 
 class EventsView(APIView):
+    access = {"GET": READ}
+
     @extend_schema(operation_id="workflow_events", parameters=[queries.LinesQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
         """Give the timeline, one event a line: our own steps and what the cluster said."""
         query = queries.LinesQuery.of(request)
-        workflow = selectors.workflow_known_as(workflow_id)
+        workflow = _readable(request, workflow_id)
         task, retry = query["task_name"], query["retry_id"]
         selectors.check_task(workflow, task=task, retry_id=retry)
         most = workflow_limits().max_event_log_lines
@@ -164,6 +183,7 @@ def _line(event: Event) -> str:
 
 
 class LogsView(APIView):
+    access = {"GET": READ}
     failed_only = False
 
     @extend_schema(operation_id="workflow_logs", parameters=[queries.LinesQuery], responses=LINES)
@@ -173,7 +193,7 @@ class LogsView(APIView):
 
     def _stream(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
         query = queries.LinesQuery.of(request)
-        workflow = selectors.workflow_known_as(workflow_id)
+        workflow = _readable(request, workflow_id)
         task, retry = query["task_name"], query["retry_id"]
         selectors.check_task(workflow, task=task, retry_id=retry)
         limits = workflow_limits()
@@ -202,6 +222,8 @@ def _log_lines(workflow: Workflow, *, task: str, retry_id: int | None, wanted: L
 
 
 class CancelView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_CANCEL, on=None)}
+
     @extend_schema(
         operation_id="workflow_cancel",
         parameters=[queries.CancelQuery],
@@ -213,11 +235,6 @@ class CancelView(APIView):
     def post(self, request: Request, workflow_id: str) -> Response:
         """Cancel a workflow: its pods, pod groups and ComputeDomains are taken down."""
         query: dict[str, Any] = queries.CancelQuery.of(request)
-        workflow = selectors.workflow_known_as(workflow_id)
-        user = request.user
-        if workflow.submitted_by != username(request) and not (isinstance(user, User) and user.is_staff):
-            raise PermissionDenied(
-                f"Workflow {workflow.name} is {workflow.submitted_by}'s, and you are no staff."
-            )
+        workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_CANCEL)
         cancel_workflow(workflow, by=username(request), message=query["message"], force=query["force"])
         return Response({"name": workflow.name})

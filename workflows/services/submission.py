@@ -13,13 +13,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Max
 
 from osmo_topology import env
 from osmo_topology.crashpoints import reached
+from osmo_topology.web.access import grants_of
 from osmo_topology.web.errors import summary
+from osmo_topology.web.policy import Action
 from pools.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
@@ -199,14 +201,16 @@ def _limits(facts: PoolFacts) -> Limits:
 
 def _open_pool(request: SubmissionRequest) -> Pool:
     """The pool, if it takes workflows of this caller."""
-    pool = pool_visible_to(request.user, request.pool_name)
+    pool = pool_visible_to(request.user, request.pool_name, action=Action.WORKFLOW_CREATE)
     backend = pool.backend
     if backend.deleted_at is not None or not backend.enabled:
         gone = "was deleted" if backend.deleted_at is not None else "is disabled"
         raise Conflict(f'Pool "{pool.name}" takes no workflows: its backend "{backend.name}" {gone}.')
-    staff = isinstance(request.user, User) and request.user.is_staff
-    if pool.enable_maintenance and not staff:
-        raise Conflict(f'Pool "{pool.name}" is in maintenance and takes no workflows but those of staff.')
+    keeps = grants_of(request.user).allows(Action.CONFIG_UPDATE, f"pool/{pool.name}")
+    if pool.enable_maintenance and not keeps:
+        raise Conflict(
+            f'Pool "{pool.name}" is in maintenance and takes no workflows but those of its administrators.'
+        )
     return pool
 
 

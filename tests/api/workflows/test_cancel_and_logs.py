@@ -2,8 +2,10 @@
 
 import pytest
 from celery import current_app
+from django.contrib.auth.models import User
 
 from cluster.kinds import POD
+from osmo_topology.web.models import Role
 from pools import clusters
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
@@ -87,10 +89,16 @@ def test_force_speeds_up_what_has_ended_and_is_still_in_the_cluster(api):
     assert (group.force, group.stop_status) == (True, "")
 
 
-def test_only_its_owner_and_staff_may_cancel(as_user):
+def test_whoever_may_cancel_in_its_pool_may_cancel_it(as_user):
+    """As in OSMO: the pool decides, not who submitted."""
     group = TaskGroupFactory()
-    assert_error_shape(cancel(as_user("bob"), group), 403)
-    assert cancel(as_user("root", is_staff=True), group).status_code == 200
+    bob = as_user("bob")
+    reads = [{"actions": ["workflow:Read"], "resources": [f"pool/{group.workflow.pool_name}"]}]
+    Role.objects.create(name="reader", policies=reads)
+    User.objects.get(username="bob").role_assignments.create(role="reader")
+    body = assert_error_shape(cancel(bob, group), 403)
+    assert "workflow:Cancel" in body["message"]
+    assert cancel(as_user("eve"), group).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["?force=perhaps", "?messgae=x", "?message=" + "x" * 1001])

@@ -5,9 +5,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from osmo_topology.web.gateway import USERNAME, USERNAME_RULE
 from osmo_topology.web.services import make_token
 
 
@@ -25,6 +26,10 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *_: Any, **options: Any) -> None:
+        if not (
+            USERNAME.fullmatch(options["user"]) or User.objects.filter(username=options["user"]).exists()
+        ):
+            raise CommandError(f"USER: {USERNAME_RULE}")
         user, made = User.objects.get_or_create(username=options["user"])
         if made:
             user.set_unusable_password()

@@ -1,0 +1,62 @@
+"""What a user may do, read from the rows: the roles they hold and what those grant.
+
+Roles come from three places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to
+them, or, while none is, those of ``OSMO_DEFAULT_ROLES``. Who comes through the gateway holds the roles the
+gateway names and those assigned, and never the default ones: a gateway that names none means none.
+Everybody holds ``osmo-default``.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+
+from osmo_topology.web import policy
+from osmo_topology.web.models import Role, RoleAssignment
+from scheduling.errors import InvalidSpec
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """What a trusted gateway said of its caller; ``pools`` is None if it said nothing of pools."""
+
+    roles: tuple[str, ...]
+    pools: frozenset[str] | None
+
+
+def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
+    """What a user may do: as read for this request, if there is one, else read now."""
+    held = getattr(user, "held_grants", None)
+    return held if isinstance(held, policy.Grants) else read_grants(user)
+
+
+def read_grants(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
+    """Read a user's roles and what they grant. At most two queries."""
+    if not isinstance(user, User) or not user.is_active:
+        return policy.Grants()
+    gateway: Gateway | None = getattr(user, "gateway", None)
+    pools = gateway.pools if gateway else None
+    roles = _roles(user, gateway)
+    rows = {row.name: _statements(row) for row in Role.objects.filter(name__in=roles)}
+    policies = tuple(statement for role in roles for statement in policy.statements_of(role, rows))
+    return policy.Grants(roles=roles, policies=policies, pools=pools)
+
+
+def _statements(row: Role) -> tuple[policy.Statement, ...]:
+    """What a row grants; nothing if something wrote it past our checks."""
+    try:
+        return policy.read_statements(row.policies)
+    except InvalidSpec as error:
+        log.warning("role_unreadable", role=row.name, fault=error.message)
+        return ()
+
+
+def _roles(user: User, gateway: Gateway | None) -> tuple[str, ...]:
+    assigned = list(RoleAssignment.objects.filter(user=user).values_list("role", flat=True))
+    if user.is_staff or user.is_superuser:
+        assigned.append(policy.ADMIN)
+    own = [*assigned, *gateway.roles] if gateway else assigned or settings.DEFAULT_ROLES
+    return tuple(sorted({policy.DEFAULT, *own}))

@@ -1,0 +1,138 @@
+"""OSMO's gateway mode: a proxy that knows the user says so in headers, and proves that it is the proxy.
+
+OSMO's service believes ``x-osmo-user`` from whoever can reach its port. Here nobody is believed unless
+``OSMO_TRUSTED_PROXY_SECRETS`` or ``OSMO_TRUSTED_PROXY_NETWORKS`` says who the proxy is, and each request
+must show it: the secret in ``x-osmo-proxy-secret``, the peer's own address in one of the networks, or
+both where both are set. From anybody else these headers are refused, not ignored: a caller who sends
+them expects to be somebody, and a proxy that lost its secret must not fall back to a stranger's rights.
+
+What the proxy must do: remove the caller's own copies of these headers, whatever their case and with
+underscores for dashes, before it adds its own. WSGI joins repeated headers with commas; a list of two
+users is refused here, but a list of roles of which one is the caller's cannot be told from the proxy's.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Any
+
+from osmo_topology.web.policy import NAME
+
+USER, ROLES, POOLS = "HTTP_X_OSMO_USER", "HTTP_X_OSMO_ROLES", "HTTP_X_OSMO_ALLOWED_POOLS"
+PROOF = "HTTP_X_OSMO_PROXY_SECRET"
+IDENTITY = (USER, ROLES, POOLS)
+
+USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}", re.ASCII)
+USERNAME_RULE = "1 to 150 letters, digits and @ . + - _, the first a letter or a digit"
+_MOST_NAMES = 1000
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Untrusted(Exception):
+    """Headers that only the gateway may send came from somebody else, or say nothing sensible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Who the trusted proxy is; nobody, if both are empty."""
+
+    secrets: tuple[str, ...]
+    networks: tuple[Network, ...]
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.secrets or self.networks)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the proxy says is calling; ``pools`` is None if it says nothing of pools."""
+
+    user: str
+    roles: tuple[str, ...]
+    pools: frozenset[str] | None
+
+
+def identity(meta: Mapping[str, Any], proxy: Proxy) -> Identity | None:
+    """Who is calling through the proxy; None for a request that says nothing of it.
+
+    Raises Untrusted. Its text never repeats what was sent.
+    """
+    if not any(header in meta for header in (*IDENTITY, PROOF)):
+        return None
+    if not proxy.configured:
+        raise Untrusted("x-osmo-* identity headers are taken from a trusted gateway, and none is configured.")
+    if not proves(meta, proxy):
+        raise Untrusted("x-osmo-* identity headers are taken from the trusted gateway only.")
+    if USER not in meta:
+        if ROLES in meta or POOLS in meta:
+            raise Untrusted("x-osmo-roles and x-osmo-allowed-pools come with x-osmo-user.")
+        return None
+    user = meta[USER].strip()
+    if not USERNAME.fullmatch(user):
+        raise Untrusted(f"x-osmo-user: {USERNAME_RULE}; given once.")
+    roles = _names(meta.get(ROLES, ""), header="x-osmo-roles")
+    pools = frozenset(_names(meta[POOLS], header="x-osmo-allowed-pools")) if POOLS in meta else None
+    return Identity(user, roles, pools)
+
+
+def proves(meta: Mapping[str, Any], proxy: Proxy) -> bool:
+    """Whether a request comes from the proxy: everything that is configured holds."""
+    if not proxy.configured:
+        return False
+    if proxy.secrets and not _secret_known(str(meta.get(PROOF, "")), proxy.secrets):
+        return False
+    return not proxy.networks or _within(str(meta.get("REMOTE_ADDR", "")), proxy.networks)
+
+
+def client_address(meta: Mapping[str, Any], proxy: Proxy) -> str:
+    """The address a limit counts by: the peer's, or what the proxy says if the peer is the proxy.
+
+    Only the last entry of X-Forwarded-For is the proxy's; what stands before it, the caller wrote.
+    An IPv6 caller commands a whole /64, which is counted as one.
+    """
+    said = str(meta.get("REMOTE_ADDR", ""))
+    if proves(meta, proxy) and (forwarded := str(meta.get("HTTP_X_FORWARDED_FOR", ""))):
+        said = forwarded.rpartition(",")[2].strip()
+    address = _address(said)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address) if address else "unknown"
+
+
+def is_loopback(text: str) -> bool:
+    """Whether a peer's address is this machine's own."""
+    address = _address(text)
+    return address is not None and address.is_loopback
+
+
+def _secret_known(given: str, secrets: Sequence[str]) -> bool:
+    """Compare with each secret, in the same time whichever is right."""
+    sent = given.encode("utf-8", "surrogateescape")
+    return any([compare_digest(sent, secret.encode()) for secret in secrets])  # noqa: C419 -- all of them
+
+
+def _within(text: str, networks: Sequence[Network]) -> bool:
+    address = _address(text)
+    return address is not None and any(address in network for network in networks)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:  # a unix socket has no address
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _names(text: str, *, header: str) -> tuple[str, ...]:
+    """A comma list of names. Raises Untrusted for one that is no name."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if len(names) > _MOST_NAMES or not all(len(name) <= 128 and NAME.fullmatch(name) for name in names):
+        raise Untrusted(
+            f"{header}: at most {_MOST_NAMES} names of letters, digits, dots, dashes, separated by commas."
+        )
+    return names

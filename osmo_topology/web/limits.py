@@ -1,0 +1,60 @@
+"""How often something may be done, counted in Postgres (``models.RateBucket``).
+
+A *bucket* is one row: the moment at which it will be empty again. Each use moves that moment on by one
+interval; a use that would move it further than a minute's worth ahead is refused, and told when to come
+back. One statement takes or refuses, on the database's clock, so any number of web processes count as one
+(the generic cell rate algorithm).
+
+Why not Redis: what is limited cannot be done without Postgres anyway, so there is no question of failing
+open or closed, a flushed Redis forgets no limit, and no request waits for a second server's timeout.
+"""
+
+import math
+
+from django.db import connection
+
+_PERIOD = 60.0
+_STALE_AT_ONCE = 200
+
+_TAKE = """
+INSERT INTO web_ratebucket AS bucket (key, clear_at)
+VALUES (%(key)s, statement_timestamp() + %(step)s * interval '1 second')
+ON CONFLICT (key) DO UPDATE
+SET clear_at = greatest(bucket.clear_at, statement_timestamp()) + %(step)s * interval '1 second'
+WHERE greatest(bucket.clear_at, statement_timestamp()) + %(step)s * interval '1 second'
+      <= statement_timestamp() + %(period)s * interval '1 second'
+RETURNING xmax = 0  -- whether the row is new
+"""
+
+_WAIT = """
+SELECT extract(epoch FROM clear_at - statement_timestamp()) + %(step)s - %(period)s
+FROM web_ratebucket WHERE key = %(key)s
+"""
+
+_SWEEP = """
+DELETE FROM web_ratebucket WHERE key IN (
+    SELECT key FROM web_ratebucket WHERE clear_at < statement_timestamp()
+    ORDER BY clear_at LIMIT %(most)s FOR UPDATE SKIP LOCKED
+)
+"""
+
+
+def take(key: str, *, per_minute: int) -> int | None:
+    """Use a bucket once. None if that was within the limit, else the seconds until it may be tried again.
+
+    A ``per_minute`` of 0 is no limit. A minute's worth may be used at once. One query, two if refused or
+    if the bucket is new: whoever adds a row deletes rows that mean nothing any more, so there are never
+    many more than callers of the last minute.
+    """
+    if per_minute == 0:
+        return None
+    values: dict[str, str | float] = {"key": key[:255], "step": _PERIOD / per_minute, "period": _PERIOD}
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, values)
+        if taken := cursor.fetchone():
+            if taken[0]:
+                cursor.execute(_SWEEP, {"most": _STALE_AT_ONCE})
+            return None
+        cursor.execute(_WAIT, values)
+        row = cursor.fetchone()
+    return max(1, math.ceil(row[0])) if row else 1

@@ -1,0 +1,117 @@
+"""One's own personal tokens over REST: list, make, revoke.
+
+A token that is made with a token does not outlive it: a stolen one cannot be prolonged.
+"""
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web import services
+from osmo_topology.web.models import PersonalToken
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import NAME, Action
+from osmo_topology.web.throttles import LoginThrottle
+from scheduling.errors import Fault, InvalidSpec
+
+TOKEN = Needs(Action.AUTH_TOKEN)
+_MOST_CHARACTERS = 63
+
+
+class TokenShape(serializers.Serializer[Any]):
+    token_name = serializers.CharField()
+    created_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
+    expires_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
+
+
+class TokensShape(serializers.Serializer[Any]):
+    tokens = TokenShape(many=True)
+
+
+class NewTokenShape(TokenShape):
+    token = serializers.CharField(help_text="Shown this once.")
+
+
+class RevokedShape(serializers.Serializer[Any]):
+    token_name = serializers.CharField()
+
+
+class TokenQuery(serializers.Serializer[Any]):
+    expires_at = serializers.DateField(
+        required=False, help_text="The last day it is good for, UTC; left out: OSMO_TOKEN_DAYS from now."
+    )
+
+
+class TokensView(APIView):
+    access = {"GET": TOKEN}
+
+    @extend_schema(operation_id="list_access_tokens", responses=TokensShape)
+    def get(self, request: Request) -> Response:
+        """List the caller's living tokens, by name; none is shown itself."""
+        return Response({"tokens": [_shown(row) for row in services.living_tokens(caller(request))]})
+
+
+class TokenView(APIView):
+    access = {"POST": TOKEN, "DELETE": TOKEN}
+    throttle_classes = [LoginThrottle]
+
+    @extend_schema(
+        operation_id="make_access_token",
+        parameters=[TokenQuery],
+        request=None,
+        responses={200: NewTokenShape},
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Make a token of this name for the caller and show it, this once."""
+        row, token = services.make_own_token(
+            caller(request), name=_checked_name(name), expires_at=_expiry(request)
+        )
+        return Response({**_shown(row), "token": token})
+
+    @extend_schema(operation_id="revoke_access_token", request=None, responses={200: RevokedShape})
+    def delete(self, request: Request, name: str) -> Response:
+        """Revoke the caller's token of this name."""
+        services.revoke_own_token(caller(request), name=name)
+        return Response({"token_name": name})
+
+
+def _checked_name(name: str) -> str:
+    if len(name) <= _MOST_CHARACTERS and NAME.fullmatch(name):
+        return name
+    message = f"A token's name is a letter, then letters, digits, . - _; at most {_MOST_CHARACTERS}."
+    raise InvalidSpec(message, [Fault(("token_name",), "invalid_name", message)])
+
+
+def _expiry(request: Request) -> datetime:
+    """The end of the day that was asked for, within what is allowed. Raises InvalidSpec."""
+    latest = services.latest_expiry()
+    if isinstance(request.auth, PersonalToken) and request.auth.expiry is not None:
+        latest = min(latest, request.auth.expiry)
+    query = TokenQuery(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    day = query.validated_data.get("expires_at")
+    if day is None:
+        return latest
+    asked = datetime.combine(day, time.min, UTC) + timedelta(days=1)
+    if datetime.now(UTC) < asked <= latest:
+        return asked
+    message = f"A token expires after now and not after {instant(latest)}."
+    raise InvalidSpec(message, [Fault(("expires_at",), "out_of_range", message)])
+
+
+def _shown(row: PersonalToken) -> dict[str, Any]:
+    return {
+        "token_name": row.name,
+        "created_at": instant(row.created),
+        "expires_at": instant(row.expiry),
+    }
+
+
+def instant(moment: datetime | None) -> str | None:
+    """A time as OSMO's client reads it: UTC without a zone."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if moment else None
