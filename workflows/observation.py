@@ -26,9 +26,13 @@ PREEMPTED = "PreemptionByScheduler"
 MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
 """On a pod group whose minimums were changed: a digest of the tasks they were changed for."""
 
+STAGE_ANNOTATION = "osmo.nvidia.com/stage"
+"""On a pod group that holds a later stage of patience than the first: its number."""
+
 POD_GROUP = "PodGroup"
 """What every scheduler's pod groups are called in rows; ``api`` in the digest says whose they are."""
 
+_OURS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 
@@ -165,7 +169,7 @@ def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> O
         api=api,
         spec=obj.get("spec"),
         status={key: status[key] for key in read_back.status if key in status},
-        annotations={key: notes[key] for key in (*read_back.annotations, MEMBERS_ANNOTATION) if key in notes},
+        annotations={key: notes[key] for key in (*read_back.annotations, *_OURS) if key in notes},
     )
 
 

@@ -46,10 +46,10 @@ def test_production_refuses_crash_points():
 
 
 def test_every_point_stands_in_the_code():
-    """Points of single steps are named by verb and kind; ``after-relax-decision`` by the step itself."""
+    """Points of single steps are named by verb and kind."""
     text = "".join(
         path.read_text() for package in ("workflows", "pools") for path in (ROOT / package).rglob("*.py")
     )
     written = set(re.findall(r'reached\("([a-z-]+)"\)', text))
     steps = {point for point in crashpoints.POINTS if point.split("-")[0] in ("created", "deleted")}
-    assert set(crashpoints.POINTS) - steps - {"after-relax-decision"} == written - {"after-relax-decision"}
+    assert set(crashpoints.POINTS) - steps == written

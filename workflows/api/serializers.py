@@ -37,6 +37,10 @@ class AppliedConstraint(serializers.Serializer[Any]):
     tasks = serializers.IntegerField()
     subgroup = serializers.CharField(allow_blank=True)
     held_by = serializers.CharField(allow_null=True, help_text="The narrower key that implies this one.")
+    waitSeconds = serializers.FloatField(  # noqa: N815 -- as users write it
+        required=False, help_text="A preference held as required for so long; only where one was asked for."
+    )
+    relaxed = serializers.BooleanField(required=False, help_text="Whether that time is over.")
 
 
 class GroupConstraints(serializers.Serializer[Any]):
@@ -121,6 +125,12 @@ class ComputeDomainReply(serializers.Serializer[Any]):
     seen_at = _time()
 
 
+class PatienceReply(serializers.Serializer[Any]):
+    stage = serializers.IntegerField(help_text="How many relaxations were decided; never falls.")
+    unplaced_since = _time()
+    next_relaxation_at = _time()
+
+
 class GroupReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     uuid = serializers.CharField()
@@ -136,6 +146,7 @@ class GroupReply(serializers.Serializer[Any]):
     waiting_reason = serializers.CharField(allow_null=True, help_text="Why it waits, in plain words.")
     waiting_since = _time()
     constraints = AppliedConstraint(many=True)
+    patience = PatienceReply(allow_null=True)
     conditions = ConditionSerializer(many=True)
     compute_domain = ComputeDomainReply(allow_null=True)
     created_in_cluster_at = _time()

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from scheduling import names
+from workflows import patience
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
 from workflows.statuses import TaskStatus
 
@@ -95,7 +96,7 @@ def detailed(
         "queued_time": _queued(workflow, now),
         "status": workflow.status,
         "outputs": None,
-        "groups": [_group(group, domains.get(group.pk), address=address) for group in groups],
+        "groups": [_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
         "pool": workflow.pool_name,
         "pool_revision": workflow.pool_revision,
         "backend": workflow.backend.name,
@@ -110,7 +111,7 @@ def detailed(
     }
 
 
-def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str) -> Json:
+def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now: datetime) -> Json:
     return {
         "name": group.name,
         "uuid": group.uuid.hex,
@@ -125,14 +126,32 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str) -> 
         ],
         "downstream_groups": [one.name for one in group.downstream.all()],
         "failure_message": group.failure_message or None,
-        "waiting_reason": group.waiting_reason or None,
+        "waiting_reason": _waiting_reason(group, now) or None,
         "waiting_since": moment(group.waiting_since),
         "constraints": group.constraints,
+        "patience": _patience(group),
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
         "created_in_cluster_at": moment(group.created_in_cluster_at),
         "released_at": moment(group.released_at),
         "tasks": [_task(task, address=address) for task in group.tasks.all()],
+    }
+
+
+def _waiting_reason(group: TaskGroup, now: datetime) -> str:
+    """Why it waits as last found, and for how long it is still held to what it prefers, as of now."""
+    held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
+    return " ".join(filter(None, (group.waiting_reason, held)))
+
+
+def _patience(group: TaskGroup) -> Json | None:
+    """How far a group's preferences that wait are relaxed; null for a group without any."""
+    if not patience.has_patience(group.constraints):
+        return None
+    return {
+        "stage": group.stage,
+        "unplaced_since": moment(group.unplaced_since),
+        "next_relaxation_at": moment(patience.next_relaxation(group.constraints, group.unplaced_since)),
     }
 
 

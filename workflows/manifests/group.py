@@ -15,6 +15,7 @@ from workflows.manifests import labels
 from workflows.manifests.files import FileStore
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
+from workflows.observation import STAGE_ANNOTATION
 from workflows.placement import GroupValues, TaskTry, gang_of
 
 
@@ -90,6 +91,7 @@ class Renderer:
             installation=placement.installation,
             attempt=attempt,
             labels=self._labels,
+            annotations={STAGE_ANNOTATION: str(values.stage)} if values.stage else {},
             stage=values.stage,
             unsupported_preferred=placement.unsupported_preferred,
             external_topology=placement.external_topology,

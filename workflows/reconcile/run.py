@@ -8,28 +8,27 @@ is made in one message.
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 
 from cluster.errors import ClusterError
-from cluster.interface import MERGE_PATCH, Cluster
+from cluster.interface import Cluster
 from osmo_topology.crashpoints import reached
 from pools import conditions
 from pools.conditions import Condition
-from scheduling import names
-from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
-from workflows.observation import MEMBERS_ANNOTATION
 from workflows.pod_status import UPSTREAM_CODE
 from workflows.reconcile import observed, waiting
 from workflows.reconcile.apply import InTheWay, trouble_of
 from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
+from workflows.reconcile.edit import attend, resize
 from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
-from workflows.reconcile.seen import Looker, pod_group_kind
+from workflows.reconcile.seen import Looker
 from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
 from workflows.reconcile.values import GroupView, load
 from workflows.services.lease import Lease, LeaseLost, release
@@ -163,8 +162,12 @@ class _Look:
             record(self.lease, verdict.changes)
         if verdict.changes.tries or verdict.changes.group:
             return None  # the rows have moved: timers and what to do next follow from them
-        self._resize(view, sight)
-        return self._next_look(view, verdict, SILENT_SECONDS if silent else SAFETY_SECONDS)
+        attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
+        if attended.moved:
+            return None
+        resize(view, sight, self.cluster)
+        times = (verdict.recheck, attended.at, next_deadline(view))
+        return _next_look(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
         return follow(view, sight, editable=lambda: edits_pod_groups(view))
@@ -180,36 +183,6 @@ class _Look:
             evictions=observed.evictions(view),
             exit_actions=observed.rules_of_living(view),
         )
-
-    def _resize(self, view: GroupView, sight: Sight) -> None:
-        """Hold the scheduler's gang to the tasks that are left, once some have finished or come again."""
-        if all(task.live and not task.retry_id for task in view.tasks):
-            return
-        kind = pod_group_kind(view.placement)
-        found = observed.pod_groups(view)
-        if kind is None or len(found) != 1 or not edits_pod_groups(view):
-            return
-        living = [task.name for task in view.tasks if task.live]
-        waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
-        members = names.digest(living, waits, length=16)
-        (group,) = found
-        if group["metadata"]["annotations"].get(MEMBERS_ANNOTATION) == members:
-            return
-        scheduler = scheduler_backend(view.placement.scheduler_type)
-        wanted = scheduler.resized(view.renderer.gangs[0], living=living, waiting=waits)
-        if wanted:
-            self.cluster.patch(
-                kind,
-                group["metadata"]["name"],
-                {"metadata": {"annotations": {MEMBERS_ANNOTATION: members}}, "spec": wanted},
-                patch_type=MERGE_PATCH,
-                namespace=view.placement.namespace,
-            )
-
-    def _next_look(self, view: GroupView, verdict: Verdict, safety: float) -> Outcome:
-        times = [time for time in (verdict.recheck, next_deadline(view)) if time is not None]
-        soonest = min(((time - view.now).total_seconds() for time in times), default=safety)
-        return Again(seconds=min(max(soonest, 0.2), safety))
 
     def _explain(self, trouble: Retry | None) -> None:
         """Keep in the row why the group waits, if that is news."""
@@ -268,6 +241,6 @@ def _overdue(view: GroupView) -> bool:
     return view.now - latest > UNSEEN_GRACE
 
 
-def _has_node(pod_name: str, sight: Sight) -> bool:
-    pod = sight.pods.get(pod_name)
-    return pod is not None and bool(pod.node_name) and not pod.gone
+def _next_look(view: GroupView, times: Iterable[datetime | None], safety: float) -> Outcome:
+    soonest = min(((time - view.now).total_seconds() for time in times if time is not None), default=safety)
+    return Again(seconds=min(max(soonest, 0.2), safety))

@@ -10,7 +10,7 @@ longer than a second. Times are the database's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -73,6 +73,8 @@ class Changes:
 
     ``group`` is its new status, empty for none. ``waiting`` is the reason it waits, None to leave it.
     ``created`` and ``released`` note that moment; ``touched`` that a create may be sent from now on.
+    ``unplaced`` begins (True) or ends (False) the clock of patience, ``stage`` is one it has got to.
+    ``constraints`` are what the scheduler was told.
     """
 
     tasks: Sequence[TaskMove] = ()
@@ -86,7 +88,9 @@ class Changes:
     touched: str | None = None
     created: bool = False
     released: bool = False
-    fields: Mapping[str, object] = field(default_factory=dict)
+    unplaced: bool | None = None
+    stage: int | None = None
+    constraints: Sequence[Mapping[str, Any]] | None = None
 
 
 def record(lease: Lease, changes: Changes) -> None:
@@ -103,6 +107,7 @@ def record(lease: Lease, changes: Changes) -> None:
         _make_tries(group, changes.tries, steps)
         moved = _move_group(group, changes, steps)
         _note(group, changes, steps)
+        _relax(group, changes, steps)
         group.save(update_fields=sorted(steps.fields)) if steps.fields else None
         if workflow is not None and moved:
             _move_workflow(workflow, steps)
@@ -307,7 +312,7 @@ def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
     if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
         steps.put(**{column: steps.now})
     if status in TERMINAL:
-        steps.put(end_time=steps.now, waiting_reason="", waiting_since=None)
+        steps.put(end_time=steps.now, waiting_reason="", waiting_since=None, unplaced_since=None)
         if changes.message:
             steps.put(failure_message=changes.message)
     steps.event(
@@ -340,6 +345,16 @@ def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
     for note in changes.notes:
         key = f"note:{group.pk.hex}:{note.key}"
         steps.event(key=key, reason=note.reason, message=note.message, warning=note.warning)
+
+
+def _relax(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
+    """Move the clock and the stage of patience; a stage is never taken back."""
+    if changes.unplaced is not None and group.status not in TERMINAL:
+        steps.put(unplaced_since=(group.unplaced_since or steps.now) if changes.unplaced else None)
+    if changes.stage is not None:
+        steps.put(stage=max(group.stage, changes.stage))
+    if changes.constraints is not None:
+        steps.put(constraints=list(changes.constraints))
 
 
 def _move_workflow(workflow: Workflow, steps: _Steps) -> None:

@@ -1,5 +1,6 @@
 """Looking at workflows: OSMO's shapes, a fixed number of queries, and nothing asked of a cluster."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
 from workflows.api import serializers
+from workflows.api.shapes import moment
 from workflows.models import Event, ObservedObject, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -172,7 +174,37 @@ def test_a_waiting_group_says_why_and_what_it_is_held_to(api):
     assert [group["downstream_groups"] for group in groups] == [[second.name], [third.name], []]
     assert groups[1]["waiting_reason"] == "No rack has room."
     assert groups[1]["constraints"] == [constraint]
-    assert set(constraint) == set(serializers.AppliedConstraint().fields)
+    assert set(constraint) | {"waitSeconds", "relaxed"} == set(serializers.AppliedConstraint().fields)
+
+
+def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relaxed(api):
+    line = {
+        "set": [],
+        "label": "l",
+        "requirementType": "preferred",
+        "tasks": 2,
+        "subgroup": "",
+        "held_by": None,
+    }
+    constraints = [
+        {**line, "key": "rack", "waitSeconds": 10.0, "relaxed": True},
+        {**line, "key": "zone", "waitSeconds": 3600.0, "relaxed": False},
+    ]
+    since = datetime.now(UTC) - timedelta(seconds=60)
+    group = TaskGroupFactory(
+        constraints=constraints, stage=1, unplaced_since=since, waiting_reason="No room.", status="SCHEDULING"
+    )
+    (found,) = api.get(f"/api/workflow/{group.workflow.name}").json()["groups"]
+    assert re.fullmatch(
+        r"No room\. It is held to one zone as required for 35[34]\d more seconds, then as a preference\.",
+        found["waiting_reason"],
+    )
+    patience = found["patience"]
+    assert set(patience) == set(serializers.PatienceReply().fields)
+    assert patience["stage"] == 1
+    assert patience["unplaced_since"] == moment(since)
+    assert patience["next_relaxation_at"] == moment(since + timedelta(hours=1))
+    assert found["constraints"] == constraints
 
 
 def test_a_compute_domain_is_shown_as_last_seen(api):

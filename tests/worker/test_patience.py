@@ -1,0 +1,332 @@
+"""A preference that waits: held as required, relaxed when its time is over, and never tightened again."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F, Q
+from django.utils import timezone
+
+from cluster.errors import Conflict, Unreachable
+from cluster.kinds import EVENT, KAI_POD_GROUP, POD
+from tests.factories import LEVELS
+from tests.worker.world import World, fresh, statuses
+from workflows.manifests.group import Renderer
+from workflows.models import Event, Task, TaskGroup
+from workflows.placement import GroupPlacement
+from workflows.reconcile.values import group_values
+from workflows.services.stop import request_stop
+
+AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3000-3010"}}
+STAGE = "osmo.nvidia.com/stage"
+
+
+class Killed(BaseException):
+    """What a SIGKILL looks like from inside: nothing after it runs."""
+
+
+def picky(cluster):
+    """A scheduler in whose cluster nothing that is required can be given."""
+    for group in cluster.all(KAI_POD_GROUP):
+        if "requiredTopologyLevel" not in str(group["spec"]):
+            bind(cluster, group["metadata"]["name"])
+
+
+def bind(cluster, name, *, first=None):
+    """Give the waiting pods of a pod group (or only the first few) a node."""
+    mine = [p for p in cluster.all(POD) if p["metadata"]["annotations"].get("pod-group-name") == name]
+    for pod in mine[:first]:
+        if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            pod["spec"]["nodeName"] = "node-0"
+            cluster.put(POD, pod)
+
+
+@pytest.fixture
+def world(db):
+    world = World(scheduled=False)
+    world.cluster.players.insert(0, picky)
+    return world
+
+
+def asks(key, *, wait=None, group="default"):
+    patience = {} if wait is None else {"wait_seconds": wait}
+    return {"key": key, "group": group, "required": False, **patience}
+
+
+def patient(world, *requirements, sets=((), ()), **changes):
+    """A group of one task for each of ``sets``, which ask for that and ``requirements``, as submitted."""
+    group = world.group(pods=len(sets), pool=world.pool(levels=LEVELS), **changes)
+    for task, own in zip(group.tasks.order_by("position"), sets, strict=True):
+        spec = {**task.spec, "requirements": [*requirements, *own]}
+        Task.objects.filter(pk=task.pk).update(spec=spec)
+    values = group_values(group, GroupPlacement.from_json(group.placement))
+    (gang,) = Renderer(values).gangs.values()
+    TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
+    return group
+
+
+def later(seconds):
+    """Let the clock of patience have run for so much longer."""
+    TaskGroup.objects.update(unplaced_since=F("unplaced_since") - timedelta(seconds=seconds))
+
+
+def lost():
+    """Let the lease of a dead worker run out."""
+    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+
+
+def pod_group(world):
+    (found,) = world.cluster.all(KAI_POD_GROUP)
+    return found
+
+
+def holds(world):
+    """The labels that the pod group requires, broadest first, and the stage it is marked with."""
+    found = pod_group(world)
+    nodes = [found["spec"], *found["spec"].get("subGroups", ())]
+    required = [node.get("topologyConstraint", {}).get("requiredTopologyLevel") for node in nodes]
+    return [label for label in required if label], found["metadata"].get("annotations", {}).get(STAGE)
+
+
+def relaxed(group):
+    """The relaxed flag of each constraint in the row, by key."""
+    return {line["key"]: line["relaxed"] for line in fresh(group).constraints if "relaxed" in line}
+
+
+def said(group):
+    wanted = ("PatienceBegan", "Relaxed", "RelaxationLeftOut")
+    rows = Event.objects.filter(group=group, reason__in=wanted).order_by("id")
+    return list(rows.values_list("reason", flat=True))
+
+
+def patches(world):
+    return sum(call.verb == "patch" for call in world.cluster.calls)
+
+
+def evict(world, group):
+    """Let the scheduler take the nodes from all pods of a group."""
+    about = {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"}
+    world.cluster.put(
+        EVENT,
+        {
+            "metadata": {"name": "evicted", "namespace": "osmo"},
+            "involvedObject": about,
+            "reason": "Evict",
+            "message": "for a fairer share",
+            "type": "Normal",
+        },
+    )
+    for name in world.pods():
+        world.cluster.remove(POD, name, namespace="osmo")
+
+
+RACK = LEVELS[1].label
+ZONE = LEVELS[0].label
+
+
+def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    assert holds(world) == ([RACK], None)
+    assert fresh(group).unplaced_since is not None
+    assert statuses(group) == ["SCHEDULING", "SCHEDULING"]
+    assert (said(group), relaxed(group)) == (["PatienceBegan"], {"rack": False})
+    pods = world.cluster.all(POD)
+    later(40)
+    world.settle()
+    assert holds(world) == ([], "1")
+    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+    assert said(group) == ["PatienceBegan", "Relaxed"]
+    assert [p["metadata"]["labels"] for p in world.cluster.all(POD)] == [
+        p["metadata"]["labels"] for p in pods
+    ]
+    assert fresh(group).unplaced_since is None
+    (event,) = Event.objects.filter(group=group, reason="Relaxed")
+    assert 'rack "default" after 40 seconds' in event.message
+
+
+def test_it_is_looked_at_again_when_the_next_stage_begins(world):
+    group = patient(world, asks("rack", wait=7.0))
+    world.settle()
+    assert world.look(group).seconds <= 7.0
+
+
+def test_each_wait_has_its_own_time(world):
+    group = patient(world, asks("zone", wait=60.0), asks("rack", wait=20.0))
+    world.settle()
+    assert holds(world) == ([RACK], None)
+    later(20)
+    world.settle()
+    assert holds(world) == ([ZONE], "1")
+    assert relaxed(group) == {"zone": False, "rack": True}
+    later(40)
+    world.settle()
+    assert holds(world) == ([], "2")
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+
+
+def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
+    group = patient(world, asks("zone", wait=60.0), asks("rack", wait=20.0))
+    world.settle()
+    later(100)
+    before = patches(world)
+    world.settle()
+    assert (fresh(group).stage, holds(world), patches(world)) == (2, ([], "2"), before + 1)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before the edit arrived", "after it was done"])
+@pytest.mark.parametrize("error", [Killed(), Unreachable("the reply was lost", maybe_applied=True)], ids=repr)
+def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, error, applied):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    world.cluster.players.remove(picky)
+    world.cluster.fail(error, verb="patch", applied=applied)
+    try:
+        world.step()
+    except Killed:
+        lost()
+    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    world.settle()
+    assert holds(world) == ([], "1")
+    assert said(group) == ["PatienceBegan", "Relaxed"]
+    assert patches(world) == (1 if applied else 2)
+
+
+def test_an_edit_that_meets_another_ones_edit_is_made_again(world):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    world.cluster.fail(Conflict("the object has been modified", status=409), verb="patch")
+    world.settle()
+    assert holds(world) == ([], "1")
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+
+
+def test_a_gang_that_got_a_node_just_before_is_not_edited_and_the_event_says_so(world):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
+    world.look(group)
+    assert holds(world) == ([RACK], None)
+    assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
+    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": False})
+    bind(world.cluster, group.uuid.hex)
+    world.settle()
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+    assert (holds(world), patches(world)) == (([RACK], None), 0)
+    assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
+
+
+@pytest.mark.parametrize("pod_group_too", [False, True])
+def test_a_gang_made_anew_after_an_eviction_starts_relaxed(world, pod_group_too):
+    group = patient(world, asks("rack", wait=40.0), frozen=AGAIN)
+    world.settle()
+    later(40)
+    bind(world.cluster, group.uuid.hex, first=1)
+    world.look(group)
+    bind(world.cluster, group.uuid.hex)
+    world.settle()
+    assert holds(world) == ([RACK], None)
+    evict(world, group)
+    if pod_group_too:
+        world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    world.settle()
+    assert holds(world) == ([], "1")
+    assert (fresh(group).stage, relaxed(group)) == (1, {"rack": True})
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+    assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut", "Relaxed"]
+
+
+def test_the_clock_begins_anew_with_the_gang(world):
+    group = patient(world, asks("rack", wait=40.0), frozen=AGAIN)
+    world.settle()
+    later(30)
+    bind(world.cluster, group.uuid.hex)
+    world.settle()
+    assert fresh(group).unplaced_since is None
+    evict(world, group)
+    world.settle()
+    later(30)
+    world.settle()
+    assert (fresh(group).stage, said(group)) == (0, ["PatienceBegan", "PatienceBegan"])
+    later(10)
+    world.settle()
+    assert (fresh(group).stage, statuses(group)) == (1, ["RUNNING", "RUNNING"])
+
+
+SETS = [[asks("rack", wait=40.0, group=name)] for name in ("left", "left", "right", "right")]
+
+
+def minimums(world):
+    return sorted(n["minMember"] for n in pod_group(world)["spec"]["subGroups"] if "minMember" in n)
+
+
+def test_a_gang_that_is_resized_stays_as_relaxed_as_it_is(world):
+    group = patient(world, sets=SETS, ignore_nonlead_status=False)
+    world.settle()
+    assert (holds(world), minimums(world)) == (([RACK, RACK], None), [2, 2])
+    later(40)
+    world.settle()
+    world.finish(group, 0, tasks=["task-3"])
+    world.settle()
+    assert (holds(world), minimums(world)) == (([], "1"), [1, 2])
+
+
+def test_a_gang_that_was_not_edited_in_time_is_resized_without_relaxing_it(world):
+    group = patient(world, sets=SETS, ignore_nonlead_status=False)
+    world.settle()
+    later(40)
+    bind(world.cluster, group.uuid.hex)
+    world.look(group)
+    world.settle()
+    assert (fresh(group).stage, minimums(world)) == (1, [2, 2])
+    world.finish(group, 0, tasks=["task-3"])
+    world.settle()
+    assert (holds(world), minimums(world)) == (([RACK, RACK], None), [1, 2])
+
+
+def test_no_clock_begins_while_the_cluster_does_not_answer(world):
+    group = patient(world, asks("rack", wait=40.0))
+    backend = group.backend
+    backend.conditions = [{**backend.conditions[0], "status": "False"}]
+    backend.save()
+    world.settle()
+    assert statuses(group) == ["SCHEDULING", "SCHEDULING"]
+    assert fresh(group).unplaced_since is None
+    backend.conditions = [{**backend.conditions[0], "status": "True"}]
+    backend.save()
+    world.settle()
+    assert fresh(group).unplaced_since is not None
+
+
+def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    backend = group.backend
+    backend.conditions = [{**backend.conditions[0], "status": "False"}]
+    backend.save()
+    later(40)
+    with world.cluster.unreachable():
+        world.look(group)
+    assert (fresh(group).stage, holds(world)) == (0, ([RACK], None))
+    backend.conditions = [{**backend.conditions[0], "status": "True"}]
+    backend.save()
+    world.settle()
+    assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
+
+
+def test_a_group_without_patience_is_never_edited(world):
+    group = patient(world, {**asks("rack"), "required": True})
+    world.settle()
+    assert (fresh(group).unplaced_since, said(group), patches(world)) == (None, [], 0)
+
+
+def test_a_group_that_ends_has_no_clock(world):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="", force=False)
+    world.settle()
+    assert fresh(group).unplaced_since is None
+    assert world.cluster.kinds() == {"Topology"}

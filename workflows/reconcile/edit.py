@@ -1,0 +1,215 @@
+"""Edits of a pod group whose pods are there: relaxing it while they wait, and resizing it later.
+
+Both read the pod group live just before, render at the stage it holds, and patch that version of it alone, so
+neither undoes the other and an edit by anybody else in between is met by looking again. Every look may
+be the one after a crash: what is missing is seen from the row's stage and the pod group's annotation.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cluster.errors import Conflict, NotFound
+from cluster.interface import MERGE_PATCH, Obj
+from cluster.kinds import Kind
+from osmo_topology.crashpoints import reached
+from pools import conditions
+from scheduling import names
+from scheduling.backends.base import RenderedGang
+from scheduling.backends.registry import scheduler_backend
+from workflows import patience
+from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
+from workflows.patience import Do, Due, Line, Waits
+from workflows.reconcile import observed
+from workflows.reconcile.create import edits_pod_groups
+from workflows.reconcile.follow import Sight
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.seen import Looker, pod_group_kind
+from workflows.reconcile.values import GroupView
+from workflows.services.lease import Lease
+from workflows.services.transition import Changes, Note, record
+
+AGAIN = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """``moved``: the row has changed and should be read again; ``at``: when the next stage may begin."""
+
+    moved: bool = False
+    at: datetime | None = None
+
+
+def attend(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster) -> Attended:
+    """Do the next thing that patience asks for. Raises ClusterError."""
+    if not patience.has_patience(view.row.constraints):
+        return Attended()
+    seen = _seen(view, sight, reachable=_reachable(view, sight, silent=silent))
+    due = patience.due(seen)
+    if due.do == Do.EDIT:
+        try:
+            _bring(view, lease, cluster)
+        except (Conflict, NotFound):
+            return Attended(at=view.now + AGAIN)
+        due = patience.due(replace(seen, held=None))
+    return _write(view, due, lease)
+
+
+def _write(view: GroupView, due: Due, lease: Lease) -> Attended:
+    if due.do == Do.NOTHING:
+        return Attended(at=due.at)
+    if due.do == Do.RELAX:
+        _decide(view, due.stage, lease)
+        reached("after-relax-decision")
+    elif due.do == Do.BEGIN:
+        said = patience.began(view.row.constraints)
+        note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=said)
+        record(lease, Changes(unplaced=True, notes=(note,)))
+    else:
+        record(lease, Changes(unplaced=False))
+    return Attended(moved=True)
+
+
+def _seen(view: GroupView, sight: Sight, *, reachable: bool) -> Waits:
+    pods = [sight.pods.get(task.pod_name) for task in view.tasks]
+    there = [pod for pod in pods if pod is not None and not pod.gone]
+    finished = any(not task.live for task in view.tasks)
+    bound = finished or any(pod.node_name for pod in there)
+    held = _held(view)
+    return Waits(
+        begins=view.begins,
+        stage=view.row.stage,
+        held=held,
+        since=view.row.unplaced_since,
+        now=view.now,
+        whole=not bound and len(there) == len(pods) and not any(pod.deleting for pod in there),
+        bound=bound,
+        reachable=reachable,
+        told=held is None or patience.tells(view.row.constraints, waited=view.begins[held]),
+    )
+
+
+def _held(view: GroupView) -> int | None:
+    """The stage of the pod group as it was last seen."""
+    found = observed.pod_groups(view)
+    return _stage_of(view, found[0]) if len(found) == 1 else None
+
+
+def _stage_of(view: GroupView, pod_group: Obj) -> int:
+    held = patience.stage_of(pod_group["metadata"].get("annotations"))
+    return min(held, len(view.begins) - 1)
+
+
+def _reachable(view: GroupView, sight: Sight, *, silent: bool) -> bool:
+    """Whether the cluster answers: it was read in this look, or its observer and probes say so."""
+    answers = conditions.status_of(view.backend.conditions, "Reachable") != "False"
+    return sight.complete or (answers and not silent)
+
+
+def _decide(view: GroupView, stage: int, lease: Lease) -> None:
+    """Write that the group is relaxed. It comes first, so that it survives whatever happens next."""
+    lines = _lines(view, stage)
+    said = patience.relaxed(view.row.constraints, lines, group=view.row.name)
+    note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=said)
+    record(lease, Changes(stage=stage, constraints=lines, notes=(note,) if said else ()))
+
+
+def _bring(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+    """Bring the pod group to the row's stage unless a pod is bound, and the row's constraints to it."""
+    kind = pod_group_kind(view.placement)
+    if kind is None or (live := _read(view, kind, cluster)) is None:
+        return
+    held, stage = _stage_of(view, live), view.row.stage
+    bound = held < stage and _any_bound(view, cluster)
+    if held < stage and not bound:
+        _relax(view, kind, live, held=held, cluster=cluster)
+    holds = held if bound else max(held, stage)
+    if patience.tells(view.row.constraints, waited=view.begins[holds]):
+        return
+    lines = _lines(view, holds)
+    note = (
+        Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=patience.left_out(lines))
+        if bound
+        else Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up(lines))
+    )
+    record(lease, Changes(constraints=lines, notes=(note,)))
+
+
+def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Whether a pod of a latest try has a node at this moment, or its task has finished."""
+    wanted = {task.pod_name for task in view.tasks}
+    pods = Looker(cluster, view.uuid, view.placement).pods_in_full()
+    bound = any(pod.node_name for name, pod in pods.items() if name in wanted)
+    return bound or any(not task.live for task in view.tasks)
+
+
+def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: LeasedCluster) -> None:
+    before, after = _gang(view, held), _gang(view, view.row.stage)
+    body = scheduler_backend(view.placement.scheduler_type).relaxed(before, after)
+    if body is None:
+        return
+    marks: dict[str, str | None] = {STAGE_ANNOTATION: str(view.row.stage)}
+    if MEMBERS_ANNOTATION in (live["metadata"].get("annotations") or {}):
+        marks |= {MEMBERS_ANNOTATION: None}  # its minimums are those of the whole gang again
+    _patch(view, kind, live, annotations=marks, spec=body.get("spec") or {}, cluster=cluster)
+
+
+def resize(view: GroupView, sight: Sight, cluster: LeasedCluster) -> None:
+    """Hold the scheduler's gang to the tasks that are left, once some have finished or come again."""
+    if all(task.live and not task.retry_id for task in view.tasks):
+        return
+    kind = pod_group_kind(view.placement)
+    found = observed.pod_groups(view)
+    if kind is None or len(found) != 1 or not edits_pod_groups(view):
+        return
+    living = [task.name for task in view.tasks if task.live]
+    waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
+    members = names.digest(living, waits, length=16)
+    if found[0]["metadata"]["annotations"].get(MEMBERS_ANNOTATION) == members:
+        return
+    if (live := _read(view, kind, cluster)) is None:
+        return
+    gang = _gang(view, _stage_of(view, live))
+    wanted = scheduler_backend(view.placement.scheduler_type).resized(gang, living=living, waiting=waits)
+    if wanted:
+        _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
+
+
+def _has_node(pod_name: str, sight: Sight) -> bool:
+    pod = sight.pods.get(pod_name)
+    return pod is not None and bool(pod.node_name) and not pod.gone
+
+
+def _read(view: GroupView, kind: Kind, cluster: LeasedCluster) -> Obj | None:
+    """The one pod group of a gang that can be edited, as it is now; None if it is gone or going."""
+    (pod_group,) = _gang(view, view.row.stage).pod_groups
+    live = cluster.get(kind, pod_group["metadata"]["name"], namespace=view.placement.namespace)
+    return None if live is None or "deletionTimestamp" in live["metadata"] else live
+
+
+def _patch(
+    view: GroupView,
+    kind: Kind,
+    live: Obj,
+    *,
+    annotations: dict[str, str | None],
+    spec: Obj,
+    cluster: LeasedCluster,
+) -> None:
+    """Patch this version of the pod group, or nothing. Raises Conflict."""
+    metadata = {"annotations": annotations, "resourceVersion": live["metadata"]["resourceVersion"]}
+    cluster.patch(
+        kind,
+        live["metadata"]["name"],
+        {"metadata": metadata, **({"spec": spec} if spec else {})},
+        patch_type=MERGE_PATCH,
+        namespace=view.placement.namespace,
+    )
+
+
+def _gang(view: GroupView, stage: int) -> RenderedGang:
+    (gang,) = view.at_stage(stage).gangs.values()
+    return gang
+
+
+def _lines(view: GroupView, stage: int) -> list[Line]:
+    return [constraint.as_json() for constraint in _gang(view, stage).constraints]
