@@ -27,6 +27,9 @@ class Installation(models.Model):
 
     singleton = models.BooleanField(default=True, unique=True, editable=False)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    swept_at = models.DateTimeField(
+        null=True, editable=False, help_text="When due task groups were last looked for."
+    )
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(singleton=True), name="installation_is_one_row")]

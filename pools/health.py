@@ -1,0 +1,59 @@
+"""What ``/readyz`` tells of the processes behind the rows: beat with its sweep, and the observers.
+
+Neither is needed to serve requests. Both leave a time in the database, on its clock, so any process can tell
+how they are without speaking to them.
+"""
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from osmo_topology.web.health import OK, SILENT, Finding, register
+
+LATE_SWEEPS = 15
+"""Sweeps that may be missed before it is said: a busy queue delays some."""
+OBSERVER_SECONDS = 60.0
+
+_SWEEP = "SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation"
+_OBSERVERS = """
+    SELECT b.name, extract(epoch FROM clock_timestamp() - c.heartbeat_at)
+      FROM pools_backend b LEFT JOIN pools_cluster c ON c.uid = b.cluster_id
+     WHERE b.deleted_at IS NULL ORDER BY b.name
+"""
+
+
+def sweep() -> list[Finding]:
+    """When beat's sweep last ran: beat, Redis and a worker are alive if it is young."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_SWEEP)
+            row = cursor.fetchone()
+    except DatabaseError:
+        return [Finding(name="sweep", line=SILENT)]
+    if row is None or row[0] is None:
+        return [Finding(name="sweep", line="never ran; are beat and a worker running?")]
+    late = row[0] > LATE_SWEEPS * settings.ENV.sweep_seconds
+    line = f"ran {row[0]:.0f} s ago" + ("; are beat and a worker running?" if late else "")
+    return [Finding(name="sweep", line=line if late else f"{OK}, {line}")]
+
+
+def observers() -> list[Finding]:
+    """When the observer last heard from each living backend's cluster."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_OBSERVERS)
+            rows = cursor.fetchall()
+    except DatabaseError:
+        return [Finding(name="observers", line=SILENT)]
+    return [Finding(name=f"observer of {name}", line=_line(age)) for name, age in rows]
+
+
+def _line(age: float | None) -> str:
+    if age is None:
+        return "has not heard from its cluster yet"
+    heard = f"heard {age:.0f} s ago"
+    return f"{OK}, {heard}" if age < OBSERVER_SECONDS else f"{heard}; is it running, does the cluster answer?"
+
+
+def tell() -> None:
+    register("sweep", sweep, needed=False)
+    register("observers", observers, needed=False)
