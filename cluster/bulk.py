@@ -24,7 +24,7 @@ from typing import Any
 
 import aiohttp
 
-from cluster import errors, requests
+from cluster import errors, metrics, requests
 from cluster.connection import Connection
 from cluster.errors import ClusterError, DeadlinePassed, Unreachable
 from cluster.interface import Outcome, Wrote
@@ -100,6 +100,7 @@ class _Run:
             namespace, name, request = self.jobs[turn]
             wrote, uid, error = await self._one(session, request)
             self.outcomes[turn] = Outcome(namespace, name, wrote, uid, error)
+            metrics.count_bulk(request, outcome=wrote.value)
 
     async def _one(
         self, session: aiohttp.ClientSession, request: requests.Request

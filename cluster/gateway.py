@@ -29,7 +29,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import bulk, errors, requests
+from cluster import answers, bulk, errors, metrics, requests
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import AlreadyExists, ClusterError, Conflict, Expired, NotFound, NotServed, Unreachable
 from cluster.interface import (
@@ -253,6 +253,9 @@ class ClusterGateway:
             deadline=deadline,
             reply_seconds=self._read_seconds,
         )
+        if jobs:
+            replied = any(not isinstance(o.error, Unreachable) for o in outcomes)
+            answers.note(self._access, replied=replied)
         if any(isinstance(outcome.error, errors.Unauthorized) for outcome in outcomes):
             forget(self._access)
         return outcomes
@@ -326,6 +329,12 @@ class ClusterGateway:
         self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
     ) -> urllib3.BaseHTTPResponse:
         """Send, again where that can do no harm, and return a reply of less than 300."""
+        with metrics.timed(request):
+            return self._send_again(request, timeout=timeout, whole=whole)
+
+    def _send_again(
+        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool
+    ) -> urllib3.BaseHTTPResponse:
         for last in (False, True):
             try:
                 reply = self._exchange(request, timeout=timeout, whole=whole)
@@ -349,8 +358,9 @@ class ClusterGateway:
         self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool
     ) -> urllib3.BaseHTTPResponse:
         connection = connection_for(self._access)
+        replied = False
         try:
-            return connection.pool.request(
+            reply = connection.pool.request(
                 request.method,
                 connection.base_url + request.path,
                 body=request.body,
@@ -360,12 +370,16 @@ class ClusterGateway:
                 redirect=False,
                 preload_content=whole,
             )
+            replied = True
         except _NEVER_SENT as failure:
             raise Unreachable(f"no connection: {failure}", request=str(request)) from failure
         except (ReadTimeoutError, HTTPError, OSError) as failure:
             raise Unreachable(
                 f"no reply: {failure}", request=str(request), maybe_applied=request.writes
             ) from failure
+        finally:
+            answers.note(self._access, replied=replied)
+        return reply
 
 
 def _headers(connection: Connection, request: requests.Request) -> dict[str, str]:

@@ -16,6 +16,7 @@ from cluster.kinds import Kind
 USER_AGENT = "osmo-topology"
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 STRICT = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 
 
@@ -97,6 +98,29 @@ def namespace_of(kind: Kind, obj: Obj) -> str:
     if kind.namespaced and not namespace:
         raise ValueError(f"{kind} {metadata.get('name')!r} is namespaced: set metadata.namespace")
     return namespace if kind.namespaced else ""
+
+
+def subject_of(request: Request) -> tuple[str, str]:
+    """Verb and resource of a request as RBAC names them: ``("list", "podgroups.scheduling.run.ai")``.
+
+    What is no resource is told by the first part of its path: ``("get", "version")``.
+    """
+    path, _, query = request.path.partition("?")
+    parts = path.strip("/").split("/")
+    group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
+    rest = parts[3:] if parts[0] == "apis" else parts[2:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    if not rest:
+        return "get", "version" if parts == ["version"] else "discovery"
+    kind = f"{rest[0]}.{group}" if group else rest[0]
+    if len(rest) > 2:
+        kind += f"/{rest[2]}"
+    if request.method != "GET":
+        return _VERBS[request.method], kind
+    if len(rest) > 1:
+        return "get", kind
+    return "watch" if "watch=true" in query else "list", kind
 
 
 def selection(*, label_selector: str, field_selector: str) -> dict[str, str]:

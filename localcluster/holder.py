@@ -93,6 +93,8 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     running = stack.start(supervisor, directory=home, given=given, durable=False, say=print)
     return {
         "api_url": running.api_url,
+        "metrics_token": running.settings.metrics_token,
+        "metrics_urls": running.settings.metrics_urls(),
         "token": running.token,
         "kubeconfig": str(running.kubeconfig),
         "environment": running.settings.environment(),

@@ -30,18 +30,29 @@ class Settings:
     port: int
     pod_logs: Path
     more: Mapping[str, str] = field(default_factory=dict)  # variables of the product, over those below
+    metrics_token: str = ""
+    metrics_ports: Mapping[str, int] = field(default_factory=dict)  # of worker, beat and observer
 
     @property
     def api_url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
 
-    def environment(self) -> dict[str, str]:
+    def metrics_urls(self) -> dict[str, str]:
+        """Where each process shows its metrics."""
+        own = {name: f"http://{LOOPBACK}:{port}/metrics" for name, port in self.metrics_ports.items()}
+        return {"web": f"{self.api_url}/metrics", **own}
+
+    def environment(self, process: str = "") -> dict[str, str]:
+        """What a process is told; its own name is there for plugins of a kubeconfig."""
         return {
+            "LOCALCLUSTER_PROCESS": process,
             "DJANGO_SETTINGS_MODULE": "osmo_topology.settings",
             "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "0",  # whoever runs it may submit as fast as they like
             "OSMO_DATABASE_URL": self.database_url,
             "OSMO_ENV": "development",
             "OSMO_LOG_DIR": str(self.pod_logs),
+            "OSMO_METRICS_PORT": str(self.metrics_ports.get(process, 0)),
+            "OSMO_METRICS_TOKEN": self.metrics_token,
             "OSMO_REDIS_URL": self.redis_url,
             "OSMO_SECRET_KEY": self.secret_key,
             "OSMO_SERVICE_URL": self.api_url,
@@ -57,7 +68,8 @@ def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:
     # more than one observer would share the clusters between them, one is enough here
     table = {
         "web": [
-            "-m", "gunicorn", "osmo_topology.wsgi", "--bind", f"{LOOPBACK}:{settings.port}",
+            "-m", "gunicorn", "--config", "python:osmo_topology.webserver", "osmo_topology.wsgi",
+            "--bind", f"{LOOPBACK}:{settings.port}",
             "--worker-class", "gthread", "--workers", "2", "--threads", "8",
             "--worker-tmp-dir", tempfile.gettempdir(),
         ],
@@ -69,7 +81,7 @@ def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:
         name: Command(
             name=name,
             argv=[sys.executable, *arguments],
-            env=settings.environment(),
+            env=settings.environment(name),
             cwd=CHECKOUT,
             stop_seconds=STOP_SECONDS,
         )

@@ -105,7 +105,7 @@ def start(
     programs = None if given.kubeconfig else binaries()
     say("starting PostgreSQL and Redis")
     database_url, redis_url = _databases(supervisor, directory, given, durable=durable)
-    (port,) = free_ports(1)
+    port, *metrics = free_ports(4)
     settings = service.Settings(
         database_url=database_url,
         redis_url=redis_url,
@@ -113,6 +113,8 @@ def start(
         port=port,
         pod_logs=directory / "pod-logs",
         more=more or {},
+        metrics_token=_kept_secret(directory / "metrics_token"),
+        metrics_ports=dict(zip(("worker", "beat", "observer"), metrics, strict=True)),
     )
     migration = service.OneOff(settings, "migrate", "--noinput")
     plane = None

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_init, worker_ready
+from celery.signals import beat_init, setup_logging, worker_init, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
 from osmo_topology.collector import settle
@@ -51,6 +51,23 @@ def _keep_our_logging(**_: Any) -> None:
 
 
 @worker_ready.connect
-def _settle(**_: Any) -> None:
+def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
+    from osmo_topology.web import metrics  # noqa: PLC0415 -- once Django has its settings
+    from pools import seats  # noqa: PLC0415 -- the same
+
     settle()
+    seats.share(sender.controller.concurrency)
+    metrics.serve()
+
+
+@beat_init.connect
+def _show_the_rows(**_: Any) -> None:
+    """Beat is there once, so it shows what the rows say."""
+    from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
+
+    from osmo_topology.web import metrics  # noqa: PLC0415 -- the same
+    from workflows.state_metrics import StateCollector  # noqa: PLC0415 -- the same
+
+    REGISTRY.register(StateCollector())
+    metrics.serve()

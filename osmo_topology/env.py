@@ -104,6 +104,22 @@ class Environment(BaseSettings):
         default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )
 
+    backlog_groups: int = Field(
+        default=10_000,
+        ge=1,
+        description="Task groups accepted and not yet created at which callers get 429.",
+    )
+    pool_backlog_groups: int = Field(default=5_000, ge=1, description="The same of one pool.")
+    metrics_host: str = Field(
+        default="127.0.0.1", description="Address on which worker, observer and beat show their metrics."
+    )
+    metrics_port: int = Field(
+        default=0, ge=0, le=65535, description="Its port; 0 for none. Web shows its own at /metrics."
+    )
+    metrics_token: str = Field(
+        default="", description="What a scrape must bear; without it web shows no metrics at all."
+    )
+
     crash_points: str = Field(
         default="", description="A directory in which the fault harness arms crashes; only in development."
     )

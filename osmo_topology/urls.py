@@ -3,13 +3,14 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from osmo_topology.web import errors, health
+from osmo_topology.web import errors, health, metrics
 from osmo_topology.web.docs import DocsView, SchemaView
 from osmo_topology.web.login import admin_login
 
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
+    path("metrics", metrics.view),
     path("admin/login/", admin_login),
     path("admin/", admin.site.urls),
     path("", include("osmo_topology.web.urls")),

@@ -21,4 +21,9 @@ connect: Callable[[Access, float], Cluster] = gateway
 
 def cluster_for(backend: Backend, *, read_seconds: float = READ_SECONDS) -> Cluster:
     """The cluster of a backend. Opens nothing: what is wrong with the address shows at the first call."""
-    return connect(Access(kubeconfig=backend.kubeconfig, context=backend.context), read_seconds)
+    return connect(access_of(backend), read_seconds)
+
+
+def access_of(backend: Backend) -> Access:
+    """How a backend's cluster is reached."""
+    return Access(kubeconfig=backend.kubeconfig, context=backend.context)

@@ -21,8 +21,8 @@ from uuid import UUID
 from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
-from pools import selectors
-from pools.clusters import cluster_for
+from pools import seats, selectors
+from pools.clusters import access_of, cluster_for
 from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.kinds import as_kind, kind_of, pool_kinds
@@ -230,7 +230,10 @@ def sync_cluster(uid: str) -> None:
     news: list[Condition] = []
     for backend in sorted(backends, key=lambda row: row.deleted_at is not None):
         try:
-            news, clean = _sync(cluster_for(backend), uid)
+            with seats.WORK.seat(access_of(backend)) as free:
+                if not free:  # beat asks again in some seconds
+                    return
+                news, clean = _sync(cluster_for(backend), uid)
         except ClusterError as error:
             news = [_failed(type(error).__name__, str(error))]
             continue

@@ -8,8 +8,8 @@ cluster, so that one that is down delays no other; a cluster that does not answe
 from celery import shared_task
 from django.conf import settings
 
-from pools import conditions, sync
-from pools.clusters import cluster_for
+from pools import conditions, seats, sync
+from pools.clusters import access_of, cluster_for
 from pools.models import Backend
 from pools.probe import READ_SECONDS, ask, ensure_namespace
 from pools.services.backends import address_of
@@ -33,11 +33,13 @@ def probe_backend(backend_id: int) -> None:
     scheduler = installed().get(backend.scheduler_type) if backend else None
     if backend is None or scheduler is None:
         return
-    cluster = cluster_for(backend, read_seconds=READ_SECONDS)
-    probe = ask(cluster, scheduler)
-    made = (
-        [ensure_namespace(cluster, backend.namespace)] if probe.reachable and not backend.deleted_at else []
-    )
+    with seats.PROBES.seat(access_of(backend)) as free:
+        if not free:  # another probe waits there already
+            return
+        cluster = cluster_for(backend, read_seconds=READ_SECONDS)
+        probe = ask(cluster, scheduler)
+        lives = probe.reachable and not backend.deleted_at
+        made = [ensure_namespace(cluster, backend.namespace)] if lives else []
     record_probe(backend.pk, probe, asked=address_of(backend), more=made)
 
 

@@ -121,3 +121,13 @@ class ClusterUnavailable(TopologyError):
     """A cluster does not answer."""
 
     code = "BACKEND"
+
+
+class Busy(TopologyError):
+    """More was asked for than can be taken on now; ``retry_after`` says in how many seconds to ask again."""
+
+    code = "BUSY"
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

@@ -142,6 +142,15 @@ class TaskGroup(models.Model):
                 name="taskgroup_due",
             ),
             models.Index(fields=["backend"], condition=Q(released_at=None), name="taskgroup_unreleased"),
+            models.Index(
+                fields=["workflow"],
+                condition=Q(
+                    released_at=None,
+                    created_in_cluster_at=None,
+                    status__in=["SUBMITTING", "WAITING", "PROCESSING"],
+                ),
+                name="taskgroup_backlog",
+            ),
         ]
 
     def __str__(self) -> str:

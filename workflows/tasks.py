@@ -1,22 +1,32 @@
 """The messages of workflows, and the sweeps that make lost ones harmless.
 
 A message is a nudge and the row is the truth. Cluster calls hold worker threads (``-P threads``), so what
-bounds a run is its lease's deadline, not a time limit.
+bounds a run is its lease's deadline, not a time limit, and what bounds a cluster's share of the threads are
+its seats (``pools.seats``).
 """
 
+import time
 from uuid import UUID
 
 import structlog
 from celery import shared_task
+from django.db.models.functions import Now
 
+from cluster.connection import Access
 from cluster.errors import ClusterError
-from pools.clusters import cluster_for
+from pools import seats
+from pools.clusters import access_of, cluster_for
 from pools.models import Backend
+from workflows import metrics
+from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
-from workflows.services import sweep
+from workflows.services import queue, sweep
 from workflows.services.lease import take_lease
 from workflows.services.nudge import nudge_on_commit
+
+SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
+ORPHANS_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -28,9 +38,36 @@ def reconcile_task_group(group_id: str) -> None:
     A late, lost or doubled delivery is harmless: the lease is taken only of a group that is due, and
     ``sweep_due_groups`` finds it again from ``next_reconcile_at``.
     """
-    if lease := take_lease(UUID(group_id)):
-        _bind(lease.group_id)
-        run.run(lease, cluster=cluster_for(lease.backend))
+    access = _access(group_id)
+    if access is None or not seats.WORK.enter(access, group_id):
+        RECONCILES_SKIPPED.labels("not_due" if access is None else "no_seat").inc()
+        return
+    try:
+        until = time.monotonic() + SITTING_SECONDS
+        following: str | None = group_id
+        while following is not None:
+            _look(UUID(following))
+            following = seats.WORK.next(access) if time.monotonic() < until else None
+    finally:
+        seats.WORK.leave(access)
+
+
+def _access(group_id: str) -> Access | None:
+    """Where the group's cluster is reached, if the group is due."""
+    due = TaskGroup.objects.filter(pk=group_id, released_at=None, next_reconcile_at__lte=Now())
+    row = due.values_list("backend__kubeconfig", "backend__context").first()
+    return Access(*row) if row else None
+
+
+def _look(group_id: UUID) -> None:
+    lease = take_lease(group_id)
+    if lease is None:
+        RECONCILES_SKIPPED.labels("not_due").inc()
+        return
+    _bind(lease.group_id)
+    with metrics.look() as ending:
+        outcome = run.run(lease, cluster=cluster_for(lease.backend))
+        ending.outcome = type(outcome).__name__.lower() if outcome else "lease_lost"
 
 
 def _bind(group_id: UUID) -> None:
@@ -43,25 +80,33 @@ def _bind(group_id: UUID) -> None:
 @shared_task(ignore_result=True)
 def sweep_due_groups() -> None:
     """Tell workers of the groups that are due, unless they have enough to do."""
-    if not sweep.queue_is_full():
+    sweep.note_sweep()
+    if not queue.is_full():
         nudge_on_commit(sweep.due_groups(), most=sweep.BATCH)
 
 
 @shared_task(ignore_result=True)
 def sweep_orphans() -> None:
-    """Delete what bears our mark in any cluster and belongs to no group that wants it."""
-    seen: set[str] = set()
-    for backend in Backend.objects.filter(cluster__isnull=False, cleaned_at=None).order_by("pk"):
-        uid = str(backend.cluster_id)
-        if uid in seen:
-            continue
-        try:
-            cluster = cluster_for(backend)
-            if cluster.kube_system_uid() == uid:
-                orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
-                seen.add(uid)
-        except ClusterError as error:
-            log.warning("orphans_not_swept", backend=backend.name, error=str(error))
+    """Have deleted, in each cluster, what bears our mark and belongs to no group that wants it."""
+    clusters = Backend.objects.filter(cluster__isnull=False, cleaned_at=None).order_by("cluster_id")
+    for uid in clusters.values_list("cluster_id", flat=True).distinct():
+        sweep_cluster_orphans.apply_async((uid,), expires=ORPHANS_SECONDS)
+
+
+@shared_task(ignore_result=True)
+def sweep_cluster_orphans(uid: str) -> None:
+    """The same in one cluster, through the first of its backends that leads there."""
+    for backend in Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("pk"):
+        with seats.WORK.seat(access_of(backend)) as free:
+            if not free:
+                continue
+            try:
+                cluster = cluster_for(backend)
+                if cluster.kube_system_uid() == uid:
+                    orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
+                    return
+            except ClusterError as error:
+                log.warning("orphans_not_swept", backend=backend.name, error=str(error))
 
 
 @shared_task(ignore_result=True)

@@ -14,6 +14,7 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from scheduling.errors import (
+    Busy,
     ClusterUnavailable,
     Conflict,
     Fault,
@@ -37,6 +38,7 @@ HTTP_STATUS: dict[type[TopologyError], int] = {
     NotFound: 404,
     Conflict: 409,
     PreconditionFailed: 412,
+    Busy: 429,
     ClusterUnavailable: 503,
     TopologyError: 400,
 }
@@ -92,7 +94,8 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
             faults=exc.faults,
             workflow_id=getattr(exc, "workflow_id", None),
         )
-        return Response(content, status=status_of(exc))
+        wait = {"Retry-After": str(exc.retry_after)} if isinstance(exc, Busy) else None
+        return Response(content, status=status_of(exc), headers=wait)
     if isinstance(exc, RequestDataTooBig):
         content = body(message=str(exc), error_code="USER", request=request)
         return Response(content, status=status.HTTP_413_REQUEST_ENTITY_TOO_LARGE)
@@ -156,6 +159,12 @@ def _plain(message: str, code: str, status_code: int) -> Callable[..., JsonRespo
 bad_request = _plain("The request could not be understood.", "USER", 400)
 forbidden = _plain("You may not do this.", "USER", 403)
 not_found = _plain("There is nothing at this address.", "USER", 404)
+
+
+def token_needed(request: HttpRequest) -> JsonResponse:
+    """The 401 of the page of metrics."""
+    content = body(message="The token of the metrics is needed here.", error_code="USER", request=request)
+    return JsonResponse(content, status=401, headers={"WWW-Authenticate": "Bearer"})
 
 
 def method_not_allowed(request: HttpRequest, *, allowed: Iterable[str]) -> JsonResponse:

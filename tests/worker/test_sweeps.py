@@ -25,7 +25,7 @@ from workflows.reconcile import orphans
 from workflows.services.lease import take_lease
 from workflows.services.nudge import mark_due
 from workflows.services.sweep import due_groups, purge_observations
-from workflows.tasks import sweep_orphans
+from workflows.tasks import sweep_cluster_orphans
 
 
 def due(*groups, seconds):
@@ -177,5 +177,5 @@ def test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers(db):
         BackendFactory(cluster=ClusterFactory(uid=uid), kubeconfig=kubeconfig)
     orphan(cluster, SECRET, "s", group="0" * 32)
     with reached_through({"/etc/away": away, "/etc/here": cluster}), away.unreachable():
-        sweep_orphans()
+        sweep_cluster_orphans(uid)
     assert cluster.names(SECRET) == []

@@ -85,6 +85,10 @@ class Inbox:
             self._closed = True
             self._news.notify_all()
 
+    def size(self) -> int:
+        """How many changes wait."""
+        return len(self._changes)
+
     def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> dict[str, Batch]:
         """What has come, by cluster: waits for the first change, then a moment for more of them."""
         until = time.monotonic() + timeout

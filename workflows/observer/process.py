@@ -15,6 +15,7 @@ from django.db import DatabaseError, close_old_connections, connection
 
 from pools.clusters import cluster_for
 from pools.models import Backend
+from workflows import metrics
 from workflows.observer.inbox import Batch, Inbox
 from workflows.observer.sources import Followed, clusters_to_follow, sources_of
 from workflows.observer.streams import Follower
@@ -41,6 +42,7 @@ class Observer:
 
     def run(self) -> None:
         """Follow and write until stopped, then end every stream."""
+        metrics.INBOX_CHANGES.set_function(self.inbox.size)
         try:
             while not self.stopped.is_set():
                 self._look_around()
@@ -95,7 +97,9 @@ class Observer:
         while not self.stopped.is_set():
             close_old_connections()
             try:
-                write(cluster, batch)
+                with metrics.batch() as ending:
+                    write(cluster, batch)
+                    ending.outcome = "written"
             except DatabaseError as error:
                 log.warning("batch_not_written", cluster=cluster, error=str(error))
                 self.stopped.wait(DATABASE_PAUSE)

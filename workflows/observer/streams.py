@@ -18,6 +18,7 @@ from cluster.errors import ClusterError
 from cluster.interface import Cluster, Obj
 from cluster.kinds import Kind
 from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
+from workflows import metrics
 from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen
 from workflows.observer.inbox import Change, Inbox, key_of
 
@@ -113,8 +114,10 @@ class Follower:
                 self._follow()
                 attempt = 0
             except (ClusterError, DatabaseError) as error:
+                self._restarts("not_begun")
                 log.warning("stream_not_begun", source=self._thread.name, error=str(error))
             except Exception:  # a fault in one stream must not end it for ever while the process lives
+                self._restarts("failed")
                 log.exception("stream_failed", source=self._thread.name)
             finally:
                 self.connected = False
@@ -143,6 +146,7 @@ class Follower:
         for event in self._watch.events():
             self.connected = not isinstance(event, Disconnected)
             if isinstance(event, Disconnected):
+                self._restarts("cut")
                 log.warning("stream_cut", source=self._thread.name, error=str(event.error))
             elif isinstance(event, Reconnected) and cluster.kube_system_uid() != source.cluster_uid:
                 self._watch.stop()
@@ -150,9 +154,15 @@ class Follower:
             else:
                 self._pass_on(event, memory)
 
+    def _restarts(self, reason: str) -> None:
+        source = self._source
+        metrics.WATCH_RESTARTS.labels(source.cluster_uid, str(source.kind), reason).inc()
+
     def _pass_on(self, event: Any, memory: Memory) -> None:
         uid = self._source.cluster_uid
         self._inbox.heard(uid)
+        metrics.WATCH_HEARD.labels(uid).set_to_current_time()
+        metrics.WATCH_EVENTS.labels(uid, str(self._source.kind)).inc()
         match event:
             case Synced():
                 items = [item for item in event.items if item is not None]

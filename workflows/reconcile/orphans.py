@@ -21,6 +21,7 @@ from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
+from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
 from workflows.observation import instant
 from workflows.services.transition import database_now
@@ -75,6 +76,7 @@ def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
             log.warning("namespace_not_swept", namespace=namespace, error=str(error))
             continue
         for orphan in _next_to_go(found, now=database_now()):
+            ORPHANS_FOUND.labels(str(orphan.kind)).inc()
             log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
             sent += _delete(cluster, orphan)
     return sent

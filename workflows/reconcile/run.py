@@ -38,7 +38,7 @@ from workflows.statuses import TERMINAL, TaskStatus
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is looked at this often even without news
-WAITING_SECONDS = 60.0
+WAITING_SECONDS = 300.0  # who ends a group makes those below it due in the same transaction
 TEMPLATE_SECONDS = 2.0
 SILENT_SECONDS = 10.0  # the same while no observer is at work
 PATIENCE = 4

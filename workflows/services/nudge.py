@@ -2,7 +2,8 @@
 
 The row says when a group is due and a sweep finds it; a message only makes that sooner. So a broker that
 does not answer is logged and forgotten, and of a great many groups only the first few are told of: the
-sweep is as fast for the rest.
+sweep is as fast for the rest. No message is sent while many wait already: the queue stays short whatever
+comes in, and what is left to the sweep is taken in fair turns, which a queue does not do.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from kombu.exceptions import KombuError
 
+from workflows.metrics import NUDGES_DROPPED
 from workflows.models import TaskGroup
+from workflows.services import queue
 
 RECONCILE = "workflows.tasks.reconcile_task_group"
 MOST_MESSAGES = 50
@@ -44,8 +47,12 @@ def nudge_on_commit(group_ids: Iterable[UUID], *, most: int = MOST_MESSAGES) -> 
 
 
 def _send(ids: list[UUID]) -> None:
+    if ids and queue.is_full():
+        NUDGES_DROPPED.labels("queue_full").inc(len(ids))
+        return
     try:
         for group_id in ids:
             current_app.send_task(RECONCILE, args=[str(group_id)], retry=False)
     except (KombuError, OSError) as error:
+        NUDGES_DROPPED.labels("broker_away").inc(len(ids))
         log.warning("nudge_not_sent", groups=len(ids), error=str(error))

@@ -28,6 +28,7 @@ from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Path, listing
+from workflows import metrics
 from workflows.admission import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
 from workflows.explain import starts_after
 from workflows.manifests.group import GroupObjects, render_group
@@ -35,6 +36,7 @@ from workflows.manifests.labels import is_reserved
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.overlays import environment, merged_labels
 from workflows.pool_facts import PoolFacts, coverage_warnings, pool_facts
+from workflows.services.backlog import check_room
 from workflows.services.idempotency import digest, earlier_reply
 from workflows.services.nudge import nudge_on_commit
 from workflows.spec import Limits, Parsed, read_workflow
@@ -103,20 +105,27 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
     """Check a workflow and, unless asked only to check, accept it; returns the reply's values.
 
     Raises NotFound for an unknown pool, Conflict for one that takes no workflows, InvalidSpec with every
-    fault of the workflow.
+    fault of the workflow, Busy while too much that was accepted waits.
     """
+    with metrics.submission() as ending:
+        ending.outcome, reply = _submit(request)
+    return reply
+
+
+def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
+    """Do it; returns how it is counted, and the reply."""
     if earlier := _answered(request):
-        return earlier
+        return "repeated", earlier
     accepted = _accept(request)
     if request.mode is Mode.DRY_RUN:
-        return _dry_run_reply(accepted)
+        return "checked", _dry_run_reply(accepted)
     if request.mode is Mode.VALIDATE:
-        return _reply(accepted, name=_expected_name(accepted), logs=VALIDATED)
+        return "checked", _reply(accepted, name=_expected_name(accepted), logs=VALIDATED)
     try:
-        return _write(accepted)
+        return "accepted", _write(accepted)
     except IntegrityError:
         if earlier := _answered(request):  # the same request at the same moment won
-            return earlier
+            return "repeated", earlier
         raise
 
 
@@ -132,6 +141,8 @@ def _answered(request: SubmissionRequest) -> dict[str, Any] | None:
 def _accept(request: SubmissionRequest) -> _Accepted:
     """Run every check. Raises InvalidSpec with all faults found."""
     pool = _open_pool(request)
+    if request.mode is Mode.SUBMIT:
+        check_room(pool.name)
     facts = pool_facts(pool)
     parsed = _read(request, facts)
     spec = parsed.spec

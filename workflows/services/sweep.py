@@ -1,64 +1,50 @@
 """Finding what is due, whatever became of the messages.
 
-Bounded: a sweep tells of a limited number of groups, and of none while the queue still holds more than
-that, so a time without workers leaves a short queue and not a long one. Fair: turns go round the
-backends, oldest first in each, so thousands of groups of one cluster that does not answer stand in
-nobody's way.
+Bounded: a sweep tells of a limited number of groups, and of none while the queue is full, so a time
+without workers leaves a short queue and not a long one. Fair: turns go round the backends and, within each,
+round its pools, oldest first, so neither thousands of groups of one pool nor a cluster that does not answer
+stand in anybody's way.
 """
 
 from datetime import timedelta
 from uuid import UUID
 
-import structlog
-from celery import current_app
-from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
-from kombu.exceptions import KombuError
 
+from pools.models import Installation
+from pools.selectors import installation
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 
 BATCH = 200
 PURGE_AFTER = timedelta(hours=1)
 PURGE_BATCH = 200
 
-log = structlog.get_logger(__name__)
-
 _DUE = """
-    SELECT uuid FROM (
-        SELECT uuid, next_reconcile_at,
-               row_number() OVER (PARTITION BY backend_id ORDER BY next_reconcile_at) AS turn
-          FROM workflows_taskgroup
-         WHERE released_at IS NULL AND next_reconcile_at <= clock_timestamp()
-           AND (lease_until IS NULL OR lease_until < clock_timestamp())
-    ) AS due
-    ORDER BY turn, next_reconcile_at LIMIT %s
+    WITH due AS (
+        SELECT g.uuid, g.backend_id, g.next_reconcile_at AS since,
+               row_number() OVER (PARTITION BY g.backend_id, w.pool_name ORDER BY g.next_reconcile_at) AS turn
+          FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
+         WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+           AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp())
+    ), turns AS (
+        SELECT uuid, since, row_number() OVER (PARTITION BY backend_id ORDER BY turn, since) AS turn FROM due
+    )
+    SELECT uuid FROM turns ORDER BY turn, since LIMIT %s
 """
 
 
 def due_groups(limit: int = BATCH) -> list[UUID]:
-    """Groups that are due and nobody has, in turns of their backends."""
+    """Groups that are due and nobody has, in turns of their backends and pools."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [limit])
         return [row[0] for row in cursor.fetchall()]
 
 
-def queue_is_full() -> bool:
-    """Whether messages wait already in such number that more would only lengthen the queue."""
-    queue = settings.CELERY_TASK_DEFAULT_QUEUE
-    try:
-        with current_app.connection_for_write() as broker:
-            waiting = broker.default_channel.queue_declare(queue, passive=True).message_count
-    except broker_errors() as error:
-        log.debug("queue_not_measured", error=str(error))
-        return False
-    return int(waiting) > BATCH
-
-
-def broker_errors() -> tuple[type[BaseException], ...]:
-    """What a broker that does not answer, or a queue nobody made yet, raises."""
-    with current_app.connection_for_write() as broker:
-        return (KombuError, OSError, *broker.connection_errors, *broker.channel_errors)
+def note_sweep() -> None:
+    """Keep when a sweep last ran: beat, broker and a worker were alive then."""
+    if not Installation.objects.update(swept_at=Now()):
+        installation()
 
 
 def purge_observations() -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from osmo_topology.web import metrics
 from workflows.observer.process import Observer
 
 
@@ -16,4 +17,5 @@ class Command(BaseCommand):
         observer = Observer()
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: observer.stop())
+        metrics.serve()
         observer.run()

@@ -1,0 +1,47 @@
+"""What our requests to API servers cost: counted here, where each one is sent.
+
+Labels are few by construction: a verb as RBAC names it, a resource of ours, and "ok" or the name of one of
+the errors of ``cluster.errors``. No label carries the name of an object or of a namespace. Importing this
+starts nothing and opens nothing.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import Counter, Histogram
+
+from cluster.errors import ClusterError
+from cluster.requests import Request, subject_of
+
+CALL_SECONDS = Histogram(
+    "osmo_cluster_call_seconds",
+    "Requests to API servers, until the reply (of a watch or log: until it begins).",
+    ("verb", "kind", "result"),
+    buckets=(0.005, 0.02, 0.1, 0.5, 2.5, 10.0, 25.0),
+)
+BULK_WRITES = Counter(
+    "osmo_cluster_bulk_writes",
+    "Objects written several at a time, by how each write ended.",
+    ("verb", "kind", "outcome"),
+)
+
+
+@contextmanager
+def timed(request: Request) -> Iterator[None]:
+    """Count a request and how it ends."""
+    verb, kind = subject_of(request)
+    began, result = time.monotonic(), "ok"
+    try:
+        yield
+    except ClusterError as error:
+        result = type(error).__name__
+        raise
+    finally:
+        CALL_SECONDS.labels(verb, kind, result).observe(time.monotonic() - began)
+
+
+def count_bulk(request: Request, *, outcome: str) -> None:
+    """Count one write of many."""
+    verb, kind = subject_of(request)
+    BULK_WRITES.labels(verb, kind, outcome).inc()

@@ -1,0 +1,19 @@
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    """The index by which a submission counts what waits; built beside the work, without a lock."""
+
+    atomic = False
+
+    dependencies = [
+        ('workflows', '0003_touched_at'),
+    ]
+
+    operations = [
+        AddIndexConcurrently(
+            model_name='taskgroup',
+            index=models.Index(condition=models.Q(('created_in_cluster_at', None), ('released_at', None), ('status__in', ['SUBMITTING', 'WAITING', 'PROCESSING'])), fields=['workflow'], name='taskgroup_backlog'),
+        ),
+    ]

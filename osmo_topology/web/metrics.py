@@ -1,0 +1,118 @@
+"""Metrics of this process: what is counted about requests, and the two ways of showing the page.
+
+Web shows its page at ``/metrics``, added up over its processes (``osmo_topology.webserver`` names the
+directory they share). It is reachable by everybody who reaches the API, so it needs the token of
+``OSMO_METRICS_TOKEN`` and is closed without one. Worker, observer and beat have no web server, so each
+serves the page on a port of its own, on loopback unless told otherwise; a token that is set is asked for
+there too.
+
+Labels never carry what users choose: the route's pattern and not the path, one word for unknown methods.
+Rejected: pushing to a gateway (a dead process would look alive), and one port for all processes.
+"""
+
+import hmac
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import structlog
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from osmo_topology.web import errors
+from osmo_topology.web.health import reads_only
+
+SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name for it
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
+API_SECONDS = Histogram(
+    "osmo_api_request_seconds",
+    "Requests to the API, until the answer begins.",
+    ("method", "route", "status"),
+    buckets=(0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0),
+)
+
+log = structlog.get_logger(__name__)
+
+
+class RequestMetricsMiddleware:
+    """Count every request by its route and answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        began = time.monotonic()
+        response = self.get_response(request)
+        match = request.resolver_match
+        method = request.method if request.method in METHODS else "other"
+        route = match.route if match else "none"
+        API_SECONDS.labels(method, route, response.status_code).observe(time.monotonic() - began)
+        return response
+
+
+def page() -> bytes:
+    """What this process has counted; of a web process, what all of them have."""
+    if SHARED_DIRECTORY not in os.environ:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library's constructor has no types
+    return generate_latest(registry)
+
+
+def may_scrape(authorization: str) -> bool:
+    """Whether a header bears the token."""
+    want = f"Bearer {settings.ENV.metrics_token}".encode()
+    return hmac.compare_digest(authorization.encode("utf-8", "surrogateescape"), want)
+
+
+@reads_only
+def view(request: HttpRequest) -> HttpResponse:
+    """Web's page, for whoever bears the token."""
+    if not settings.ENV.metrics_token or not may_scrape(request.headers.get("Authorization", "")):
+        return errors.token_needed(request)
+    return HttpResponse(page(), content_type=CONTENT_TYPE_LATEST)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = 10  # of silence: a connection that says nothing holds a thread no longer
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class's name
+        """Scrapes come every few seconds and are no news."""
+
+
+def serve() -> WSGIServer | None:
+    """Show this process's page on its port until it ends; None if it has none."""
+    env = settings.ENV
+    if not env.metrics_port:
+        return None
+    server = make_server(env.metrics_host, env.metrics_port, _application, _Server, _Quiet)
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    log.info("metrics_shown", host=env.metrics_host, port=env.metrics_port)
+    return server
+
+
+def _application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    if environ["PATH_INFO"] != "/metrics":
+        return _plain(start_response, "404 Not Found")
+    if settings.ENV.metrics_token and not may_scrape(environ.get("HTTP_AUTHORIZATION", "")):
+        return _plain(start_response, "401 Unauthorized")
+    body = page()
+    start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def _plain(start_response: Callable[..., object], status: str) -> Iterable[bytes]:
+    body = f"{status}\n".encode()
+    start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]

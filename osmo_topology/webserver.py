@@ -1,0 +1,25 @@
+"""How gunicorn runs the web processes; the addresses and numbers of processes are on its command line.
+
+Several processes count requests, and a scrape reaches one of them. So they write into a directory that the
+first one makes, and whoever is asked adds up. What a process that ended has counted stays in the sum.
+"""
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+DIRECTORY = tempfile.mkdtemp(prefix="osmo-metrics-")
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when a child imports it
+
+
+def child_exit(server: Any, worker: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
+    """Drop the live values of a process that ended."""
+    from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415 -- after the variable is set
+
+    mark_process_dead(worker.pid, DIRECTORY)  # type: ignore[no-untyped-call]  # the library gives none
+
+
+def on_exit(server: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
+    """The counts end with the server that counted."""
+    shutil.rmtree(DIRECTORY, ignore_errors=True)

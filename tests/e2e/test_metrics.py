@@ -1,0 +1,62 @@
+"""Every process of the running service shows what it counts, to whoever bears the token."""
+
+import pytest
+import urllib3
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.conftest import workflow
+
+pool = urllib3.PoolManager()
+
+
+def scrape(running_service, process):
+    """Samples of a process's page, by name."""
+    headers = {"Authorization": f"Bearer {running_service['metrics_token']}"}
+    answer = pool.request("GET", running_service["metrics_urls"][process], headers=headers)
+    assert answer.status == 200, answer.data
+    samples = {}
+    for family in text_string_to_metric_families(answer.data.decode()):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append(sample)
+    return samples
+
+
+def total(samples, name, **labels):
+    return sum(s.value for s in samples.get(name, ()) if labels.items() <= s.labels.items())
+
+
+def test_one_run_is_seen_by_every_process_that_took_part(world, running_service):
+    target = world.make_pool(nvlink=True)
+    name = world.submit(target, workflow(("g", ["a", "b"])))
+    world.wait_group(name, "g", "RUNNING")
+    assert total(scrape(running_service, "web"), "osmo_submissions_total", result="accepted") >= 1
+    worker = scrape(running_service, "worker")
+    assert total(worker, "osmo_reconcile_seconds_count", outcome="again") >= 1
+    assert total(worker, "osmo_cluster_bulk_writes_total", kind="pods", outcome="done") >= 2
+    assert total(scrape(running_service, "observer"), "osmo_watch_events_total", kind="Pod") >= 1
+
+    def domains():
+        return total(scrape(running_service, "beat"), "osmo_compute_domains", state="Ready")
+
+    world.wait(domains, lambda ready: ready >= 1)
+    beat = scrape(running_service, "beat")
+    assert total(beat, "osmo_state_up") == 1
+    assert total(beat, "osmo_unreleased_groups", status="RUNNING") >= 1
+    world.service.cancel(name, force=True)
+    world.wait_released(name)
+
+
+@pytest.mark.parametrize("process", ["web", "worker", "beat", "observer"])
+def test_a_page_of_metrics_is_shown_to_nobody_without_the_token(running_service, process):
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        answer = pool.request("GET", running_service["metrics_urls"][process], headers=headers)
+        assert answer.status == 401
+
+
+def test_readiness_tells_of_every_process_of_a_running_service(world, running_service):
+    def ready():
+        return pool.request("GET", f"{running_service['api_url']}/readyz").json()
+
+    told = world.wait(ready, lambda told: told["status"] == "ok")
+    assert {"database", "migrations", "redis", "sweep"} < set(told)
+    assert told[f"observer of {world.backend}-kai"].startswith("ok, heard")

@@ -1,0 +1,104 @@
+"""What the processes count of workflows, where it happens; the names are told in docs/metrics.md.
+
+Everything that the rows can say is left to ``workflows.state_metrics``: a count kept twice goes wrong once.
+Labels are kinds, results and clusters, never names of workflows, groups or users.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from scheduling.errors import Busy, ClusterUnavailable, Conflict, InvalidSpec, NotFound, TopologyError
+
+SUBMISSIONS = Counter(
+    "osmo_submissions",
+    "Submissions by result: accepted, repeated, checked, refused, not_found, conflict, busy, unavailable.",
+    ("result",),
+)
+RECONCILE_SECONDS = Histogram(
+    "osmo_reconcile_seconds",
+    "Looks at task groups by outcome: done, again, retry, failed, lease_lost, error.",
+    ("outcome",),
+    buckets=(0.01, 0.05, 0.2, 1.0, 5.0, 25.0),
+)
+RECONCILES_SKIPPED = Counter(
+    "osmo_reconciles_skipped",
+    "Messages that led to no look: not_due (or somebody else's), no_seat (its cluster has all it may have).",
+    ("reason",),
+)
+NUDGES_DROPPED = Counter(
+    "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
+)
+ORPHANS_FOUND = Counter("osmo_orphans_found", "Objects of ours that no row wanted, deleted.", ("kind",))
+WATCH_EVENTS = Counter(
+    "osmo_watch_events", "What streams said (a list counts as one), by cluster and kind.", ("cluster", "kind")
+)
+WATCH_RESTARTS = Counter(
+    "osmo_watch_restarts",
+    "Watches that did not go on by themselves, by reason: cut, not_begun, failed.",
+    ("cluster", "kind", "reason"),
+)
+WATCH_HEARD = Gauge(
+    "osmo_watch_last_heard_timestamp_seconds",
+    "When a stream of the cluster last said anything.",
+    ("cluster",),
+)
+INBOX_CHANGES = Gauge("osmo_observer_inbox_changes", "Changes that wait to be written by the observer.")
+BATCH_SECONDS = Histogram(
+    "osmo_observer_batch_seconds",
+    "Writes of a batch of changes by the observer, by result: written, refused.",
+    ("result",),
+    buckets=(0.01, 0.05, 0.2, 1.0, 5.0),
+)
+
+_REFUSALS: tuple[tuple[type[TopologyError], str], ...] = (
+    (Busy, "busy"),
+    (NotFound, "not_found"),
+    (Conflict, "conflict"),
+    (ClusterUnavailable, "unavailable"),
+    (InvalidSpec, "refused"),
+    (TopologyError, "refused"),
+)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How something ended, told by whoever did it; what raises is an ``error``."""
+
+    outcome: str = "error"
+
+
+@contextmanager
+def look() -> Iterator[Ending]:
+    """Count one look at a group and its time."""
+    began, ending = time.monotonic(), Ending()
+    try:
+        yield ending
+    finally:
+        RECONCILE_SECONDS.labels(ending.outcome).observe(time.monotonic() - began)
+
+
+@contextmanager
+def batch() -> Iterator[Ending]:
+    """Count one write of the observer and its time."""
+    began, ending = time.monotonic(), Ending("refused")
+    try:
+        yield ending
+    finally:
+        BATCH_SECONDS.labels(ending.outcome).observe(time.monotonic() - began)
+
+
+@contextmanager
+def submission() -> Iterator[Ending]:
+    """Count one submission by its result."""
+    ending = Ending()
+    try:
+        yield ending
+    except TopologyError as error:
+        ending.outcome = next(result for kind, result in _REFUSALS if isinstance(error, kind))
+        raise
+    finally:
+        SUBMISSIONS.labels(ending.outcome).inc()

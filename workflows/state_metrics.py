@@ -1,0 +1,155 @@
+"""What the rows say, as gauges: one place reads them, whoever changed them.
+
+Beat shows these, because there is one beat: from each web process the same sums would come several times.
+A scrape asks the database once in a few seconds at most; while it does not answer, ``osmo_state_up`` is 0 and
+the other values are absent rather than old. Every query reads unreleased groups by a partial index, or the
+few rows of configuration; none walks what has ended.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, connection
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from workflows.services.queue import length
+
+CACHED_SECONDS = 5.0
+
+STATE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "osmo_due_groups": ("Task groups that are due and that nobody looks at.", ("backend",)),
+    "osmo_due_age_seconds": ("How long the longest of them has been due.", ("backend",)),
+    "osmo_unreleased_groups": (
+        "Task groups of which something may be in a cluster, by status.",
+        ("backend", "status"),
+    ),
+    "osmo_release_age_seconds": ("How long ago the oldest group ended that is not released.", ("backend",)),
+    "osmo_release_stuck_groups": ("Task groups whose objects do not go away.", ("backend",)),
+    "osmo_backlog_groups": ("Task groups accepted and not yet created in their cluster.", ("pool",)),
+    "osmo_compute_domains": ("ComputeDomains as last seen, by state.", ("cluster", "state")),
+    "osmo_cluster_heartbeat_age_seconds": (
+        "How long ago the observer last heard from a cluster.",
+        ("cluster",),
+    ),
+    "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
+    "osmo_sweep_age_seconds": ("How long ago beat's sweep last ran.", ()),
+    "osmo_queue_messages": ("Messages that wait for a worker.", ()),
+    "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
+}
+"""Name, help and labels of every gauge that comes from here."""
+
+_QUERIES: dict[str, str] = {
+    "osmo_due_groups": """
+        SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+           AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) GROUP BY b.name""",
+    "osmo_due_age_seconds": """
+        SELECT extract(epoch FROM clock_timestamp() - min(greatest(g.next_reconcile_at, g.lease_until))),
+               b.name
+          FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.next_reconcile_at <= clock_timestamp()
+           AND (g.lease_until IS NULL OR g.lease_until < clock_timestamp()) GROUP BY b.name""",
+    "osmo_unreleased_groups": """
+        SELECT count(*), b.name, g.status
+          FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL GROUP BY b.name, g.status""",
+    "osmo_release_age_seconds": """
+        SELECT extract(epoch FROM clock_timestamp() - min(g.end_time)), b.name
+          FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.end_time IS NOT NULL GROUP BY b.name""",
+    "osmo_release_stuck_groups": """
+        SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.end_time IS NOT NULL
+           AND g.conditions @> '[{"type": "ReleaseStuck", "status": "True"}]' GROUP BY b.name""",
+    "osmo_backlog_groups": """
+        SELECT count(*), w.pool_name
+          FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
+         WHERE g.released_at IS NULL AND g.created_in_cluster_at IS NULL
+           AND g.status IN ('SUBMITTING', 'WAITING', 'PROCESSING') GROUP BY w.pool_name""",
+    "osmo_compute_domains": """
+        SELECT count(*), cluster_id,
+               CASE WHEN deleting THEN 'Deleting'
+                    ELSE coalesce(digest #>> '{status,status}', 'Unknown') END AS state
+          FROM workflows_observedobject WHERE kind = 'ComputeDomain' GROUP BY cluster_id, state""",
+    "osmo_cluster_heartbeat_age_seconds": """
+        SELECT extract(epoch FROM clock_timestamp() - c.heartbeat_at), c.uid FROM pools_cluster c
+         WHERE c.heartbeat_at IS NOT NULL
+           AND EXISTS (SELECT 1 FROM pools_backend b WHERE b.cluster_id = c.uid AND b.cleaned_at IS NULL)""",
+    "osmo_backend_reachable": """
+        SELECT (conditions @> '[{"type": "Reachable", "status": "True"}]')::int, name FROM pools_backend
+         WHERE deleted_at IS NULL""",
+    "osmo_sweep_age_seconds": """
+        SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation
+         WHERE swept_at IS NOT NULL""",
+}
+
+_ZERO_PER_BACKEND = (
+    "osmo_due_groups",
+    "osmo_due_age_seconds",
+    "osmo_release_age_seconds",
+    "osmo_release_stuck_groups",
+)
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+log = structlog.get_logger(__name__)
+
+
+class StateCollector(Collector):
+    """Reads the rows when scraped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._rows: Rows = {}
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Names without a query, so that registering needs no database."""
+        for name, (text, labels) in STATE.items():
+            yield GaugeMetricFamily(name, text, labels=labels)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        rows = self._cached()
+        for family in self.describe():
+            for value, *labels in rows.get(family.name, ()):
+                family.add_metric([str(label) for label in labels], float(value))
+            yield family
+
+    def _cached(self) -> Rows:
+        with self._lock:
+            if time.monotonic() - self._read_at >= CACHED_SECONDS:
+                self._rows = read()
+                self._read_at = time.monotonic()
+            return self._rows
+
+
+def read() -> Rows:
+    """All values now, as (value, label, ...) by name."""
+    try:
+        rows = _read_database()
+    except DatabaseError as error:
+        log.warning("state_not_read", error=str(error))
+        rows = {"osmo_state_up": [(0,)]}
+    finally:
+        connection.close()  # a thread of its own for each scrape: none keeps a connection
+    waiting = length()
+    if waiting is not None:
+        rows["osmo_queue_messages"] = [(waiting,)]
+    return rows
+
+
+def _read_database() -> Rows:
+    rows: Rows = {"osmo_state_up": [(1,)]}
+    with connection.cursor() as cursor:
+        for name, query in _QUERIES.items():
+            cursor.execute(query)
+            rows[name] = cursor.fetchall()
+    backends = [name for _, name in rows["osmo_backend_reachable"]]
+    for name in _ZERO_PER_BACKEND:  # a series that comes and goes cannot be compared with yesterday's
+        told = {label for _, label in rows[name]}
+        rows[name] += [(0, backend) for backend in backends if backend not in told]
+    return rows
