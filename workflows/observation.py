@@ -213,9 +213,7 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
     )
 
 
-def see_event(
-    obj: Mapping[str, Any], *, about_what: Collection[str] = ("Pod", POD_GROUP, "ComputeDomain")
-) -> EventSeen | None:
+def see_event(obj: Mapping[str, Any], *, about_what: Collection[str]) -> EventSeen | None:
     """Reduce an event; None if it is about nothing of ours. ``about_what`` are the kinds listened to."""
     metadata, about = obj["metadata"], obj.get("involvedObject") or {}
     kind, name = str(about.get("kind") or ""), str(about.get("name") or "")

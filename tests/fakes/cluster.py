@@ -79,10 +79,12 @@ class FakeCluster:
         players: Sequence[Player] = (),
         namespaces: Sequence[str] = ("default", "osmo", "kube-system"),
         unserved: Sequence[Kind] = (),
+        further: Sequence[Kind] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.players = list(players)
         self.unserved = set(unserved)
+        self.known = (*ALL, *further)
         self.calls: list[Call] = []
         self.version = "v1.36.3"
         self._now = now
@@ -408,7 +410,9 @@ class FakeCluster:
 
     def discover(self, group: str, version: str) -> frozenset[str] | None:
         with self._call("discover", None, "", ""):
-            served = {k for k in ALL if k not in self.unserved and (k.group, k.version) == (group, version)}
+            served = {
+                k for k in self.known if k not in self.unserved and (k.group, k.version) == (group, version)
+            }
             return frozenset(kind.plural for kind in served) or None
 
     def kube_system_uid(self) -> str:
@@ -434,7 +438,7 @@ class FakeCluster:
             fault = self._fault(verb, kind, name)
             if fault is not None and not fault.applied:
                 raise fault.error
-            if kind is not None and (kind in self.unserved or kind not in ALL):
+            if kind is not None and (kind in self.unserved or kind not in self.known):
                 raise errors.NotServed("the server could not find the requested resource", status=404)
             yield (kind, namespace if kind and kind.namespaced else "", name)
             self._play()

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from django.utils import timezone
 
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD, POD_GROUP, RESOURCE_CLAIM_TEMPLATE
-from scheduling.backends.registry import scheduler_backend
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from pools.kinds import pod_group_kind
+from scheduling.backends.registry import installed
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players
 from tests.fakes.cluster import FakeCluster
@@ -13,12 +14,11 @@ from workflows.models import TaskGroup, Workflow
 from workflows.observation import (
     see_claim_template,
     see_compute_domain,
-    see_event,
     see_node,
     see_pod,
 )
 from workflows.observer.inbox import Batch
-from workflows.observer.sources import pod_groups_seen_by
+from workflows.observer.sources import events_heard_of, pod_groups_seen_by
 from workflows.observer.streams import Memory
 from workflows.observer.writer import write
 from workflows.reconcile.run import run
@@ -26,12 +26,9 @@ from workflows.services.lease import take_lease
 
 REDUCERS = {
     POD: see_pod,
-    KAI_POD_GROUP: pod_groups_seen_by(scheduler_backend("kai")),
-    POD_GROUP: pod_groups_seen_by(scheduler_backend("kubernetes")),
     COMPUTE_DOMAIN: see_compute_domain,
     RESOURCE_CLAIM_TEMPLATE: see_claim_template,
     NODE: see_node,
-    EVENT: see_event,
 }
 ROUNDS = 60
 
@@ -39,12 +36,17 @@ ROUNDS = 60
 class World:
     """``ends`` maps pod names to the exit codes they end with once they run."""
 
-    def __init__(self, *, scheduled=True):
+    def __init__(self, *, scheduled=True, further=()):
         self.ends = {}
         self.running = [players.kubelet, self._finish, players.compute_domain_controller]
-        self.cluster = FakeCluster(players=[players.scheduler, *self.running] if scheduled else self.running)
+        acting = [players.scheduler, *self.running] if scheduled else self.running
+        self.cluster = FakeCluster(players=acting, further=further)
         self.uid = self.cluster.kube_system_uid()
-        self._memory = {kind: Memory(()) for kind in REDUCERS}
+        self._reducers = REDUCERS | {
+            EVENT: events_heard_of(installed().values()),
+            **{pod_group_kind(one): pod_groups_seen_by(one) for one in installed().values() if one.pod_group},
+        }
+        self._memory = {kind: Memory(()) for kind in self._reducers}
 
     def _finish(self, cluster):
         players.finish(self.ends)(cluster)
@@ -59,7 +61,7 @@ class World:
     def observe(self):
         """What the observer would have written by now."""
         batch = Batch(heard=True)
-        for kind, see in REDUCERS.items():
+        for kind, see in self._reducers.items():
             items = [seen for obj in self.cluster.all(kind) if (seen := see(obj)) is not None]
             memory = self._memory[kind]
             for gone in memory.vanished(items):

@@ -104,9 +104,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             if kind := pod_group_kind(scheduler):
                 known = partial(_known_pod_groups, uid, namespace, kind)
                 yield source(kind, pod_groups_seen_by(scheduler), known, namespace=namespace, label=ours)
-        kinds = {"Pod", "ComputeDomain", *(s.pod_group.kind for s in followed.schedulers if s.pod_group)}
-        hear = partial(see_event, about_what=kinds)
-        yield source(EVENT, hear, list, namespace=namespace)
+        yield source(EVENT, events_heard_of(followed.schedulers), list, namespace=namespace)
 
 
 def pod_groups_seen_by(scheduler: SchedulerBackend) -> Reduce:
@@ -114,6 +112,12 @@ def pod_groups_seen_by(scheduler: SchedulerBackend) -> Reduce:
     kind = pod_group_kind(scheduler)
     api = kind.api_version if kind else ""
     return partial(see_pod_group, api=api, read_back=scheduler.read_back)
+
+
+def events_heard_of(schedulers: Iterable[SchedulerBackend]) -> Reduce:
+    """Events on pods, ComputeDomains and the pod groups of these schedulers."""
+    pod_groups = {one.pod_group.kind for one in schedulers if one.pod_group}
+    return partial(see_event, about_what={POD.name, COMPUTE_DOMAIN.name, *pod_groups})
 
 
 def _installation() -> str:

@@ -67,7 +67,8 @@ def event(name, kind="Pod", **changes):
             "reason": "R",
             "message": "m",
             **changes,
-        }
+        },
+        about_what=("Pod", "PodGroup", "ComputeDomain"),
     )
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from pools.kinds import kind_of
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
 from workflows.reconcile.outcomes import Retry, backoff
-from workflows.reconcile.plan import Wanted, kind_of_any, plan_create, plan_pods_down, plan_rest_down
+from workflows.reconcile.plan import Wanted, plan_create, plan_pods_down, plan_rest_down
 from workflows.reconcile.seen import Found, Seen
 
 OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
@@ -75,7 +76,7 @@ def test_pods_are_deleted_once_and_waited_for():
 
 def test_the_domain_is_deleted_last_and_everything_is_waited_for():
     seen = Seen(services=there(SERVICE), secrets=there("s"), pod_groups=there(GROUP), domains=there(DOMAIN))
-    kind = kind_of_any(OBJECTS.pod_groups[0])
+    kind = kind_of(OBJECTS.pod_groups[0])
     plan = plan_rest_down(seen, namespace="osmo", pod_group=kind, claims=())
     assert [step.kind.name for step in plan.steps] == ["PodGroup", "Service", "Secret", "ComputeDomain"]
     assert plan.wait == "objects"

@@ -1,0 +1,164 @@
+"""A scheduler that a package brings is like any other, from its registration to its last object."""
+
+import json
+from importlib import invalidate_caches
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from cluster.kinds import EVENT, POD, Kind
+from pools.tasks import sync_cluster
+from scheduling.backends import registry
+from tests.api.workflows.specs import gang, text
+from tests.fakes import toy_scheduler
+from tests.fakes.kai import reached_through
+from tests.worker.world import World, fresh
+from workflows.models import TaskGroup
+
+API = ("toy.example.com", "v1")
+GANG = Kind("Gang", *API, "gangs")
+FABRIC = Kind("Fabric", *API, "fabrics", namespaced=False)
+SHARE = Kind("Share", *API, "shares", namespaced=False)
+
+KEYS = [{"key": "zone", "label": "example.com/zone"}, {"key": "rack", "label": "example.com/rack"}]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Install a distribution with an entry point, as pip would: a module and its dist-info on the path."""
+    (tmp_path / "toy_scheduler.py").write_text(Path(toy_scheduler.__file__).read_text())
+    info = tmp_path / "toy_scheduler-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-scheduler\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\ntoy = toy_scheduler:Toy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    invalidate_caches()
+    registry.installed.cache_clear()
+    yield
+    monkeypatch.undo()
+    registry.installed.cache_clear()
+
+
+@pytest.fixture
+def world(db, package):
+    world = World(scheduled=False, further=(GANG, FABRIC, SHARE))
+    with reached_through({"/etc/toy": world.cluster}):
+        yield world
+
+
+@pytest.fixture
+def admin(db):
+    client = APIClient()
+    client.force_authenticate(User.objects.create_superuser("root"))
+    return client
+
+
+def put(admin, path, configs):
+    answer = admin.put(f"/api/configs/{path}", {"configs": configs}, format="json")
+    return answer.status_code, answer.json()
+
+
+def submit(admin, workflow, query=""):
+    answer = admin.post(f"/api/pool/train/workflow{query}", {"file": text(workflow)}, format="json")
+    return answer.status_code, answer.json()
+
+
+def same(key, kind="required"):
+    return {"key": key, "requirementType": kind}
+
+
+@pytest.fixture
+def pool(world, admin):
+    backend = {"kubeconfig": "/etc/toy", "scheduler_settings": {"scheduler_type": "toy"}}
+    assert put(admin, "backend/toy", backend)[0] == 200
+    status, reply = put(admin, "pool/train", {"backend": "toy", "topology_keys": KEYS})
+    assert status == 200, reply
+    sync_cluster(world.uid)
+
+
+def test_it_is_registered_shown_and_asked_for_its_limits(world, admin, pool):
+    shown = admin.get("/api/configs/backend/toy").json()
+    assert shown["scheduler_settings"]["scheduler_name"] == "toy-scheduler"
+    assert shown["capabilities"]["gang.multi_set"] is True
+    assert shown["capabilities"]["topology.nested"] is False
+    assert shown["capabilities"]["max_levels"] == 2
+    assert shown["scheduler_version"] == "1.4"
+    three = [*KEYS, {"key": "host", "label": "kubernetes.io/hostname"}]
+    status, reply = put(admin, "pool/deep", {"backend": "toy", "topology_keys": three})
+    assert (status, "max_levels" in json.dumps(reply)) == (400, True)
+    world.cluster.unserved.add(GANG)
+    missing = {"kubeconfig": "/etc/toy", "scheduler_settings": {"scheduler_type": "toy"}}
+    status, reply = put(admin, "backend/other", missing)
+    assert "it has no toy scheduler" in json.dumps(reply)
+
+
+def test_its_refusals_name_the_capability(admin, pool):
+    status, reply = submit(admin, gang(2, topology=[same("rack", "preferred")]))
+    assert (status, "lacks capability topology.preferred" in reply["message"]) == (400, True)
+
+
+def test_its_objects_are_shown_before_anything_is_made(world, admin, pool):
+    status, reply = submit(admin, gang(2, topology=[same("rack")]), "?dry_run=true")
+    assert status == 200, reply
+    kinds = {obj["kind"] for obj in json.loads(json.dumps(reply["objects"]))}
+    assert {"Gang", "Fabric", "Pod"} <= kinds
+    assert world.cluster.names(GANG) == []
+
+
+def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
+    shared = (["base-of-osmo-pool-osmo-train", "osmo-pool-osmo-train"], ["fabric-2"])
+    assert (world.cluster.names(SHARE), world.cluster.names(FABRIC)) == shared
+    world.cluster.remove(FABRIC, "fabric-2")  # a group makes what it names, should it be missing
+    status, reply = submit(admin, gang(2, topology=[same("rack")]))
+    assert status == 200, reply
+    world.settle()
+    group = TaskGroup.objects.get()
+    (made,) = world.cluster.all(GANG)
+    assert made["spec"]["share"] == group.placement["queue"]
+    assert world.cluster.names(FABRIC) == ["fabric-2"]
+    assert {pod["spec"]["schedulerName"] for pod in world.cluster.all(POD)} == {"toy-scheduler"}
+
+    def say(obj):
+        obj["status"] = {"why": "too few bricks", "noise": 1}
+
+    world.cluster.edit(GANG, made["metadata"]["name"], say, namespace="osmo")
+    world.settle()
+    assert fresh(group).waiting_reason.startswith("The toy scheduler says: too few bricks.")
+
+    for pod in world.cluster.all(POD):
+        world.cluster.edit(
+            POD, pod["metadata"]["name"], lambda obj: obj["spec"].update(nodeName="n"), namespace="osmo"
+        )
+    world.settle()
+    assert fresh(group).status == "RUNNING"
+    assert admin.delete("/api/configs/pool/train?force=true").status_code == 200
+    sync_cluster(world.uid)
+    assert (world.cluster.names(SHARE), world.cluster.names(FABRIC)) == shared  # the group still needs them
+    world.finish(group)
+    world.settle()
+    assert fresh(group).released_at is not None
+    sync_cluster(world.uid)
+    assert world.cluster.kinds() == {"PriorityClass"}
+
+
+def test_what_it_says_of_evicting_is_told(world, admin, pool):
+    submit(admin, gang(1))
+    world.settle()
+    group = TaskGroup.objects.get()
+    (name,) = world.cluster.names(GANG)
+    world.cluster.put(
+        EVENT,
+        {
+            "metadata": {"name": "e", "namespace": "osmo"},
+            "involvedObject": {"kind": "Gang", "name": name, "namespace": "osmo"},
+            "reason": "Thrown",
+            "message": "somebody wanted its bricks",
+            "type": "Normal",
+        },
+    )
+    world.cluster.remove(POD, group.tasks.get().pod_name, namespace="osmo")
+    world.settle()
+    assert fresh(group).status == "FAILED_PREEMPTED"
+    assert "wanted its bricks" in group.tasks.get().failure_message
