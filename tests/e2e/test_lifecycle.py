@@ -1,5 +1,7 @@
 """A task group's life from submission to its end, on every way it can end."""
 
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -205,3 +207,25 @@ def test_a_repeated_submission_with_its_key_creates_nothing_twice(world):
     finally:
         del world.service.headers["Idempotency-Key"]
     assert first == second
+
+
+def test_a_cluster_that_takes_calls_and_never_answers_keeps_no_other_from_its_work(world, tmp_path):
+    """Its groups would hold every thread of the worker for minutes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as silent:
+        port = silent.getsockname()[1]
+        kubeconfig = tmp_path / "kubeconfig"
+        text = Path(world.kubeconfig).read_text()
+        kubeconfig.write_text(re.sub(r"https://127\.0\.0\.1:\d+", f"https://127.0.0.1:{port}", text))
+        backend = f"{world.prefix}silent"
+        content = {"kubeconfig": str(kubeconfig), "k8s_namespace": world.namespace}
+        settings = {"scheduler_settings": {"scheduler_type": "kai"}}
+        world.service.call("POST", f"/api/configs/backend/{backend}", {"configs": content | settings})
+        pool, other = world.make_pool("silent"), world.make_pool("other")
+        away = {"configs_dict": {"backend": backend}}
+        world.service.call("PATCH", f"/api/configs/pool/{pool}", away)
+        many = [(f"g{n}", [f"t{n}"]) for n in range(60)]
+        waiting = world.submit(pool, workflow(*many))
+        name = world.submit(other, workflow(PAIR))
+        world.wait_group(name, "g", "RUNNING")
+        assert {group["status"] for group in world.groups(waiting).values()} <= {"PROCESSING", "SUBMITTING"}
+        world.service.cancel(waiting)
