@@ -19,10 +19,12 @@ from scheduling.errors import Fault, Path, in_order
 from scheduling.levels import Levels, check_levels, is_label_key
 
 MAX_NAME = 63
+MAX_OBJECT_NAME = 253
 EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _EXIT_CODES = re.compile(r"\s*\d{1,5}(\s*-\s*\d{1,5})?\s*(,\s*\d{1,5}(\s*-\s*\d{1,5})?\s*)*", re.ASCII)
 _URL = re.compile(r"https?://\S+")
@@ -47,6 +49,7 @@ def check_pool(document: PoolDocument) -> list[Fault]:
         message = f'There is no platform "{document.default_platform[:MAX_NAME]}" in this pool.'
         allowed = tuple(sorted(document.platforms))
         faults.append(Fault(("default_platform",), "unknown_platform", message, allowed=allowed))
+    faults += _topology_source(document)
     faults += _timeouts(document)
     faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
     faults += _gpus(document)
@@ -54,14 +57,47 @@ def check_pool(document: PoolDocument) -> list[Fault]:
 
 
 def check_placement(
-    document: PoolDocument, *, backend: str, enabled: bool, moved: bool, capabilities: Capabilities
+    document: PoolDocument,
+    *,
+    backend: str,
+    enabled: bool,
+    moved: bool,
+    capabilities: Capabilities,
+    owns_topologies: bool,
 ) -> list[Fault]:
-    """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before."""
+    """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before.
+
+    ``owns_topologies``: its scheduler reads levels from objects in the cluster, which somebody else may own.
+    """
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
+    if document.topology_source == "external" and not owns_topologies:
+        message = (
+            f'Scheduler "{capabilities.scheduler}" of backend "{backend}" reads levels from node labels and '
+            "from no Topology object, so there is none to name."
+        )
+        faults.append(Fault(("topology_source",), "no_topology_objects", message, allowed=("managed",)))
     if moved and not enabled:
         message = f'Backend "{backend}" is disabled: enable it, or name another one.'
         faults.append(Fault(("backend",), "backend_disabled", message))
     return faults
+
+
+def _topology_source(document: PoolDocument) -> Iterator[Fault]:
+    name = document.topology_name
+    if document.topology_source == "managed":
+        if name:
+            message = "A managed topology has no name: leave it out, or write topology_source: external."
+            yield Fault(("topology_name",), "name_of_managed_topology", message)
+        return
+    if not name or len(name) > MAX_OBJECT_NAME or not _OBJECT_NAME.fullmatch(name):
+        message = (
+            "An external topology is named as the object in the cluster is: lower-case letters, digits, '-' "
+            f"and '.', at most {MAX_OBJECT_NAME} characters."
+        )
+        yield Fault(("topology_name",), "invalid_topology_name", message)
+    if not document.topology_keys:
+        message = "An external topology needs topology_keys: they say which of its levels users may name."
+        yield Fault(("topology_keys",), "no_keys", message)
 
 
 def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:

@@ -8,7 +8,7 @@ from scheduling.levels import check_look_alikes
 
 def pool_notices(pool: Pool) -> list[Notice]:
     """What a saved pool's author should know of its cluster. At most two queries."""
-    return [*_of_backend(pool), *_of_labels(pool)]
+    return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool)]
 
 
 def backend_notices(backend: Backend) -> list[Notice]:
@@ -35,6 +35,16 @@ def _of_backend(pool: Pool) -> list[Notice]:
         )
         return [Notice("compute_domain_not_served", message, ("nvlink",))]
     return []
+
+
+def _of_source(pool: Pool) -> list[Notice]:
+    if pool.topology_source != Pool.TopologySource.EXTERNAL:
+        return []
+    message = (
+        f'Topology "{pool.topology_name}" is used whole and never written: nodes without the label of its '
+        "narrowest level are used by no requirement of this pool."
+    )
+    return [Notice("external_topology", message, ("topology_name",))]
 
 
 def _of_labels(pool: Pool) -> list[Notice]:

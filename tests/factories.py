@@ -146,6 +146,8 @@ def placement_of(workflow, pool, **changes):
         "levels": tuple(Level(k.key, k.label) for k in pool.topology_keys.order_by("position")),
         "nvlink": pool.nvlink,
         "split_gangs": pool.split_gangs,
+        "unsupported_preferred": pool.unsupported_preferred,
+        "external_topology": pool.topology_name,
         "exec_timeout": workflow.exec_timeout,
         "queue_timeout": workflow.queue_timeout,
         "default_exit_actions": pool.default_exit_actions,

@@ -188,6 +188,8 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
     rank = ranks(facts.levels)
     tasks = (task for gang in gangs for task in effective(gang).tasks)
     named = {rank[r.key] for task in tasks for r in task.requirements if r.key in rank}
+    if named and facts.external_topology:
+        named = {len(facts.levels) - 1}  # it cannot be cut, so each constraint sees no other nodes
     coverage = [_cover(pool, facts, at) for at in sorted(named)] if facts.places else []
     gone = unavailable(coverage)
     return [gone] if gone else uncovered(coverage)

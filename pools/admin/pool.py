@@ -163,9 +163,11 @@ class PoolAdmin(ConfigurationAdmin):
                     "enable_maintenance",
                     "default_platform",
                     "split_gangs",
+                    "unsupported_preferred",
                 )
             },
         ),
+        ("Topology", {"fields": ("topology_source", "topology_name")}),
         ("Nodes", {"fields": ("node_selector", "tolerations")}),
         (
             "Limits",

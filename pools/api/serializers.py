@@ -97,6 +97,16 @@ class PoolSerializer(PoolBaseSerializer):
         required=False,
         help_text="refuse or warn: what to do with a task group its scheduler cannot hold as one gang.",
     )
+    unsupported_preferred = serializers.CharField(
+        required=False,
+        help_text="refuse or warn: what to do with a preference that its scheduler cannot hold.",
+    )
+    topology_source = serializers.CharField(
+        required=False, help_text="managed: this service makes the Topology objects; external: it uses one."
+    )
+    topology_name = serializers.CharField(
+        required=False, allow_blank=True, help_text="Name of the external Topology object."
+    )
     common_default_variables = serializers.DictField(required=False, help_text="Must be empty.")
     common_resource_validations = serializers.ListField(required=False, help_text="Must be empty.")
     common_pod_template = serializers.ListField(required=False, help_text="Must be empty.")

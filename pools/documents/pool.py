@@ -94,6 +94,9 @@ class PoolDocument(Document):
     node_selector: dict[Line, Line] = {}
     tolerations: list[TolerationDocument] = []
     split_gangs: Literal["refuse", "warn"] = "refuse"
+    unsupported_preferred: Literal["refuse", "warn"] = "refuse"
+    topology_source: Literal["managed", "external"] = "managed"
+    topology_name: Line = ""
     download_type: Literal["download"] | None = None
     default_exec_timeout: Line = ""
     default_queue_timeout: Line = ""
@@ -118,6 +121,9 @@ COLUMNS = (
     "default_platform",
     "node_selector",
     "split_gangs",
+    "unsupported_preferred",
+    "topology_source",
+    "topology_name",
     "download_type",
     "default_exec_timeout",
     "default_queue_timeout",

@@ -16,6 +16,8 @@ from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool, TopologyKey
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from scheduling.backends.base import TopologyOwner
+from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
 
 POOL = ConfigRevision.Type.POOL
@@ -156,6 +158,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
         enabled=backend.enabled,
         moved=draft.pool is None or draft.pool.backend_id != backend.pk,
         capabilities=capabilities_of(backend),
+        owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
     )
     return [_at(fault, draft.path) for fault in faults]
 

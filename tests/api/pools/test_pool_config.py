@@ -15,6 +15,9 @@ FULL = {
     "node_selector": {"example.com/pool": "train"},
     "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
     "split_gangs": "warn",
+    "unsupported_preferred": "warn",
+    "topology_source": "external",
+    "topology_name": "dgx-floor.example",
     "default_platform": "h100",
     "platforms": {
         "h100": {
@@ -304,3 +307,41 @@ def test_an_unknown_pool_is_a_404(admin, path):
 
 def test_names_with_nul_in_a_query_find_nothing(ann, pool):
     assert ann.get("/api/pool?pools=%00").json() == {"pools": {}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"topology_name": "floor"}, ("topology_name", "name_of_managed_topology")),
+        ({"topology_source": "external"}, ("topology_name", "invalid_topology_name")),
+        (
+            {"topology_source": "external", "topology_name": "Floor_1"},
+            ("topology_name", "invalid_topology_name"),
+        ),
+        (
+            {"topology_source": "external", "topology_name": "floor", "topology_keys": []},
+            ("topology_keys", "no_keys"),
+        ),
+        ({"topology_source": "borrowed"}, ("topology_source", "literal_error")),
+        ({"unsupported_preferred": "ignore"}, ("unsupported_preferred", "literal_error")),
+    ],
+)
+def test_whose_topology_it_is_must_be_said_wholly(put, kai, changes, fault):
+    status, reply = put("pool/train", {**POOL, **changes})
+    assert status == 400
+    assert (f"configs.{fault[0]}", fault[1]) in faults(reply)
+
+
+def test_a_scheduler_without_topology_objects_has_none_to_name(put, kai):
+    native = {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "kubernetes"}}
+    put("backend/native", native)
+    document = {**POOL, "backend": "native", "topology_source": "external", "topology_name": "floor"}
+    status, reply = put("pool/train", document)
+    assert status == 400
+    assert ("configs.topology_source", "no_topology_objects") in faults(reply)
+
+
+def test_a_pool_with_somebody_elses_topology_is_told_what_that_costs(put, kai):
+    status, reply = put("pool/train", {**POOL, "topology_source": "external", "topology_name": "floor"})
+    assert status == 200
+    assert any("used whole and never written" in said for said in reply["warnings"])
