@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD, POD_GROUP
 from pools import clusters
 from pools.models import Backend, Cluster, Node
 from tests.worker.world import World
@@ -176,3 +176,38 @@ def test_events_of_the_cluster_join_the_timeline_once(world, observer):
     line = until(lambda: Event.objects.filter(reason="NotReady").first())
     assert (line.source, line.group_id, line.message) == ("kai-scheduler", group.pk, "Waiting for 2 pods")
     assert Event.objects.filter(reason="NotReady").count() == 1
+
+
+KUBERNETES = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler"}
+
+
+def test_backends_of_one_cluster_share_its_nodes_whatever_their_schedulers(world, observer):
+    for kind in ("kai", "kubernetes", "default"):
+        world.pool(backend={"scheduler_type": kind, "namespace": f"osmo-{kind}"})
+    running = observer()
+    until(lambda: len({key[4] for key in running.followers}) == 4)
+    followed = [key[3] for key in running.followers]
+    assert followed.count("Node") == 1
+    assert {kind for kind in followed if kind.startswith("PodGroup")} == {
+        "PodGroup.scheduling.run.ai",
+        "PodGroup.scheduling.k8s.io",
+    }
+
+
+def test_pod_groups_of_two_schedulers_in_one_namespace_are_kept_apart(world, observer):
+    """Both are PodGroups; a complete list of the ones says nothing about the others."""
+    groups = [world.group(pods=2), world.group(pods=2, pool=world.pool(backend=KUBERNETES))]
+    world.settle()
+    wanted = {(groups[0].uuid, f"{groups[0].uuid.hex}"), (groups[1].uuid, f"{groups[1].uuid.hex}-0")}
+
+    def kept():
+        rows = ObservedObject.objects.filter(kind="PodGroup")
+        return set(rows.values_list("group_uuid", "name"))
+
+    assert kept() == wanted
+    running = observer()
+    until(lambda: running.followers and all(one.connected for one in running.followers.values()))
+    ObservedObject.objects.filter(name=groups[0].uuid.hex).update(uid="old")
+    world.cluster.remove(POD_GROUP, f"{groups[1].uuid.hex}-0", namespace="osmo")
+    until(lambda: kept() != wanted)
+    assert kept() == {(groups[0].uuid, groups[0].uuid.hex)}
