@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from cluster.interface import Obj
 from osmo_topology.crashpoints import reached
-from pools.models import Node
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
-from workflows.placement import TaskTry
 from workflows.reconcile.apply import carry_out
+from workflows.reconcile.domains import Pins, check_domains
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Again, Failed, Retry
 from workflows.reconcile.plan import Wanted, plan_create
@@ -64,6 +63,8 @@ def _in_rounds(
         record(lease, Changes(touched=cluster_uid(view, cluster)))
         view.row.touched_cluster = True
         reached("after-touched-cluster")
+    if (unclear := check_domains(view, cluster)) is not None:
+        return unclear
     for _ in range(ROUNDS):
         topologies = wanted.topologies
         seen = Seen(topologies=looker.topologies(topologies)) if fresh else looker.before_creating(topologies)
@@ -86,6 +87,7 @@ def wanted_of(view: GroupView, tasks: tuple[TaskView, ...]) -> Wanted:
     chosen = {task.name for task in tasks}
     tries = [one for one in view.values.tasks if one.name in chosen]
     attempts = {one.attempt for one in tries}
+    pins = Pins(view)
     return Wanted(
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
@@ -94,7 +96,7 @@ def wanted_of(view: GroupView, tasks: tuple[TaskView, ...]) -> Wanted:
             group for attempt in sorted(attempts) for group in renderer.gangs[attempt].pod_groups
         ),
         service=renderer.service(),
-        pods=tuple(_pinned(renderer.pod(one), _pins(view, one)) for one in tries),
+        pods=tuple(_pinned(renderer.pod(one), pins.of(one)) for one in tries),
         replaced={
             names.pod(one.task_uuid, retry=one.retry_id): names.pod(one.task_uuid, retry=one.retry_id - 1)
             for one in tries
@@ -107,36 +109,6 @@ def _pinned(pod: Obj, pins: dict[str, str]) -> Obj:
     if pins:
         pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
     return pod
-
-
-def _pins(view: GroupView, one: TaskTry) -> dict[str, str]:
-    """Node labels that keep a task tried again in its peers' domains, where its pod group cannot.
-
-    A pod group of a later attempt knows nothing of the pods of an earlier one.
-    """
-    if not one.attempt:
-        return {}
-    labels = {level.key: level.label for level in view.placement.levels}
-    required = {(r.key, r.group) for r in one.placement.requirements if r.required and r.key in labels}
-    pins: dict[str, str] = {}
-    for key, group in sorted(required):
-        if (node := _node_of_peer(view, one, key, group)) is not None:
-            carried = Node.objects.filter(
-                cluster_id=view.placement.cluster_uid or view.backend.cluster_id, name=node
-            )
-            value = (carried.values_list("labels", flat=True).first() or {}).get(labels[key])
-            pins |= {labels[key]: value} if value else {}
-    return pins
-
-
-def _node_of_peer(view: GroupView, one: TaskTry, key: str, group: str) -> str | None:
-    """The node of a task that still runs and must share this set."""
-    placed = {task.name: task.node_name for task in view.tasks if task.live and task.node_name}
-    for peer in view.values.tasks:
-        shares = any((r.key, r.group) == (key, group) for r in peer.placement.requirements)
-        if shares and peer.name != one.name and peer.name in placed:
-            return placed[peer.name]
-    return None
 
 
 def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:

@@ -1,0 +1,112 @@
+"""Domains on a scheduler that knows a domain by one label value: what is checked and pinned before pods.
+
+Two things such a scheduler cannot see for itself. That a value of a required label stands in two broader
+domains: at submission it is refused, but where no node was known yet, or labels changed since, it shows only
+now, and nothing is made until it is mended. And that a task tried again must join peers whose pod group is
+another one: node labels pin it to where they are, the broader ones included, since a domain is a path.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import accumulate
+
+from cluster.kinds import NODE
+from pools.capabilities import capabilities_at
+from pools.models import Cluster, Node
+from scheduling.backends.registry import scheduler_backend
+from scheduling.capabilities import Capability
+from scheduling.levels import Domain
+from scheduling.requirements import Requirement, SetPath
+from workflows.observation import see_node
+from workflows.placement import TaskTry
+from workflows.reconcile import observed
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Retry
+from workflows.reconcile.values import GroupView
+
+
+def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
+    """Hold back a gang whose required domains cannot be told apart on the nodes as they are."""
+    placement = view.placement
+    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    if not placement.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:
+        return None
+    if not any(one.required for task in view.values.tasks for one in task.placement.requirements):
+        return None
+    checked = scheduler_backend(placement.scheduler_type).check(
+        view.values.gang(),
+        placement.levels,
+        capabilities=capabilities,
+        split_gangs=placement.split_gangs,
+        domains=_places(view, cluster),
+        unsupported_preferred=placement.unsupported_preferred,
+    )
+    for fault in checked.faults:
+        if fault.capability == Capability.TOPOLOGY_PATH_DOMAINS:
+            return Retry(trouble=fault.message, slow=True)
+    return None
+
+
+def _places(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
+    """Where the nodes stand that tasks of the group may use."""
+    selectors = {tuple(sorted(task.placement.node_selector.items())) for task in view.values.tasks}
+    labels = [level.label for level in view.placement.levels]
+    return {
+        tuple(carried.get(label) for label in labels)
+        for carried in _nodes(view, cluster)
+        if any(set(selector) <= carried.items() for selector in selectors)
+    }
+
+
+def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
+    """The labels of the cluster's nodes: as observed, or live where nobody has observed them yet."""
+    uid = view.placement.cluster_uid or view.backend.cluster_id
+    if Cluster.objects.filter(pk=uid, nodes_synced_at__isnull=False).exists():
+        return list(observed.node_labels(view).values())
+    return [node.labels for node in cluster.scan(NODE, see_node, namespace="")]
+
+
+class Pins:
+    """Node labels that keep tasks tried again in their peers' domains, where their pod group cannot.
+
+    A pod group of a later attempt knows nothing of the pods of an earlier one.
+    """
+
+    def __init__(self, view: GroupView) -> None:
+        self._view = view
+        self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
+
+    def of(self, one: TaskTry) -> dict[str, str]:
+        """The labels of one task; none for one of the first attempt, or without a peer that runs."""
+        pins: dict[str, str] = {}
+        if one.attempt:
+            for path, requirement in self._sets(one):
+                if requirement.required and (node := self._peers.get(path)):
+                    pins |= self._down_to(self._rank[requirement.key], node)
+        return pins
+
+    def _sets(self, one: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
+        """The co-location sets of a task, broadest first."""
+        known = [r for r in one.placement.requirements if r.key in self._rank]
+        known.sort(key=lambda requirement: self._rank[requirement.key])
+        pairs = [((requirement.key, requirement.group),) for requirement in known]
+        return zip(accumulate(pairs), known, strict=True)
+
+    @cached_property
+    def _peers(self) -> Mapping[SetPath, str]:
+        """The node of a task that runs, for each co-location set that has one."""
+        placed = {task.name: task.node_name for task in self._view.tasks if task.live and task.node_name}
+        return {
+            path: placed[peer.name]
+            for peer in self._view.values.tasks
+            if peer.name in placed
+            for path, _ in self._sets(peer)
+        }
+
+    def _down_to(self, rank: int, node: str) -> dict[str, str]:
+        view = self._view
+        uid = view.placement.cluster_uid or view.backend.cluster_id
+        rows = Node.objects.filter(cluster_id=uid, name=node)
+        carried = rows.values_list("labels", flat=True).first() or {}
+        labels = [level.label for level in view.placement.levels[: rank + 1]]
+        return {label: carried[label] for label in labels if label in carried}
