@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.http import JsonResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -64,7 +65,7 @@ class ProfileSettingsView(APIView):
         return Response({"profile": profile, "roles": roles, "pools": pools, "token": _token(request.auth)})
 
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonResponse:
         """Choose a default pool; one that the caller may not submit to is refused."""
         asked = ProfileSettingsSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -73,7 +74,7 @@ class ProfileSettingsView(APIView):
             if pool:
                 selectors.pool_visible_to(request.user, pool, action=Action.WORKFLOW_CREATE)
             Profile.objects.update_or_create(user=caller(request), defaults={"pool": pool})
-        return Response(None)
+        return JsonResponse(None, safe=False)  # OSMO's client reads JSON; DRF would send nothing at all
 
 
 def _token(credential: Any) -> dict[str, Any] | None:

@@ -11,7 +11,8 @@ def chosen(client):
 def test_a_user_chooses_a_default_pool(ann):
     PoolFactory(name="training")
     assert chosen(ann) is None
-    assert ann.post("/api/profile/settings", {"pool": "training"}, format="json").status_code == 200
+    answer = ann.post("/api/profile/settings", {"pool": "training"}, format="json")
+    assert (answer.status_code, answer.json()) == (200, None)
     assert chosen(ann) == "training"
 
 
