@@ -1,0 +1,77 @@
+"""Users, the roles they hold, and their tokens, in the admin.
+
+Django's own permissions guard these pages: superusers have them, other staff only if given them one by
+one, because who may assign roles may take every role.
+"""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from osmo_topology.web.models import PersonalToken, Role, RoleAssignment
+from osmo_topology.web.policy import BUILT_IN, statements_of
+
+
+class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
+    """A role, by its name; one that would grant nothing is a mistake."""
+
+    class Meta:
+        model = RoleAssignment
+        fields = ("role",)
+
+    def clean_role(self) -> str:
+        role = str(self.cleaned_data["role"])
+        written = Role.objects.filter(name=role).exists()
+        if written or role in BUILT_IN or statements_of(role, {}):
+            return role
+        known = sorted({*BUILT_IN, *Role.objects.values_list("name", flat=True)[:50]})
+        raise ValidationError(f"There is no such role; there are {', '.join(known)} and osmo-<pool>.")
+
+
+class RoleAssignmentInline(TabularInline):  # type: ignore[misc]  # unfold has no types
+    model = RoleAssignment
+    form = RoleAssignmentForm
+    extra = 0
+
+
+admin.site.unregister(User)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc,type-arg]  # unfold has no types
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    inlines = (RoleAssignmentInline,)
+
+
+@admin.register(Role)
+class RoleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    list_display = ("name", "description")
+    search_fields = ("name", "description")
+
+
+@admin.register(PersonalToken)
+class PersonalTokenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    """To see and revoke. The digest is not shown, and nobody makes a token for another here."""
+
+    list_display = ("user", "name", "created", "expiry")
+    search_fields = ("user__username", "name")
+    fields = list_display
+    readonly_fields = fields
+    list_select_related = ("user",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        del request
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del request, obj
+        return False

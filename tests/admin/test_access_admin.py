@@ -1,0 +1,108 @@
+"""Users, roles and tokens in the admin, and a limit on tries to log in."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from osmo_topology.web.access import read_grants
+from osmo_topology.web.models import PersonalToken, Role
+from osmo_topology.web.services import make_token
+from tests.error_shape import assert_error_shape
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def root():
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root", password="correct horse battery"))
+    return browser
+
+
+def assign(browser, user, *roles):
+    """Save a user's page with these roles added."""
+    forms = {f"role_assignments-{i}-role": role for i, role in enumerate(roles)}
+    return browser.post(
+        f"/admin/auth/user/{user.pk}/change/",
+        {
+            "username": user.username,
+            "is_active": "on",
+            "date_joined_0": "2026-01-01",
+            "date_joined_1": "00:00:00",
+            "role_assignments-TOTAL_FORMS": len(roles),
+            "role_assignments-INITIAL_FORMS": 0,
+            **{f"role_assignments-{i}-user": user.pk for i in range(len(roles))},
+            **forms,
+        },
+    )
+
+
+def test_a_superuser_assigns_roles(root):
+    Role.objects.create(name="reader", policies=[{"actions": ["workflow:Read"], "resources": ["pool/a"]}])
+    ann = User.objects.create_user("ann")
+    assert assign(root, ann, "reader", "osmo-train").status_code == 302
+    assert read_grants(ann).roles == ("osmo-default", "osmo-train", "reader")
+
+
+def test_a_role_that_does_not_exist_is_not_assigned(root):
+    ann = User.objects.create_user("ann")
+    answer = assign(root, ann, "raeder")
+    assert "There is no such role; there are osmo-admin" in answer.content.decode()
+    assert not ann.role_assignments.exists()
+
+
+def test_a_role_is_written_and_a_wrong_one_refused(root):
+    good = '[{"actions": ["workflow:*"], "resources": ["pool/a"]}]'
+    assert root.post("/admin/web/role/add/", {"name": "team", "policies": good}).status_code == 302
+    for name, policies in [("team2", good.replace("pool/a", "pool/a*")), ("osmo-admin", good), ("a b", good)]:
+        assert root.post("/admin/web/role/add/", {"name": name, "policies": policies}).status_code == 200
+    assert [role.name for role in Role.objects.all()] == ["team"]
+
+
+def test_a_token_is_revoked_and_shown_to_nobody(root):
+    ann = User.objects.create_user("ann")
+    token = make_token(ann, name="laptop")
+    row = PersonalToken.objects.get()
+    page = root.get("/admin/web/personaltoken/").content.decode()
+    assert "laptop" in page
+    assert token not in page
+    assert root.get("/admin/web/personaltoken/add/").status_code == 403
+    root.post(f"/admin/web/personaltoken/{row.pk}/delete/", {"post": "yes"})
+    assert not PersonalToken.objects.exists()
+
+
+@pytest.mark.parametrize("page", ["auth/user", "web/role", "web/personaltoken"])
+def test_staff_that_was_not_given_access_does_not_hand_it_out(page):
+    browser = Client()
+    browser.force_login(User.objects.create_user("bob", is_staff=True))
+    assert browser.get(f"/admin/{page}/").status_code == 403
+
+
+def try_to_log_in(browser, name, password="wrong", **more):
+    return browser.post("/admin/login/", {"username": name, "password": password}, **more)
+
+
+def test_logging_in_goes_on_working_and_keeps_its_check_for_forged_forms():
+    User.objects.create_superuser("root", password="correct horse battery")
+    assert Client().get("/admin/login/").status_code == 200
+    assert try_to_log_in(Client(), "root", "correct horse battery").status_code == 302
+    assert try_to_log_in(Client(enforce_csrf_checks=True), "root", "correct horse battery").status_code == 403
+
+
+def test_tries_to_log_in_are_limited_by_the_name_tried(settings):
+    settings.LOGINS_PER_MINUTE, settings.ADDRESS_LOGINS_PER_MINUTE = 2, 0
+    User.objects.create_superuser("root", password="correct horse battery")
+    assert [try_to_log_in(Client(), name).status_code for name in ("root", "ROOT")] == [200, 200]
+    answer = try_to_log_in(Client(), "root", "correct horse battery")
+    assert_error_shape(answer, 429)
+    assert 1 <= int(answer["Retry-After"]) <= 31
+    assert try_to_log_in(Client(), "ann").status_code == 200
+
+
+def test_tries_to_log_in_are_limited_by_an_address_that_cannot_be_chosen(settings):
+    settings.LOGINS_PER_MINUTE, settings.ADDRESS_LOGINS_PER_MINUTE = 0, 2
+    for n in range(2):
+        try_to_log_in(Client(), f"user{n}")
+    lie = try_to_log_in(Client(), "user3", HTTP_X_FORWARDED_FOR="203.0.113.9")
+    assert_error_shape(lie, 429)
+    assert try_to_log_in(Client(), "user4", REMOTE_ADDR="203.0.113.9").status_code == 200
