@@ -146,7 +146,9 @@ class Grants:
         return frozenset(found)
 
     def _names(self, kind: str, action: Action) -> frozenset[str] | None:
-        narrowed = self.pools if kind == "pool" and action in POOL_USE else None
+        narrowed = None
+        if self.pools is not None and action in POOL_USE:
+            narrowed = self.pools if kind == "pool" else frozenset()
         if allowed(action, f"{kind}/*", self.policies):
             return narrowed
         patterns = {

@@ -35,10 +35,9 @@ IF_MATCH = OpenApiParameter(
 )
 
 
-def _configuration(resource: str) -> dict[str, Needs]:
+def _configuration(resource: str, *, writes: str) -> dict[str, Needs]:
     """Whoever may write this resource writes it; what may be read, the selectors know."""
-    write = Needs(Action.CONFIG_UPDATE, on=resource)
-    return {"GET": READ, "POST": write, "PUT": write, "PATCH": write, "DELETE": write}
+    return {"GET": READ} | dict.fromkeys(writes.split(), Needs(Action.CONFIG_UPDATE, on=resource))
 
 
 class BackendsView(APIView):
@@ -53,7 +52,7 @@ class BackendsView(APIView):
 
 
 class BackendView(APIView):
-    access = _configuration("backend/{name}")
+    access = _configuration("backend/{name}", writes="POST PUT DELETE")
 
     @extend_schema(operation_id="get_backend", responses=shapes.BackendSerializer)
     def get(self, request: Request, name: str) -> Response:
@@ -111,7 +110,7 @@ class BackendView(APIView):
 
 
 class PoolsConfigView(APIView):
-    access = _configuration("pool/*")
+    access = _configuration("pool/*", writes="PUT")
 
     @extend_schema(
         operation_id="list_pool_configs", parameters=[VERBOSE, BACKEND], responses=shapes.PoolsSerializer
@@ -142,7 +141,7 @@ class PoolsConfigView(APIView):
 
 
 class PoolConfigView(APIView):
-    access = _configuration("pool/{name}")
+    access = _configuration("pool/{name}", writes="PUT PATCH DELETE")
 
     @extend_schema(operation_id="get_pool_config", parameters=[VERBOSE], responses=shapes.PoolSerializer)
     def get(self, request: Request, name: str) -> Response:
@@ -203,7 +202,11 @@ class PoolConfigView(APIView):
 
 
 class WorkflowConfigView(APIView):
-    access = _configuration("config/workflow") | {"GET": Needs(Action.CONFIG_READ, on="config/workflow")}
+    access = {
+        "GET": Needs(Action.CONFIG_READ, on="config/workflow"),
+        "PUT": Needs(Action.CONFIG_UPDATE, on="config/workflow"),
+        "PATCH": Needs(Action.CONFIG_UPDATE, on="config/workflow"),
+    }
 
     @extend_schema(operation_id="get_workflow_config", responses=shapes.WorkflowConfigSerializer)
     def get(self, request: Request) -> Response:

@@ -1,0 +1,68 @@
+"""Every endpoint, and what it answers to each role in the caller's own pool and in another one.
+
+Columns are callers, see ``test_table.CALLERS``. Where an address names a pool, or a workflow in one, a cell
+is ``own/other``: the answer where the pool is "mine" and where it is "other". ``ok`` is any answer of the
+endpoint itself, also that the body is wrong.
+
+::
+
+  nobody   osmo-default alone
+  prefix   osmo-min, whose name "mine" begins with
+  member   osmo-mine, by OSMO's convention
+  reader   workflow:List, workflow:Read on pool/mine
+  keeper   config:* on pool/mine
+  user     osmo-user
+  admin    staff
+"""
+
+TABLE = """
+                                              nobody  prefix   member   reader   keeper   user   admin
+
+POST   /api/pool/{pool}/workflow              403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /api/workflow                          403     ok       ok       ok       403      ok     ok
+GET    /api/workflow/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+GET    /api/workflow/{workflow_id}/spec       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+GET    /api/workflow/{workflow_id}/events     403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+GET    /api/workflow/{workflow_id}/logs       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+GET    /api/workflow/{workflow_id}/error_logs 403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
+POST   /api/workflow/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+
+GET    /api/pool                              403     ok       ok       403      403      ok     ok
+GET    /api/topology                          403     ok       ok       403      403      ok     ok
+GET    /api/pool/{pool}/topology              403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+
+GET    /api/configs/pool                      403     403      403      403      ok       ok     ok
+PUT    /api/configs/pool                      403     403      403      403      403      403    ok
+GET    /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
+PUT    /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/403   403    ok/ok
+PATCH  /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/403   403    ok/ok
+DELETE /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/403   403    ok/ok
+
+GET    /api/configs/backend                   403     403      403      403      ok       ok     ok
+GET    /api/configs/backend/{name}            403     403      403      403      404      ok     ok
+POST   /api/configs/backend/{name}            403     403      403      403      403      403    ok
+PUT    /api/configs/backend/{name}            403     403      403      403      403      403    ok
+DELETE /api/configs/backend/{name}            403     403      403      403      403      403    ok
+GET    /api/configs/workflow                  403     403      403      403      403      ok     ok
+PUT    /api/configs/workflow                  403     403      403      403      403      403    ok
+PATCH  /api/configs/workflow                  403     403      403      403      403      403    ok
+
+GET    /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
+POST   /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
+GET    /api/auth/access_token                 ok      ok       ok       ok       ok       ok     ok
+POST   /api/auth/access_token/{token}         ok      ok       ok       ok       ok       ok     ok
+DELETE /api/auth/access_token/{token}         ok      ok       ok       ok       ok       ok     ok
+GET    /api/schema                            ok      ok       ok       ok       ok       ok     ok
+GET    /api/docs                              ok      ok       ok       ok       ok       ok     ok
+"""
+
+
+def rows():
+    """(method, address, {caller: (answer in mine, answer in other)}) of each line."""
+    head, *lines = [line for line in TABLE.splitlines() if line.strip()]
+    callers = head.split()
+    for line in lines:
+        method, address, *cells = line.split()
+        assert len(cells) == len(callers), line
+        answers = {caller: (cell.split("/") * 2)[:2] for caller, cell in zip(callers, cells, strict=True)}
+        yield method, address, answers

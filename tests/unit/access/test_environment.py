@@ -1,0 +1,90 @@
+"""What a process refuses to start with."""
+
+import pytest
+from pydantic import ValidationError
+
+from osmo_topology.env import DEVELOPMENT_KEY, Environment
+
+KEY = "k" * 40
+SECRET = "proxy-" + "s" * 40
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """Read the settings of a process that is told these and nothing else."""
+
+    def start(**told):
+        for name in Environment.model_fields:
+            monkeypatch.delenv(f"OSMO_{name.upper()}", raising=False)
+        for name, value in told.items():
+            monkeypatch.setenv(f"OSMO_{name.upper()}", value)
+        return Environment()
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"secret_key": KEY, "development_login": "true"}, "OSMO_DEVELOPMENT_LOGIN"),
+        ({"secret_key": KEY, "crash_points": "/tmp/crashes"}, "OSMO_CRASH_POINTS"),
+        ({"secret_key": DEVELOPMENT_KEY}, "OSMO_SECRET_KEY"),
+        ({}, "OSMO_SECRET_KEY"),
+    ],
+    ids=["the development login", "crash points", "the development key", "no key"],
+)
+@pytest.mark.parametrize("env", [{}, {"env": "production"}], ids=["by default", "as said"])
+def test_production_does_not_start_with_a_switch_of_development(start, env, told, named):
+    with pytest.raises(ValidationError, match=named):
+        start(**env, **told)
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"allowed_hosts": '["osmo.example.com"]'}, "OSMO_ALLOWED_HOSTS"),
+        ({"allowed_hosts": '["*"]'}, "OSMO_ALLOWED_HOSTS"),
+        ({"trusted_proxy_secrets": f'["{SECRET}"]'}, "OSMO_TRUSTED_PROXY"),
+        ({"trusted_proxy_networks": '["10.0.0.0/8"]'}, "OSMO_TRUSTED_PROXY"),
+    ],
+    ids=["a public host", "every host", "a gateway's secret", "a gateway's network"],
+)
+def test_development_does_not_start_where_others_are_served(start, told, named):
+    with pytest.raises(ValidationError, match=named):
+        start(env="development", **told)
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"trusted_proxy_secrets": '["short"]'}, "OSMO_TRUSTED_PROXY_SECRETS"),
+        ({"trusted_proxy_networks": '["0.0.0.0/0"]'}, "OSMO_TRUSTED_PROXY_NETWORKS"),
+        ({"trusted_proxy_networks": '["::/0"]'}, "OSMO_TRUSTED_PROXY_NETWORKS"),
+        ({"default_roles": '["osmo user"]'}, "OSMO_DEFAULT_ROLES"),
+    ],
+)
+def test_settings_of_access_that_protect_nothing_are_refused(start, told, named):
+    with pytest.raises(ValidationError, match=named):
+        start(secret_key=KEY, **told)
+
+
+def test_a_start_that_is_refused_tells_all_mistakes_and_none_of_the_secrets(start):
+    with pytest.raises(ValidationError) as refused:
+        start(
+            secret_key="hush-hush",
+            development_login="1",
+            trusted_proxy_secrets='["also-hush"]',
+            database_url="postgresql://osmo:hush@db/osmo",
+        )
+    said = str(refused.value)
+    for name in ("OSMO_SECRET_KEY", "OSMO_DEVELOPMENT_LOGIN", "OSMO_TRUSTED_PROXY_SECRETS"):
+        assert name in said
+    assert "hush" not in said
+
+
+def test_a_sound_production_starts_with_a_gateway_and_shows_no_secret(start):
+    own = start(
+        secret_key=KEY, trusted_proxy_secrets=f'["{SECRET}"]', trusted_proxy_networks='["10.0.3.0/28"]'
+    )
+    assert own.trusted_proxy_secrets[0].get_secret_value() == SECRET
+    assert SECRET not in repr(own)
