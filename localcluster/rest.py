@@ -60,5 +60,9 @@ class Rest:
     def workflow(self, name: str) -> Any:
         return self.get(f"/api/workflow/{name}")
 
+    def events(self, name: str) -> list[str]:
+        """The timeline, one event a line."""
+        return str(self.get(f"/api/workflow/{name}/events")).splitlines()
+
     def cancel(self, name: str, **query: Any) -> Any:
         return self.call("POST", f"/api/workflow/{name}/cancel", {}, **query)

@@ -121,13 +121,13 @@ def relaxed(before: Sequence[Line], after: Sequence[Line], *, group: str) -> str
     """What the decision to relax says; empty if no constraint that took effect changes."""
     held = [_place(line) for line in _held(before)]
     said = [
-        f"{_words(line)} after {line['waitSeconds']:g} seconds"
+        f"{_words(line)} (held for {line['waitSeconds']:g} seconds)"
         for line in after
         if line.get("relaxed") and _place(line) in held
     ]
     if not said:
         return ""
-    return f'Group "{group}" found no place. Preferred from now on, no longer required: {_some(said)}.'
+    return f'Group "{group}" found no place. No longer required but preferred from now on: {_some(said)}.'
 
 
 def left_out(lines: Sequence[Line]) -> str:

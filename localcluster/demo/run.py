@@ -42,8 +42,12 @@ class Run:
         self.name = ""
         self.group = ""
 
-    def submit(self, example: str) -> None:
-        reply = self.service.submit(self.pool, (EXAMPLES / example).read_text())
+    def submit(self, example: str, **changed: str) -> None:
+        """Submit an example; ``changed`` replaces the value that stands behind a key in it."""
+        text = (EXAMPLES / example).read_text()
+        for key, value in changed.items():
+            text = re.sub(rf"\b{key}: \w+", f"{key}: {value}", text)
+        reply = self.service.submit(self.pool, text)
         self.name = reply["name"]
         self.report.line(f"submitted {example} to pool {self.pool}: {self.name}")
         for warning in reply.get("warnings") or []:
@@ -151,6 +155,28 @@ class Run:
         found = group["waiting_reason"]
         self.report.check(says_why(group), "the service says that there is no room for it, and where", found)
         self.report.line(f"reason: {found}")
+
+    def wait_until_held(self) -> None:
+        """The group waits, and the service says what it is held to and until when."""
+
+        def held(answer: dict[str, Any]) -> bool:
+            return (answer["groups"][0]["patience"] or {}).get("next_relaxation_at") is not None
+
+        answer = wait_for(lambda: self.service.workflow(self.name), until=held, seconds=PLACED)
+        group = answer["groups"][0]
+        self.report.check(held(answer), "the service says when the preference is relaxed", group["patience"])
+        for pod_group in self._pod_groups():
+            self.report.block(describe_pod_group(pod_group))
+        self.report.line(f"reason: {group['waiting_reason']}")
+
+    def check_relaxed(self) -> None:
+        """What was preferred is relaxed, in the group's constraints and as an event."""
+        (group,) = self.service.workflow(self.name)["groups"]
+        relaxed = [line["key"] for line in group["constraints"] if line.get("relaxed")]
+        self.report.check(bool(relaxed), "the service shows what was relaxed", group["constraints"])
+        said = [line for line in self.service.events(self.name) if " Relaxed: " in line]
+        self.report.check(len(said) == 1, "the relaxation is one event of the workflow", said)
+        self.report.block("\n".join(said))
 
     def _scheduler_spoke(self) -> list[Any]:
         return [

@@ -122,6 +122,19 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     run.show_compute_domain_life()
 
 
+def patience(make: MakeRun, report: Report) -> None:
+    report.line("each spine has 4 nodes; 5 tasks want one spine, and wait 3 seconds for it")
+    run = make("split")
+    run.submit("patience.yaml", waitSeconds="3")
+    run.wait_until_held()
+    placed = run.wait_until_placed(5)
+    run.show(placed)
+    found = placed.domains(site.LABELS["spine"])
+    report.check(found == {"p1", "p2"}, "then the gang is placed on two spines", found)
+    run.check_relaxed()
+    run.finish()
+
+
 def refusals(service: Rest, report: Report) -> None:
     for example, capability in (("use-case-3.yaml", "topology."), ("use-case-4.yaml", "topology.preferred")):
         submit = partial(service.submit, "native", (EXAMPLES / example).read_text())

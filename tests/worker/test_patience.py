@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from cluster.errors import Conflict, Unreachable
 from cluster.kinds import EVENT, KAI_POD_GROUP, POD
+from pools.models import Cluster
 from tests.factories import LEVELS
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
@@ -142,7 +143,7 @@ def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world)
     ]
     assert fresh(group).unplaced_since is None
     (event,) = Event.objects.filter(group=group, reason="Relaxed")
-    assert 'rack "default" after 40 seconds' in event.message
+    assert 'rack "default" (held for 40 seconds)' in event.message
 
 
 def test_it_is_looked_at_again_when_the_next_stage_begins(world):
@@ -314,6 +315,15 @@ def test_time_without_an_answer_counts_and_is_acted_on_once_there_is_one(world):
     backend.conditions = [{**backend.conditions[0], "status": "True"}]
     backend.save()
     world.settle()
+    assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
+
+
+def test_a_group_is_relaxed_without_an_observer_too(world):
+    group = patient(world, asks("rack", wait=40.0))
+    Cluster.objects.update(heartbeat_at=None)
+    world.look(group)
+    later(40)
+    world.look(group)
     assert (fresh(group).stage, holds(world)) == (1, ([], "1"))
 
 

@@ -40,10 +40,14 @@ class Attended:
 
 
 def attend(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster) -> Attended:
-    """Do the next thing that patience asks for. Raises ClusterError."""
+    """Do the next thing that patience asks for. Raises ClusterError.
+
+    ``silent`` says that no observer is at work, so its rows may be old.
+    """
     if not patience.has_patience(view.row.constraints):
         return Attended()
-    seen = _seen(view, sight, reachable=_reachable(view, sight, silent=silent))
+    held = _held_live(view, cluster) if silent and view.row.stage else _held(view)
+    seen = _seen(view, sight, held=held, reachable=_reachable(view, sight, silent=silent))
     due = patience.due(seen)
     if due.do == Do.EDIT:
         try:
@@ -69,12 +73,11 @@ def _write(view: GroupView, due: Due, lease: Lease) -> Attended:
     return Attended(moved=True)
 
 
-def _seen(view: GroupView, sight: Sight, *, reachable: bool) -> Waits:
+def _seen(view: GroupView, sight: Sight, *, held: int | None, reachable: bool) -> Waits:
     pods = [sight.pods.get(task.pod_name) for task in view.tasks]
     there = [pod for pod in pods if pod is not None and not pod.gone]
     finished = any(not task.live for task in view.tasks)
     bound = finished or any(pod.node_name for pod in there)
-    held = _held(view)
     return Waits(
         begins=view.begins,
         stage=view.row.stage,
@@ -92,6 +95,13 @@ def _held(view: GroupView) -> int | None:
     """The stage of the pod group as it was last seen."""
     found = observed.pod_groups(view)
     return _stage_of(view, found[0]) if len(found) == 1 else None
+
+
+def _held_live(view: GroupView, cluster: LeasedCluster) -> int | None:
+    """The same without an observer."""
+    kind = pod_group_kind(view.placement)
+    live = _read(view, kind, cluster) if kind else None
+    return None if live is None else _stage_of(view, live)
 
 
 def _stage_of(view: GroupView, pod_group: Obj) -> int:
@@ -146,7 +156,7 @@ def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: Leased
     before, after = _gang(view, held), _gang(view, view.row.stage)
     body = scheduler_backend(view.placement.scheduler_type).relaxed(before, after)
     if body is None:
-        return
+        raise ValueError(f'Scheduler "{view.placement.scheduler_type}" cannot relax a pending pod group.')
     marks: dict[str, str | None] = {STAGE_ANNOTATION: str(view.row.stage)}
     if MEMBERS_ANNOTATION in (live["metadata"].get("annotations") or {}):
         marks |= {MEMBERS_ANNOTATION: None}  # its minimums are those of the whole gang again

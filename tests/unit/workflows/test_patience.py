@@ -1,0 +1,132 @@
+"""Patience: what is due, decided from what was seen, and how it is told."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from workflows import patience
+from workflows.patience import Do, Due, Waits, due
+
+NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
+BEGINS = (0.0, 20.0, 60.0)
+WAITING = Waits(
+    begins=BEGINS,
+    stage=0,
+    held=0,
+    since=NOW,
+    now=NOW,
+    whole=True,
+    bound=False,
+    reachable=True,
+    told=True,
+)
+RUNNING = replace(WAITING, since=None, whole=False, bound=True)
+
+
+def ago(seconds):
+    return NOW - timedelta(seconds=seconds)
+
+
+CASES = {
+    "the clock begins with the first look that finds all pods without a node": (
+        {"since": None},
+        Due(Do.BEGIN),
+    ),
+    "not before all pods are there": ({"since": None, "whole": False}, Due(Do.NOTHING)),
+    "nor through a cluster that does not answer": ({"since": None, "reachable": False}, Due(Do.NOTHING)),
+    "nor where everything is relaxed already": ({"since": None, "stage": 2, "held": 2}, Due(Do.NOTHING)),
+    "it runs until the next stage begins": (
+        {"since": ago(5)},
+        Due(Do.NOTHING, at=NOW + timedelta(seconds=15)),
+    ),
+    "a stage is due when its time has come": ({"since": ago(20)}, Due(Do.RELAX, stage=1)),
+    "and one that was passed is not stopped at": ({"since": ago(90)}, Due(Do.RELAX, stage=2)),
+    "nothing is decided while the cluster does not answer": (
+        {"since": ago(20), "reachable": False},
+        Due(Do.NOTHING),
+    ),
+    "the pod group follows the decision": ({"since": ago(20), "stage": 1}, Due(Do.EDIT)),
+    "also where the cluster was away, as it is read live then": (
+        {"since": ago(20), "stage": 1, "reachable": False},
+        Due(Do.EDIT),
+    ),
+    "a stage is not decided twice": (
+        {"since": ago(25), "stage": 1, "held": 1},
+        Due(Do.NOTHING, at=NOW + timedelta(seconds=35)),
+    ),
+    "a gang made anew keeps its stage and waits for the next one": (
+        {"since": NOW, "stage": 1, "held": 1},
+        Due(Do.NOTHING, at=NOW + timedelta(seconds=60)),
+    ),
+    "a pod with a node ends the clock": ({"since": ago(5), "whole": False, "bound": True}, Due(Do.FORGET)),
+    "and so does a pod that is gone": ({"since": ago(5), "whole": False}, Due(Do.FORGET)),
+    "a gang that is being made anew is relaxed before its pods are": (
+        {"since": None, "whole": False, "stage": 1},
+        Due(Do.EDIT),
+    ),
+    "without a pod group there is nothing to edit": (
+        {"since": None, "whole": False, "stage": 1, "held": None},
+        Due(Do.NOTHING),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "want"), CASES.values(), ids=CASES)
+def test_what_is_due(change, want):
+    assert due(replace(WAITING, **change)) == want
+
+
+def test_a_running_gang_is_left_as_it_is_once_the_row_says_so():
+    behind = replace(RUNNING, stage=1, held=0)
+    assert due(replace(behind, told=False)) == Due(Do.EDIT)  # which looks live, and says what it finds
+    assert due(behind) == Due(Do.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [(None, 0), ({}, 0), ({"osmo.nvidia.com/stage": "2"}, 2), ({"osmo.nvidia.com/stage": "x"}, 0)],
+)
+def test_a_pod_group_says_its_stage(written, want):
+    assert patience.stage_of(written) == want
+
+
+def line(key, group, *, wait=None, relaxed=False):
+    waits = {} if wait is None else {"waitSeconds": wait, "relaxed": relaxed}
+    return {"key": key, "set": [{"key": key, "group": group}], **waits}
+
+
+LINES = [line("zone", "all"), line("rack", "r1", wait=20.0), line("rack", "r2", wait=20.0, relaxed=True)]
+
+
+def test_what_is_held_is_told_with_the_time_that_is_left():
+    lines = [line("zone", "all", wait=60.0), line("rack", "r1", wait=20.0), line("rack", "r2", wait=20.0)]
+    assert patience.held_words(lines, since=ago(19), now=NOW) == (
+        "It is held to one rack as required for 1 more second, then as a preference. "
+        "It is held to one zone as required for 41 more seconds, then as a preference."
+    )
+    assert patience.held_words(lines, since=None, now=NOW) == ""
+    assert patience.held_words(LINES[2:], since=ago(19), now=NOW) == ""
+
+
+def test_events_name_the_group_the_sets_and_the_seconds():
+    after = [line("rack", "r1", wait=20.0, relaxed=True), *LINES[2:]]
+    assert patience.relaxed(LINES, after, group="g") == (
+        'Group "g" found no place. No longer required but preferred from now on: '
+        'rack "r1" (held for 20 seconds).'
+    )
+    assert patience.relaxed(after, after, group="g") == ""
+    assert 'rack "r1" for 20 seconds' in patience.began(LINES)
+    assert 'rack "r1"' in patience.left_out(LINES)
+    assert 'rack "r2"' in patience.caught_up(LINES)
+
+
+def test_many_sets_are_told_by_a_few():
+    lines = [line("rack", f"r{i}", wait=20.0) for i in range(100)]
+    assert patience.began(lines).endswith('rack "r4" for 20 seconds and 95 more.')
+
+
+def test_the_next_relaxation_is_that_of_the_shortest_wait_left():
+    assert patience.next_relaxation(LINES, NOW) == NOW + timedelta(seconds=20)
+    assert patience.next_relaxation(LINES[2:], NOW) is None
+    assert patience.next_relaxation(LINES, None) is None
