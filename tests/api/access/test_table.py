@@ -19,7 +19,9 @@ from tests.fakes.cluster import FakeCluster
 pytestmark = pytest.mark.django_db
 
 METHODS = ("get", "post", "put", "patch", "delete")
-NOT_OURS = ("admin/", "livez", "readyz")
+NOT_OURS = ("admin/", "livez", "readyz", "metrics")
+"""Not asked by users: sessions and Django's permissions, no login, a token of their own."""
+
 POOLS = ("mine", "other")
 WRITTEN = {
     "reader": [{"actions": ["workflow:List", "workflow:Read"], "resources": ["pool/mine"]}],
