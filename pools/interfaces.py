@@ -6,7 +6,16 @@ runs, which is what ``NoUsage`` says.
 """
 
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Unreleased:
+    """Workflows, and their task groups, that may still have something in a cluster."""
+
+    workflows: int = 0
+    groups: int = 0
 
 
 class PoolUsage(Protocol):
@@ -14,6 +23,9 @@ class PoolUsage(Protocol):
 
     def live_workflows(self, pool_name: str) -> int:
         """Workflows submitted to the pool that have not ended."""
+
+    def unreleased_in_pool(self, pool_name: str) -> Unreleased:
+        """What was accepted into the pool and is not released: it stays as it was accepted."""
 
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have something in its cluster."""
@@ -37,6 +49,10 @@ class NoUsage:
     def live_workflows(self, pool_name: str) -> int:
         del pool_name
         return 0
+
+    def unreleased_in_pool(self, pool_name: str) -> Unreleased:
+        del pool_name
+        return Unreleased()
 
     def unreleased_groups(self, backend_id: int) -> int:
         del backend_id

@@ -1,6 +1,10 @@
 """What is accepted and should be known all the same: said in the reply to a save, and by the admin."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from pools import conditions, selectors
+from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from scheduling.errors import Notice
 from scheduling.levels import check_look_alikes
@@ -9,6 +13,44 @@ from scheduling.levels import check_look_alikes
 def pool_notices(pool: Pool) -> list[Notice]:
     """What a saved pool's author should know of its cluster. At most two queries."""
     return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool)]
+
+
+FROZEN = (
+    "backend",
+    "topology_keys",
+    "topology_source",
+    "topology_name",
+    "nvlink",
+    "node_selector",
+    "tolerations",
+    "platforms",
+    "default_exit_actions",
+)
+"""Fields of a pool that a workflow keeps as they were when it was accepted."""
+
+
+def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Notice]:
+    """Say what goes on as it was accepted, where a change would make an author expect otherwise."""
+    changed = [field for field in FROZEN if before[field] != after[field]]
+    left = usage().unreleased_in_pool(name) if changed else Unreleased()
+    if not left.groups:
+        return []
+    workflows = "1 workflow" if left.workflows == 1 else f"{left.workflows} workflows"
+    groups = "1 task group" if left.groups == 1 else f"{left.groups} task groups"
+    message = (
+        f"{workflows} with {groups} accepted before and not released yet stay as they are: "
+        f"{'; '.join(_as_it_was(field, before) for field in changed)}. What they need in the cluster stays "
+        "until they are released."
+    )
+    return [Notice("frozen", message, (changed[0],))]
+
+
+def _as_it_was(field: str, before: Mapping[str, Any]) -> str:
+    value = before[field]
+    if field == "topology_keys":
+        keys = ", ".join(f"{entry['key']} ({entry['label']})" for entry in value)
+        return f"topology_keys {keys}" if keys else "no topology_keys"
+    return f"{field} {value}" if isinstance(value, (str, bool)) and value != "" else f"{field} as before"
 
 
 def backend_notices(backend: Backend) -> list[Notice]:

@@ -4,8 +4,9 @@ import json
 from collections.abc import Set as AbstractSet
 
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Count, Q
 
+from pools.interfaces import Unreleased
 from workflows.models import TaskGroup, Workflow
 from workflows.services.nudge import mark_due
 from workflows.statuses import WORKFLOW_TERMINAL
@@ -25,6 +26,10 @@ class WorkflowUsage:
 
     def live_workflows(self, pool_name: str) -> int:
         return Workflow.objects.filter(pool_name=pool_name).exclude(status__in=WORKFLOW_TERMINAL).count()
+
+    def unreleased_in_pool(self, pool_name: str) -> Unreleased:
+        rows = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
+        return Unreleased(**rows.aggregate(workflows=Count("workflow", distinct=True), groups=Count("pk")))
 
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()

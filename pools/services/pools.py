@@ -33,6 +33,7 @@ class _Draft:
     pool: Pool | None
     document: shape.PoolDocument | None = None
     backend: Backend | None = None
+    before: dict[str, Any] | None = None
 
 
 def put_pools(*, documents: Mapping[str, Any], change: Change) -> Saved[list[Pool]]:
@@ -169,7 +170,7 @@ def _write(draft: _Draft, *, change: Change) -> Pool:
     if document is None or backend is None:
         raise AssertionError("unreachable: a draft without them has faults")
     pool = draft.pool or Pool(name=draft.name)
-    before = shape.document_of(pool) if draft.pool else None
+    before = draft.before = shape.document_of(pool) if draft.pool else None
     moved_from = pool.backend_id if draft.pool and pool.backend_id != backend.pk else None
     pool.backend = backend
     shape.write(document, pool)
@@ -202,4 +203,7 @@ def _reloaded(pools: Sequence[Pool]) -> list[Pool]:
 
 def _notices(saved: Mapping[int, Pool], draft: _Draft) -> list[Notice]:
     pool = next(row for row in saved.values() if row.name == draft.name)
-    return [Notice(n.code, n.message, (*draft.path, *n.path)) for n in notices.pool_notices(pool)]
+    told = notices.pool_notices(pool)
+    if draft.before:
+        told += notices.frozen_notices(pool.name, before=draft.before, after=shape.document_of(pool))
+    return [Notice(n.code, n.message, (*draft.path, *n.path)) for n in told]

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from pools import interfaces
-from pools.interfaces import NoUsage
+from pools.interfaces import NoUsage, Unreleased
 
 
 class Usage(NoUsage):
@@ -15,6 +15,9 @@ class Usage(NoUsage):
 
     def live_workflows(self, pool_name):
         return self.living
+
+    def unreleased_in_pool(self, pool_name):
+        return Unreleased(workflows=min(self.unreleased, 1), groups=self.unreleased)
 
     def unreleased_groups(self, backend_id):
         return self.unreleased

@@ -4,6 +4,7 @@ import pytest
 
 from pools.models import ConfigRevision, Pool, TopologyKey
 from tests.api.pools.conftest import POOL
+from tests.fakes.usage import at_work
 
 pytestmark = pytest.mark.django_db
 
@@ -345,3 +346,37 @@ def test_a_pool_with_somebody_elses_topology_is_told_what_that_costs(put, kai):
     status, reply = put("pool/train", {**POOL, "topology_source": "external", "topology_name": "floor"})
     assert status == 200
     assert any("used whole and never written" in said for said in reply["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        (
+            {"topology_keys": POOL["topology_keys"][:1]},
+            "topology_keys zone (topology.kubernetes.io/zone), rack",
+        ),
+        ({"backend": "other"}, "backend kai"),
+    ],
+)
+def test_an_edit_says_what_accepted_work_keeps(put, kai, pool, changes, kept):
+    put("backend/other", {"kubeconfig": "/etc/kai"})
+    with at_work() as usage:
+        usage.unreleased = 3
+        _, reply = put("pool/train", {**POOL, **changes})
+    (said,) = [line for line in reply["warnings"] if "stay as they are" in line]
+    assert "1 workflow with 3 task groups" in said
+    assert kept in said
+
+
+def test_an_edit_that_touches_no_accepted_work_says_nothing_of_it(put, pool):
+    with at_work() as usage:
+        usage.unreleased = 3
+        _, reply = put("pool/train", {**POOL, "description": "bigger"})
+    assert not any("stay as they are" in line for line in reply["warnings"])
+
+
+def test_a_pool_cannot_move_to_a_scheduler_that_cannot_hold_its_keys(put, pool):
+    put("backend/plain", {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "default"}})
+    status, reply = put("pool/train", {**POOL, "backend": "plain"})
+    assert status == 400
+    assert ("configs.topology_keys", "unsupported_capability") in faults(reply)
