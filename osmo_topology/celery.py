@@ -28,6 +28,7 @@ def _every(task: str, seconds: float) -> dict[str, Any]:
 
 app.conf.beat_schedule = {
     "due task groups": _every("workflows.tasks.sweep_due_groups", ENV.sweep_seconds),
+    "conditions": _every("workflows.tasks.sweep_conditions", 2.0),
     "orphans": _every("workflows.tasks.sweep_orphans", 60.0),
     "old observations": _every("workflows.tasks.purge_observations", 300.0),
     "backends": _every("pools.probe_backends", ENV.probe_seconds),

@@ -100,6 +100,9 @@ class Environment(BaseSettings):
         default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."
     )
     probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
+    conditions_seconds: float = Field(
+        default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."
+    )
     lease_seconds: float = Field(
         default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )

@@ -2,8 +2,8 @@
 
 Configuration (Backend, Pool, Platform, TopologyKey, ServiceConfig) is written by ``services`` alone,
 which records a ConfigRevision with each change; nothing else keeps history. Observation (Cluster,
-Node) is written by the observer alone. Rejected: one history table per model, because a reader asks
-what changed, not in which table.
+Node, ObservedTopology) is written by the observer alone. Rejected: one history table per model, because a
+reader asks what changed, not in which table.
 """
 
 import uuid
@@ -47,6 +47,21 @@ class Cluster(models.Model):
     uid = models.CharField(max_length=64, primary_key=True)
     nodes_synced_at = models.DateTimeField(null=True, help_text="When the node list was last complete.")
     heartbeat_at = models.DateTimeField(null=True, help_text="When the observer last heard from it.")
+    topologies_listed = ArrayField(
+        models.CharField(max_length=316),
+        default=list,
+        db_default=[],
+        help_text="Kinds of topology object that were listed completely.",
+    )
+    changes = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Raised by what conditions follow from: node labels, topology objects, configuration.",
+    )
+    evaluated_changes = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Those that the conditions account for."
+    )
+    evaluated_at = models.DateTimeField(null=True, help_text="When conditions were last evaluated.")
 
     def __str__(self) -> str:
         return self.uid
@@ -70,6 +85,31 @@ class Node(models.Model):
     class Meta:
         ordering = ["cluster_id", "name"]
         constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="node_name_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ObservedTopology(models.Model):
+    """A scheduler's topology object as last seen, whoever made it.
+
+    ``resource`` says of which kind it is (``topologies.kai.scheduler``); ``labels`` are the node labels it
+    lists, broadest first.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="topologies")
+    resource = models.CharField(max_length=316)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    labels = models.JSONField(default=list)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "resource", "name"], name="observedtopology_once_per_name"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -8,7 +8,7 @@ nodes are is the caller's knowledge.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.levels import Domain, Level, Levels, domain_of, ranks
 from scheduling.requirements import Gang, effective
@@ -16,15 +16,17 @@ from scheduling.requirements import Gang, effective
 
 @dataclass(frozen=True, slots=True)
 class LevelCoverage:
-    """How many nodes lack one level's label, and the first of their names in order.
+    """How many nodes lack one level's label, and how many are hidden from constraints on it.
 
-    ``hidden`` counts those that lack this label or a broader one.
+    Hidden are those that lack the label or, where domains are paths, a broader one's. The first of each are
+    named, in order.
     """
 
     level: Level
     lacking: int
     hidden: int
-    names: tuple[str, ...]
+    lacking_names: tuple[str, ...] = ()
+    hidden_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +47,69 @@ class LabelCoverage:
     """What ``nodes`` nodes show of a pool's levels, one entry for each, broadest first."""
 
     nodes: int
-    levels: tuple[LevelCoverage, ...]
-    shared: tuple[SharedValue, ...]
+    levels: tuple[LevelCoverage, ...] = ()
+    shared: tuple[SharedValue, ...] = ()
 
     @property
     def is_complete(self) -> bool:
         """Whether every node carries every level's label."""
         return not any(level.lacking for level in self.levels)
 
+    @property
+    def unavailable(self) -> tuple[Level, ...]:
+        """Levels that no node shows to a constraint, told by the labels that are missing altogether.
 
-def cover(nodes: Mapping[str, Mapping[str, str]], levels: Levels, *, named: int) -> LabelCoverage:
-    """Look at nodes, given as labels by name; at most ``named`` nodes are named for each level."""
+        Every one if there is no node. A narrower level that only a broader one's loss hides is not told.
+        """
+        lost = tuple(one.level for one in self.levels if one.lacking == self.nodes)
+        return lost or tuple(one.level for one in self.levels if one.hidden == self.nodes)
+
+    def only(self, labels: Collection[str]) -> "LabelCoverage":
+        """The same of the levels with these labels."""
+        return replace(self, levels=tuple(one for one in self.levels if one.level.label in labels))
+
+
+def cover(
+    nodes: Mapping[str, Mapping[str, str]], levels: Levels, *, named: int, paths: bool
+) -> LabelCoverage:
+    """Look at nodes, given as labels by name; at most ``named`` nodes are named for each level and reason.
+
+    ``paths`` says that domains are paths of labels (capability ``topology.path_domains``).
+    """
     places = {name: domain_of(nodes[name], levels) for name in sorted(nodes)}
+    found = []
+    for rank, level in enumerate(levels):
+        lacking = [name for name, place in places.items() if place[rank] is None]
+        hidden = [name for name, place in places.items() if _hides(place, rank, paths=paths)]
+        first = (tuple(lacking[:named]), tuple(hidden[:named]))
+        found.append(LevelCoverage(level, len(lacking), len(hidden), *first))
     return LabelCoverage(
-        nodes=len(nodes),
-        levels=tuple(_of_level(places, level, rank, named) for rank, level in enumerate(levels)),
-        shared=tuple(shared(set(places.values()), levels)),
+        nodes=len(nodes), levels=tuple(found), shared=tuple(shared(set(places.values()), levels))
     )
 
 
-def _of_level(places: Mapping[str, Domain], level: Level, rank: int, named: int) -> LevelCoverage:
-    lacking = [name for name, place in places.items() if place[rank] is None]
-    hidden = sum(None in place[: rank + 1] for place in places.values())
-    return LevelCoverage(level, len(lacking), hidden, tuple(lacking[:named]))
+def _hides(place: Domain, rank: int, *, paths: bool) -> bool:
+    return None in place[: rank + 1] if paths else place[rank] is None
+
+
+def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> LabelCoverage:
+    """The same of nodes that were only counted, by their places; none is named."""
+
+    def total(chosen: Iterable[Domain]) -> int:
+        return sum(places[place] for place in chosen)
+
+    return LabelCoverage(
+        nodes=total(places),
+        levels=tuple(
+            LevelCoverage(
+                level,
+                total(place for place in places if place[rank] is None),
+                total(place for place in places if _hides(place, rank, paths=paths)),
+            )
+            for rank, level in enumerate(levels)
+        ),
+        shared=tuple(shared(places.keys(), levels)),
+    )
 
 
 def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[SharedValue]:
@@ -92,16 +134,6 @@ def broader_values(domains: Iterable[Domain], rank: int) -> Mapping[tuple[str, i
             if name is not None:
                 above[value, at].add(name)
     return above
-
-
-def levels_gone(levels: Sequence[Level], nodes: Iterable[Mapping[str, str]]) -> tuple[Level, ...]:
-    """Levels whose label none of these nodes carries, broadest first; with no node at all, every one."""
-    left = {level.label: level for level in levels}
-    for labels in nodes:
-        if not left:
-            break
-        left = {label: level for label, level in left.items() if label not in labels}
-    return tuple(left.values())
 
 
 def levels_named(gang: Gang, levels: Levels) -> Levels:

@@ -8,7 +8,7 @@ what to do; an object of ours is made again, one owned by somebody else is never
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from scheduling.levels import Level
 
@@ -17,7 +17,7 @@ from scheduling.levels import Level
 class InSync:
     """The levels are those expected."""
 
-    status: ClassVar[str] = "False"
+    status: ClassVar[Literal["False"]] = "False"
     reason: ClassVar[str] = "InSync"
 
     @property
@@ -31,7 +31,7 @@ class Drift:
 
     expected: tuple[str, ...]
     found: tuple[str, ...]
-    status: ClassVar[str] = "True"
+    status: ClassVar[Literal["True"]] = "True"
     reason: ClassVar[str] = "Drift"
 
     @property
@@ -53,7 +53,7 @@ class Drift:
 class NotFound:
     """There is no such object."""
 
-    status: ClassVar[str] = "Unknown"
+    status: ClassVar[Literal["Unknown"]] = "Unknown"
     reason: ClassVar[str] = "TopologyNotFound"
 
     @property

@@ -13,24 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.backends.base import SchedulerBackend, Waiting
+from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
-from scheduling.levels import Level
+from workflows.level_conditions import ADVICE
 from workflows.statuses import TERMINAL, TaskStatus
-
-NAMED_NODES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How far the pool's nodes carry the labels of one level and of the broader ones it stands below.
-
-    ``without`` counts those that lack one, ``examples`` names the first few of them.
-    """
-
-    level: Level
-    nodes: int
-    without: int
-    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +24,10 @@ class GroupSeen:
     """A task group as last observed.
 
     ``upstream`` names the groups it still waits for, ``trouble`` what the last reconcile could not do,
-    ``template`` the claim template of its ComputeDomain (empty: it has none). ``coverage`` has an entry
-    for each level that its constraints name, where nodes are known. ``waiting`` is for the scheduler
-    backend and None before the pod group and pods are made. ``starting`` counts placed pods by what
-    their containers wait for.
+    ``template`` the claim template of its ComputeDomain (empty: it has none). ``lost`` says which levels
+    its constraints need in vain (``level_conditions``), ``coverage`` how far nodes carry those that there
+    are, where nodes are known. ``waiting`` is for the scheduler backend and None before the pod group and
+    pods are made. ``starting`` counts placed pods by what their containers wait for.
     """
 
     status: str
@@ -51,7 +37,8 @@ class GroupSeen:
     trouble: str = ""
     template: str = ""
     template_seen: bool = False
-    coverage: Sequence[Coverage] = ()
+    lost: str = ""
+    coverage: LabelCoverage | None = None
     waiting: Waiting | None = None
     starting: Mapping[str, int]
 
@@ -87,8 +74,8 @@ def _before_the_cluster(seen: GroupSeen) -> str:
 
 
 def _before_the_scheduler(seen: GroupSeen) -> str:
-    if missing := unavailable(seen.coverage):
-        return missing
+    if seen.lost and not (seen.waiting and seen.waiting.placed):
+        return f"{seen.lost} {ADVICE}"
     if seen.trouble:
         return f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
     if seen.template and not seen.template_seen:
@@ -105,55 +92,32 @@ def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend
     said = [reason.message for reason in scheduler.waiting_reasons(waiting)[:2]]
     return [
         *(said or ["The scheduler has not placed it yet and has given no reason."]),
-        *uncovered(seen.coverage),
+        *(uncovered(seen.coverage) if seen.coverage else ()),
     ]
 
 
-def unavailable(coverage: Sequence[Coverage]) -> str:
-    """Whether a level is gone from the cluster: then no amount of waiting for room helps."""
-    for one in coverage:
-        if one.nodes and one.without == one.nodes:
-            return (
-                f"None of the pool's {_nodes(one.nodes)} carries label {one.level.label} of topology key "
-                f'"{one.level.key}" together with those of the broader keys, so the group cannot be placed; '
-                "running work is not affected."
-            )
-    return ""
-
-
-def uncovered(coverage: Sequence[Coverage]) -> list[str]:
+def uncovered(coverage: LabelCoverage) -> list[str]:
     """Count and name the nodes that a label keeps out, one sentence for each level that does."""
     said: set[int] = set()
     sentences = []
-    for one in coverage:
-        if not one.without or one.without in said:
+    for one in coverage.levels:
+        if not one.hidden or one.hidden in said:
             continue
-        said.add(one.without)
-        verb, those = ("lacks", "it") if one.without == 1 else ("lack", "them")
+        said.add(one.hidden)
+        verb, those = ("lacks", "it") if one.hidden == 1 else ("lack", "them")
         sentences.append(
-            f"{one.without} of the pool's {_nodes(one.nodes)} {verb} label {one.level.label} of key "
+            f"{one.hidden} of the pool's {_nodes(coverage.nodes)} {verb} label {one.level.label} of key "
             f'"{one.level.key}" or of a broader one, so the scheduler does not see {those} for these tasks'
             f"{_few(one)}."
         )
     return sentences
 
 
-def cover(levels: Sequence[Level], nodes: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
-    """Which nodes carry no full path down to each level; ``nodes`` maps names to labels."""
-    found = []
-    without: set[str] = set()
-    for level in levels:
-        without |= {name for name, labels in nodes.items() if level.label not in labels}
-        few = tuple(sorted(without)[:NAMED_NODES])
-        found.append(Coverage(level=level, nodes=len(nodes), without=len(without), examples=few))
-    return found
-
-
-def _few(one: Coverage) -> str:
-    if not one.examples:
+def _few(one: LevelCoverage) -> str:
+    if not one.hidden_names:
         return ""
-    rest = one.without - len(one.examples)
-    return ": " + ", ".join(one.examples) + (f" and {rest} more" if rest else "")
+    rest = one.hidden - len(one.hidden_names)
+    return ": " + ", ".join(one.hidden_names) + (f" and {rest} more" if rest else "")
 
 
 def _nodes(count: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends.base import ReadBack
+from scheduling.backends.base import ReadBack, TopologyOwner
 
 Json = dict[str, Any]
 
@@ -75,6 +75,17 @@ class NodeSeen:
     allocatable: Mapping[str, str]
     unschedulable: bool
     ready: bool
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologySeen:
+    """A scheduler's topology object, whoever made it; ``labels`` as it lists them, broadest first."""
+
+    resource: str
+    name: str
+    uid: str
+    labels: tuple[str, ...]
     gone: bool = False
 
 
@@ -210,6 +221,17 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
         allocatable=status.get("allocatable") or {},
         unschedulable=bool(spec.get("unschedulable")),
         ready=conditions.get("Ready") == "True",
+    )
+
+
+def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
+    """Reduce a topology object to its levels, as the scheduler backend that knows the kind reads them."""
+    metadata = obj["metadata"]
+    return TopologySeen(
+        resource=owner.topology.crd,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        labels=owner.levels_in(obj),
     )
 
 

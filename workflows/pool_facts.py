@@ -5,7 +5,7 @@ GPUs a node of each platform has and which nodes lack a topology label.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -21,9 +21,11 @@ from pools.models import Platform, Pool
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
+from scheduling.coverage import LevelCoverage, count
 from scheduling.levels import Domain, Levels, ranks
 from scheduling.requirements import Gang, effective
-from workflows.explain import NAMED_NODES, Coverage, unavailable, uncovered
+from workflows.explain import uncovered
+from workflows.level_conditions import NAMED_NODES, unavailable
 
 GPU = "nvidia.com/gpu"
 
@@ -190,23 +192,25 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
     named = {rank[r.key] for task in tasks for r in task.requirements if r.key in rank}
     if named and facts.external_topology:
         named = {len(facts.levels) - 1}  # it cannot be cut, so each constraint sees no other nodes
-    coverage = [_cover(pool, facts, at) for at in sorted(named)] if facts.places else []
-    gone = unavailable(coverage)
-    return [gone] if gone else uncovered(coverage)
+    if not named or not facts.places:
+        return []
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
+    counted = count(facts.places, facts.levels, paths=paths)
+    needed = range(max(named) + 1) if paths else named
+    found = counted.only([facts.levels[at].label for at in needed])
+    if gone := unavailable(found):
+        return [gone]
+    told = found.only([facts.levels[at].label for at in named])
+    return uncovered(replace(told, levels=tuple(_with_names(pool, facts, one) for one in told.levels)))
 
 
-def _cover(pool: Pool, facts: PoolFacts, rank: int) -> Coverage:
-    """How far the nodes carry a level's label, and the broader ones where domains are paths of them."""
-    path = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
-    among = range(rank + 1) if path else range(rank, rank + 1)
-    without = sum(count for place, count in facts.places.items() if any(place[at] is None for at in among))
-    lacking = Q()
-    for at in among:
-        lacking |= ~Q(labels__has_key=facts.levels[at].label)
+def _with_names(pool: Pool, facts: PoolFacts, one: LevelCoverage) -> LevelCoverage:
+    """The same with the first of the nodes it hides."""
+    if not one.hidden:
+        return one
+    lacking, rank = Q(), facts.levels.index(one.level)
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
+    for level in facts.levels[0 if paths else rank : rank + 1]:
+        lacking |= ~Q(labels__has_key=level.label)
     rows = pool_nodes(pool).filter(lacking).order_by("name").values_list("name", flat=True)
-    return Coverage(
-        level=facts.levels[rank],
-        nodes=sum(facts.places.values()),
-        without=without,
-        examples=tuple(rows[:NAMED_NODES]) if without else (),
-    )
+    return replace(one, hidden_names=tuple(rows[:NAMED_NODES]))

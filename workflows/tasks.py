@@ -10,6 +10,7 @@ from uuid import UUID
 
 import structlog
 from celery import shared_task
+from django.conf import settings
 from django.db.models.functions import Now
 
 from cluster.connection import Access
@@ -17,11 +18,12 @@ from cluster.errors import ClusterError
 from pools import seats
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
+from pools.services import evaluation
 from workflows import metrics
 from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
-from workflows.services import queue, sweep
+from workflows.services import levels, queue, sweep
 from workflows.services.lease import take_lease
 from workflows.services.nudge import nudge_on_commit
 
@@ -83,6 +85,23 @@ def sweep_due_groups() -> None:
     sweep.note_sweep()
     if not queue.is_full():
         nudge_on_commit(sweep.due_groups(), most=sweep.BATCH)
+
+
+@shared_task(ignore_result=True)
+def sweep_conditions() -> None:
+    """Nudge an evaluation of each cluster of which something changed, or that had none for long."""
+    for uid in evaluation.clusters_due():
+        evaluate_cluster.apply_async((uid,), expires=settings.ENV.conditions_seconds)
+
+
+@shared_task(ignore_result=True)
+def evaluate_cluster(uid: str) -> None:
+    """Bring the conditions of one cluster's pools and groups in line with what was seen of it."""
+    changes = evaluation.changes_of(uid)
+    nodes = evaluation.node_labels(uid)
+    evaluation.evaluate_pools(uid, nodes=nodes)
+    levels.evaluate_groups(uid, nodes=nodes)
+    evaluation.mark_evaluated(uid, changes=changes)
 
 
 @shared_task(ignore_result=True)

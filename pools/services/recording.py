@@ -16,12 +16,12 @@ from typing import Any, Generic, TypeVar
 import structlog
 from celery import current_app
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import F, Max
 from kombu.exceptions import KombuError
 
 from osmo_topology.web.errors import summary
 from pools import selectors
-from pools.models import Backend, ConfigRevision, Installation, Pool
+from pools.models import Backend, Cluster, ConfigRevision, Installation, Pool
 from scheduling.errors import Fault, InvalidSpec, Notice, PreconditionFailed, in_order
 
 log = structlog.get_logger(__name__)
@@ -70,6 +70,7 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
         tags=list(change.tags),
         content=content,
     )
+    Cluster.objects.update(changes=F("changes") + 1)  # conditions follow from configuration too
     return revision
 
 

@@ -185,7 +185,7 @@ def test_backends_of_one_cluster_share_its_nodes_whatever_their_schedulers(world
     for kind in ("kai", "kubernetes", "default"):
         world.pool(backend={"scheduler_type": kind, "namespace": f"osmo-{kind}"})
     running = observer()
-    until(lambda: len({key[4] for key in running.followers}) == 4)
+    until(lambda: running.followers and all(one.connected for one in list(running.followers.values())))
     followed = [key[3] for key in running.followers]
     assert followed.count("Node") == 1
     assert {kind for kind in followed if kind.startswith("PodGroup")} == {

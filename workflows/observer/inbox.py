@@ -5,9 +5,9 @@ import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
 
-Change = PodSeen | ObjectSeen | NodeSeen | EventSeen
+Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
 
 MOST = 5000
 LINGER_SECONDS = 0.1
@@ -22,7 +22,9 @@ class Batch:
     objects: list[ObjectSeen] = field(default_factory=list)
     nodes: list[NodeSeen] = field(default_factory=list)
     events: list[EventSeen] = field(default_factory=list)
+    topologies: list[TopologySeen] = field(default_factory=list)
     nodes_complete: bool = False
+    topologies_complete: set[str] = field(default_factory=set)
     heard: bool = False
 
     def add(self, change: Change) -> None:
@@ -33,6 +35,8 @@ class Batch:
                 self.objects.append(change)
             case NodeSeen():
                 self.nodes.append(change)
+            case TopologySeen():
+                self.topologies.append(change)
             case EventSeen():
                 self.events.append(change)
 
@@ -45,6 +49,8 @@ def key_of(change: Change) -> Hashable:
             return (change.kind, change.namespace, change.name)
         case NodeSeen():
             return ("Node", change.name)
+        case TopologySeen():
+            return (change.resource, change.name)
     return ("Event", change.dedupe)
 
 
@@ -57,6 +63,7 @@ class Inbox:
         self._changes: dict[tuple[str, Hashable], Change] = {}
         self._heard: set[str] = set()
         self._nodes_complete: set[str] = set()
+        self._topologies_complete: set[tuple[str, str]] = set()
         self._closed = False
 
     def put(self, cluster: str, change: Change) -> None:
@@ -78,6 +85,12 @@ class Inbox:
         """Note that all nodes of the cluster have been put."""
         with self._news:
             self._nodes_complete.add(cluster)
+            self._news.notify_all()
+
+    def topologies_complete(self, cluster: str, resource: str) -> None:
+        """Note that all topology objects of a kind have been put."""
+        with self._news:
+            self._topologies_complete.add((cluster, resource))
             self._news.notify_all()
 
     def close(self) -> None:
@@ -111,9 +124,12 @@ class Inbox:
         for cluster in self._heard:
             batches.setdefault(cluster, Batch()).heard = True
         self._heard.clear()
-        if not self._changes:  # nodes were put before the note, so they are in this batch or an earlier one
+        if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             for cluster in self._nodes_complete:
                 batches.setdefault(cluster, Batch()).nodes_complete = True
             self._nodes_complete.clear()
+            for cluster, resource in self._topologies_complete:
+                batches.setdefault(cluster, Batch()).topologies_complete.add(resource)
+            self._topologies_complete.clear()
         self._news.notify_all()
         return batches

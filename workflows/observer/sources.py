@@ -1,7 +1,8 @@
 """What to follow of a cluster, from the rows of its backends and groups.
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
-nodes once. Backends of one cluster share all of it.
+nodes once, and the topology objects of its schedulers, whoever made them. Backends of one cluster share all
+of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
-from pools.kinds import pod_group_kind
-from pools.models import Backend, Installation, Node
+from pools.kinds import as_kind, pod_group_kind
+from pools.models import Backend, Installation, Node, ObservedTopology
 from scheduling import names
-from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observation import (
@@ -21,12 +22,14 @@ from workflows.observation import (
     NodeSeen,
     ObjectSeen,
     PodSeen,
+    TopologySeen,
     see_claim_template,
     see_compute_domain,
     see_event,
     see_node,
     see_pod,
     see_pod_group,
+    see_topology,
 )
 from workflows.observer.inbox import Change
 from workflows.observer.streams import Reduce, Source
@@ -77,12 +80,27 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         *,
         namespace: str = "",
         label: str = "",
+        topology: str = "",
     ) -> Source:
         return Source(
-            cluster_uid=uid, kind=kind, namespace=namespace, label_selector=label, reduce=reduce, known=known
+            cluster_uid=uid,
+            kind=kind,
+            namespace=namespace,
+            label_selector=label,
+            reduce=reduce,
+            known=known,
+            topology=topology,
         )
 
     yield source(NODE, see_node, partial(_known_nodes, uid))
+    for owner in _topology_owners(followed):
+        resource = owner.topology.crd
+        yield source(
+            as_kind(owner.topology),
+            partial(see_topology, owner),
+            partial(_known_topologies, uid, resource),
+            topology=resource,
+        )
     for namespace in sorted(followed.namespaces):
         objects = partial(_known_objects, uid, namespace)
         yield source(POD, see_pod, partial(_known_pods, uid, namespace), namespace=namespace, label=ours)
@@ -120,6 +138,12 @@ def events_heard_of(schedulers: Iterable[SchedulerBackend]) -> Reduce:
     return partial(see_event, about_what={POD.name, COMPUTE_DOMAIN.name, *pod_groups})
 
 
+def _topology_owners(followed: Followed) -> list[TopologyOwner]:
+    """One scheduler backend for each kind of topology object in the cluster."""
+    owners = [one for one in followed.schedulers if isinstance(one, TopologyOwner)]
+    return list({owner.topology.crd: owner for owner in owners}.values())
+
+
 def _installation() -> str:
     row, _ = Installation.objects.get_or_create(singleton=True)
     return row.uuid.hex
@@ -130,6 +154,14 @@ def _known_nodes(uid: str) -> list[Change]:
     return [
         NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
         for name, node in rows
+    ]
+
+
+def _known_topologies(uid: str, resource: str) -> list[Change]:
+    rows = ObservedTopology.objects.filter(cluster_id=uid, resource=resource)
+    return [
+        TopologySeen(resource=resource, name=name, uid=one, labels=())
+        for name, one in rows.values_list("name", "uid")
     ]
 
 

@@ -19,7 +19,7 @@ from cluster.interface import Cluster, Obj
 from cluster.kinds import Kind
 from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
 from workflows import metrics
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
 from workflows.observer.inbox import Change, Inbox, key_of
 
 log = structlog.get_logger(__name__)
@@ -29,7 +29,10 @@ Reduce = Callable[[Obj], Change | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to follow. ``known`` gives what the rows show of it, once, at the start."""
+    """What to follow. ``known`` gives what the rows show of it, once, at the start.
+
+    ``topology`` is the resource of a kind of topology object, empty for any other kind.
+    """
 
     cluster_uid: str
     kind: Kind
@@ -37,6 +40,7 @@ class Source:
     label_selector: str
     reduce: Reduce
     known: Callable[[], Iterable[Change]]
+    topology: str = ""
 
 
 class Memory:
@@ -70,6 +74,8 @@ def _slim(change: Change) -> Change:
             return replace(change, labels={}, taints=(), allocatable={})
         case PodSeen() | ObjectSeen():
             return replace(change, digest={})
+        case TopologySeen():
+            return replace(change, labels=())
     return change
 
 
@@ -171,8 +177,7 @@ class Follower:
                 for item in items:
                     if memory.changed(item):
                         self._inbox.put(uid, item)
-                if self._source.kind.name == "Node":
-                    self._inbox.nodes_complete(uid)
+                self._say_complete()
             case Changed():
                 if event.item is not None and memory.changed(event.item):
                     self._inbox.put(uid, event.item)
@@ -180,6 +185,13 @@ class Follower:
                 if event.item is not None:
                     memory.gone(event.item)
                     self._gone(event.item)
+
+    def _say_complete(self) -> None:
+        uid = self._source.cluster_uid
+        if self._source.kind.name == "Node":
+            self._inbox.nodes_complete(uid)
+        elif self._source.topology:
+            self._inbox.topologies_complete(uid, self._source.topology)
 
     def _gone(self, change: Change) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news

@@ -6,15 +6,16 @@ nudged for. Rows are upserted whole by their natural key; the observer is their 
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
-from pools.models import Cluster, Node
+from pools.models import Cluster, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, instant
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen, instant
 from workflows.observer.inbox import Batch
 from workflows.services.nudge import mark_due
 from workflows.services.transition import database_now
@@ -31,17 +32,29 @@ def write(cluster: str, batch: Batch) -> int:
         Cluster.objects.get_or_create(uid=cluster)
         _write_pods(cluster, batch.pods, now)
         _write_objects(cluster, batch.objects, now)
-        _write_nodes(cluster, batch.nodes, now)
+        moved = _write_nodes(cluster, batch.nodes, now)
+        _write_topologies(cluster, batch.topologies, now)
         told = _write_events(batch.events, now)
-        news: dict[str, datetime] = {"heartbeat_at": now} if batch.heard else {}
-        if batch.nodes_complete:
-            news["nodes_synced_at"] = now
-        if news:
-            Cluster.objects.filter(pk=cluster).update(**news)
+        _note(cluster, batch, now, moved=moved)
         groups = {pod.group for pod in batch.pods} | {one.group for one in batch.objects} | told
         if groups:
             mark_due(groups)
     return len(groups)
+
+
+def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
+    """Say of the cluster what was heard, and whether conditions must be evaluated anew."""
+    news: dict[str, Any] = {"heartbeat_at": now} if batch.heard else {}
+    if batch.nodes_complete:
+        news["nodes_synced_at"] = now
+    listed = set(batch.topologies_complete)
+    if listed:
+        listed |= set(Cluster.objects.select_for_update(no_key=True).get(pk=cluster).topologies_listed)
+        news["topologies_listed"] = sorted(listed)
+    if moved or batch.topologies or batch.nodes_complete or batch.topologies_complete:
+        news["changes"] = F("changes") + 1
+    if news:
+        Cluster.objects.filter(pk=cluster).update(**news)
 
 
 def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
@@ -105,7 +118,11 @@ def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -
     )
 
 
-def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> None:
+def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool:
+    """Write nodes; returns whether one came, went or moved, rather than merely changed its health."""
+    rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
+    before = dict(rows.values_list("name", "labels")) if nodes else {}
+    moved = any(before.get(node.name) != (None if node.gone else node.labels) for node in nodes)
     gone = [node.name for node in nodes if node.gone]
     if gone:
         Node.objects.filter(cluster_id=cluster, name__in=gone).delete()
@@ -128,6 +145,31 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> None
         update_conflicts=True,
         unique_fields=("cluster", "name"),
         update_fields=_NODE_FIELDS,
+        batch_size=500,
+    )
+    return moved
+
+
+def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:
+    for one in topologies:
+        if one.gone:
+            ObservedTopology.objects.filter(cluster_id=cluster, resource=one.resource, name=one.name).delete()
+    ObservedTopology.objects.bulk_create(
+        (
+            ObservedTopology(
+                cluster_id=cluster,
+                resource=one.resource,
+                name=one.name,
+                uid=one.uid,
+                labels=list(one.labels),
+                seen_at=now,
+            )
+            for one in topologies
+            if not one.gone
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", "resource", "name"),
+        update_fields=("uid", "labels", "seen_at"),
         batch_size=500,
     )
 

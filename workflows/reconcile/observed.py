@@ -20,7 +20,7 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 def sight_of(view: GroupView) -> Sight:
     """The pods of the group's living tasks as the observer last saw them."""
     rows = ObservedPod.objects.filter(
-        cluster_id=_cluster(view), group_uuid=view.uuid, name__in=[t.pod_name for t in view.tasks if t.live]
+        cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=[t.pod_name for t in view.tasks if t.live]
     ).values_list(
         "namespace",
         "name",
@@ -74,7 +74,7 @@ def rules_of_living(view: GroupView) -> Mapping[int, Mapping[str, str]]:
 
 def observer_is_silent(view: GroupView) -> bool:
     """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
-    heard = Cluster.objects.filter(pk=_cluster(view)).values_list("heartbeat_at", flat=True).first()
+    heard = Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
     return heard is None or view.now - heard > OBSERVER_SILENCE
 
 
@@ -91,7 +91,7 @@ def evictions(view: GroupView) -> Sequence[str]:
 
 def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
-    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, cluster_id=_cluster(view))
+    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, cluster_id=cluster_of(view))
     return tuple(
         {
             "metadata": {"name": row.name, "annotations": row.digest.get("annotations") or {}},
@@ -112,13 +112,13 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
 
 def template_seen(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
-        kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=_cluster(view)
+        kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=cluster_of(view)
     ).exists()
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
     """The labels of all nodes of the group's cluster."""
-    return dict(Node.objects.filter(cluster_id=_cluster(view)).values_list("name", "labels"))
+    return dict(Node.objects.filter(cluster_id=cluster_of(view)).values_list("name", "labels"))
 
 
 def _read_back(view: GroupView) -> ReadBack:
@@ -126,5 +126,11 @@ def _read_back(view: GroupView) -> ReadBack:
     return scheduler.read_back if scheduler else ReadBack()
 
 
-def _cluster(view: GroupView) -> str:
+def knows_nodes(view: GroupView) -> bool:
+    """Whether any node of its cluster was seen: with none, nothing can be said of their labels."""
+    return Node.objects.filter(cluster_id=cluster_of(view)).exists()
+
+
+def cluster_of(view: GroupView) -> str:
+    """The uid of the cluster that its objects are in; empty while none was reached."""
     return view.placement.cluster_uid or view.backend.cluster_id or ""

@@ -12,13 +12,16 @@ from typing import Any
 from pools import conditions
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
+from scheduling.coverage import LabelCoverage
 from scheduling.errors import TopologyError
-from workflows.explain import Coverage, GroupSeen, cover, waiting_reason
+from workflows.explain import GroupSeen, waiting_reason
+from workflows.level_conditions import condition_of, coverage_of
 from workflows.observation import PodSeen
 from workflows.reconcile import observed
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.outcomes import Retry
 from workflows.reconcile.values import GroupView
+from workflows.services.levels import named_of
 from workflows.statuses import TaskStatus
 
 _MADE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
@@ -33,6 +36,7 @@ def reason_of(
         scheduler = scheduler_backend(view.placement.scheduler_type)
     except TopologyError as error:
         return error.message
+    lost, coverage = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else ("", None)
     seen = GroupSeen(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
@@ -40,7 +44,8 @@ def reason_of(
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
         template=template,
-        coverage=_coverage(view) if status in (*_MADE, TaskStatus.PROCESSING) else (),
+        lost=lost,
+        coverage=coverage,
         waiting=_waiting(view, sight) if status in _MADE and sight else None,
         starting=_starting(sight) if sight else {},
     )
@@ -61,15 +66,16 @@ def _unreachable_since(view: GroupView) -> str:
     return conditions.as_time(noticed or view.now)
 
 
-def _coverage(view: GroupView) -> list[Coverage]:
-    """Which of the pool's nodes each level named by a constraint can use."""
-    labels = {line["label"] for line in view.row.constraints}
-    levels = view.placement.levels
-    ranks = [rank for rank, level in enumerate(levels) if level.label in labels]
-    if not ranks:
-        return []
-    found = cover(levels[: max(ranks) + 1], _pool_nodes(view))
-    return [one for one in found if one.level.label in labels]
+def _levels(view: GroupView) -> tuple[str, LabelCoverage | None]:
+    """Which levels its constraints need in vain, and how far the pool's nodes carry those that they name."""
+    labels = frozenset(line["label"] for line in view.row.constraints)
+    if not labels or not observed.knows_nodes(view):
+        return "", None
+    named = named_of(view.placement, labels, cluster_uid=observed.cluster_of(view))
+    coverage = coverage_of(named, _pool_nodes(view))
+    condition = condition_of(named, coverage)
+    lost = condition.message if condition.status == "True" else ""
+    return lost, coverage if named.external else coverage.only(named.labels)
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:

@@ -271,7 +271,8 @@ def test_nodes_without_a_label_are_named(submit, pool):
 def test_a_level_that_no_node_carries_is_a_warning(submit, pool):
     NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"})
     warnings = accepted(submit(gang(1, topology=[same("rack")])))["warnings"]
-    assert any("None of the pool's 1 node carries label example.com/rack" in one for one in warnings)
+    lost = "labels topology.kubernetes.io/zone, example.com/rack of topology keys"
+    assert any(f"None of the pool's 1 node carries {lost}" in one for one in warnings)
 
 
 def test_a_backend_that_does_not_answer_accepts_with_a_warning(submit, pool):

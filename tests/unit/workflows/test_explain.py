@@ -4,8 +4,9 @@ import pytest
 
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
+from scheduling.coverage import cover
 from scheduling.levels import Level
-from workflows.explain import Coverage, GroupSeen, cover, uncovered, waiting_reason
+from workflows.explain import GroupSeen, uncovered, waiting_reason
 from workflows.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -39,7 +40,7 @@ def said(**changes):
     return waiting_reason(seen(**changes), scheduler=KAI)
 
 
-GONE = [Coverage(level=ZONE, nodes=2, without=2, examples=("a", "b"))]
+GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
     "an upstream group": (
@@ -50,7 +51,10 @@ CASES = {
         {"unreachable_since": "2026-01-01T10:00:00"},
         'The cluster of backend "east" does not answer since 2026-01-01T10:00:00 UTC',
     ),
-    "a level that is gone": ({"coverage": GONE}, "None of the pool's 2 nodes carries label topo/zone"),
+    "a level that is gone": (
+        {"lost": GONE},
+        f"{GONE} You can wait until it is back, cancel the workflow, or",
+    ),
     "a refused object": ({"trouble": "quota exceeded"}, "tried again: quota exceeded"),
     "a missing template": ({"template": "osmo-1-channel"}, "It waits for claim template osmo-1-channel"),
     "nothing made yet": ({"waiting": None}, "Its objects are being made"),
@@ -70,11 +74,12 @@ def test_a_group_says_what_it_waits_for(changes, want):
 
 @pytest.mark.parametrize("status", sorted({"RUNNING", *TERMINAL}))
 def test_a_group_that_runs_or_has_ended_waits_for_nothing(status):
-    assert said(status=status, coverage=GONE) == ""
+    assert said(status=status, lost=GONE) == ""
 
 
 def test_what_the_scheduler_left_behind_is_not_told_once_the_pods_have_nodes():
     assert "rack" not in said(waiting=waiting(placed=True))
+    assert "topo/zone" not in said(waiting=waiting(placed=True), lost=GONE)
 
 
 def test_a_cluster_that_does_not_answer_comes_before_what_its_scheduler_once_said():
@@ -87,7 +92,7 @@ def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():
         "n2": {"topo/zone": "a"},
         "n3": {"topo/rack": "1"},
     }
-    text = said(coverage=cover([ZONE, RACK], nodes))
+    text = said(coverage=cover(nodes, (ZONE, RACK), named=3, paths=True))
     assert "No rack has room" in text
     assert "1 of the pool's 3 nodes lacks label topo/zone" in text
     assert '2 of the pool\'s 3 nodes lack label topo/rack of key "rack" or of a broader one' in text
@@ -96,5 +101,5 @@ def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():
 
 def test_of_many_nodes_a_few_are_named():
     nodes = {f"n{i}": {} for i in range(10)} | {"carrier": {"topo/zone": "a"}}
-    (sentence,) = uncovered(cover([ZONE], nodes))
+    (sentence,) = uncovered(cover(nodes, (ZONE,), named=3, paths=True))
     assert sentence.endswith("for these tasks: n0, n1, n2 and 7 more.")

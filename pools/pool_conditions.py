@@ -1,0 +1,190 @@
+"""What can be said of a pool's topology from what is known of its cluster. Pure: values in, conditions out.
+
+Three questions. Do the Topology objects list the levels the pool counts on (``TopologyDrift``)? Do its nodes
+carry the labels (``TopologyLabelsIncomplete``)? Are its nodes also those of another scheduler, which counts
+their GPUs as free (``NodesShared``)? Whatever is asked of all pools of a cluster at once, since the
+last question needs the others' nodes anyway.
+
+Nothing is said of what was never listed: an empty list and an unknown one must not look alike. A scheduler is
+told by the name that pods carry, because two kinds of backend may speak to one scheduler process.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from pools.conditions import Condition
+from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
+from scheduling.drift import Drift, InSync, NotFound, compare
+from scheduling.levels import Levels
+
+DRIFT = "TopologyDrift"
+INCOMPLETE = "TopologyLabelsIncomplete"
+SHARED = "NodesShared"
+TYPES = (DRIFT, INCOMPLETE, SHARED)
+
+NAMED = 3
+"""Nodes, values and pools that a message names before it only counts."""
+
+Nodes = Mapping[str, Mapping[str, str]]
+"""Labels of nodes by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyObject:
+    """A Topology object a pool counts on: levels expected, and labels found, None if it is not there."""
+
+    name: str
+    levels: Levels
+    found: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSeen:
+    """A pool and what its scheduler keeps for it. ``scheduler`` is the name its pods carry.
+
+    ``topologies`` is None while the cluster's were never listed, and empty where the scheduler has none.
+    ``external`` says that they are somebody else's. ``paths`` says that domains are paths of labels.
+    """
+
+    name: str
+    scheduler: str
+    node_selector: Mapping[str, str]
+    levels: Levels
+    paths: bool
+    external: bool
+    topologies: Sequence[TopologyObject] | None
+
+
+def evaluate(pools: Sequence[PoolSeen], nodes: Nodes) -> dict[str, list[Condition]]:
+    """The conditions of each pool of one cluster, by its name, given all the cluster's nodes."""
+    members = {pool.name: nodes_of(pool.node_selector, nodes) for pool in pools}
+    sharers = _sharers(pools, members)
+    return {
+        pool.name: [
+            *_drift(pool),
+            *_incomplete(pool, members[pool.name]),
+            _shared(pool, members[pool.name], sharers),
+        ]
+        for pool in pools
+    }
+
+
+def nodes_of(selector: Mapping[str, str], nodes: Nodes) -> Nodes:
+    """Those of the nodes that a selector matches."""
+    return {name: labels for name, labels in nodes.items() if selector.items() <= labels.items()}
+
+
+def _drift(pool: PoolSeen) -> Iterator[Condition]:
+    if not pool.levels or pool.topologies == ():
+        return
+    if pool.topologies is None:
+        message = "The cluster's Topology objects have not been listed yet."
+        yield Condition(type=DRIFT, status="Unknown", reason="NotObserved", message=message)
+        return
+    states = [(one, compare(one.found, expected=one.levels)) for one in pool.topologies]
+    wrong = [(one, state) for one, state in states if not isinstance(state, InSync)]
+    if not wrong:
+        yield Condition(type=DRIFT, status="False", reason=InSync.reason)
+        return
+    drifted = [entry for entry in wrong if isinstance(entry[1], Drift)]
+    worst = (drifted or wrong)[0][1]
+    told = " ".join(_told(one, state) for one, state in (drifted or wrong)[:NAMED])
+    yield Condition(
+        type=DRIFT, status=worst.status, reason=worst.reason, message=f"{told} {_remedy(pool, worst)}"
+    )
+
+
+def _told(one: TopologyObject, state: Drift | NotFound | InSync) -> str:
+    if isinstance(state, Drift):
+        found = ", ".join(state.found) or "no level"
+        return f"Topology {one.name} lists {found} where {', '.join(state.expected)} is expected."
+    return f"Topology {one.name} is not in the cluster."
+
+
+def _remedy(pool: PoolSeen, state: Drift | NotFound | InSync) -> str:
+    if pool.external:
+        return (
+            "It belongs to somebody else and is never written: correct it there, or set the pool's keys to "
+            "its levels."
+        )
+    if isinstance(state, Drift):
+        return "It is ours and is made anew with the levels that its name stands for."
+    return "It is ours and is made again."
+
+
+def _incomplete(pool: PoolSeen, members: Nodes) -> Iterator[Condition]:
+    if not pool.levels:
+        return
+    found = cover(members, pool.levels, named=NAMED, paths=pool.paths)
+    told = [_lacking(found, level) for level in found.levels if level.lacking]
+    values = [_parents(pool, value) for value in found.shared[:NAMED]]
+    if len(found.shared) > NAMED:
+        values.append(f"So do {len(found.shared) - NAMED} more values.")
+    if not told and not values:
+        yield Condition(type=INCOMPLETE, status="False", reason="Complete")
+        return
+    reason = "NodesLackLabels" if told else "ValuesUnderTwoParents"
+    yield Condition(type=INCOMPLETE, status="True", reason=reason, message=" ".join(told + values))
+
+
+def _lacking(found: LabelCoverage, level: LevelCoverage) -> str:
+    verb, those = ("lacks", "it") if level.lacking == 1 else ("lack", "them")
+    return (
+        f"{level.lacking} of the pool's {counted(found.nodes, 'node')} {verb} label {level.level.label} of "
+        f'key "{level.level.key}", so no requirement on it sees {those}: '
+        f"{few(level.lacking_names, level.lacking)}."
+    )
+
+
+def _parents(pool: PoolSeen, value: SharedValue) -> str:
+    meaning = (
+        "they are taken for different domains"
+        if pool.paths
+        else "a requirement on this key alone cannot tell them apart"
+    )
+    return (
+        f'{value.level.key} "{value.value}" stands under {value.broader.key} '
+        f"{few(value.parents[:NAMED], len(value.parents))}: {meaning}."
+    )
+
+
+def _sharers(pools: Sequence[PoolSeen], members: Mapping[str, Nodes]) -> Mapping[str, list[PoolSeen]]:
+    """The pools each node belongs to, of those nodes that several schedulers count on."""
+    by_node: dict[str, list[PoolSeen]] = defaultdict(list)
+    for pool in pools:
+        for name in members[pool.name]:
+            by_node[name].append(pool)
+    return {name: sharing for name, sharing in by_node.items() if len({p.scheduler for p in sharing}) > 1}
+
+
+def _shared(pool: PoolSeen, members: Nodes, sharers: Mapping[str, list[PoolSeen]]) -> Condition:
+    mine = sorted(members.keys() & sharers.keys())
+    if not mine:
+        return Condition(type=SHARED, status="False", reason="NotShared")
+    others: AbstractSet[tuple[str, str]] = {
+        (other.name, other.scheduler)
+        for name in mine
+        for other in sharers[name]
+        if other.scheduler != pool.scheduler
+    }
+    named = [f'"{name}" (scheduler {scheduler})' for name, scheduler in sorted(others)]
+    message = (
+        f"{counted(len(mine), 'node')} of the pool {'is' if len(mine) == 1 else 'are'} also of "
+        f"{few(named[:NAMED], len(named))}, and neither scheduler knows what the other has placed: "
+        f"{few(mine[:NAMED], len(mine))}. Give the pools node selectors that exclude each other."
+    )
+    return Condition(type=SHARED, status="True", reason="SeveralSchedulers", message=message)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def few(names: Iterable[str], total: int) -> str:
+    """The names, and how many there are besides."""
+    shown = list(names)
+    rest = total - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")

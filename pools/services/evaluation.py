@@ -1,0 +1,126 @@
+"""Keeping the conditions of pools true: when to evaluate them, and writing what came out.
+
+What conditions follow from raises a counter in the cluster's row (the observer for labels and topology
+objects, ``recording`` for configuration); beat looks every two seconds which counters have moved, so five
+thousand events cost one evaluation, and a slow sweep evaluates the rest. The counter is read before the rows:
+what commits later leaves it different, and is evaluated next time. Rejected: a message for each event, which
+needs a debounce with a memory.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from pools import conditions, selectors
+from pools.capabilities import capabilities_of
+from pools.conditions import Condition
+from pools.models import Cluster, Node, ObservedTopology, Pool
+from pools.pool_conditions import TYPES, PoolSeen, TopologyObject, evaluate
+from scheduling.backends.base import TopologyOwner
+from scheduling.backends.registry import installed
+from scheduling.capabilities import Capability
+
+Found = Mapping[tuple[str, str], tuple[str, ...]]
+"""Labels of topology objects, by resource and name."""
+
+
+def clusters_due() -> list[str]:
+    """Clusters of which something changed since they were evaluated, or that were not for long."""
+    stale = Now() - timedelta(seconds=settings.ENV.conditions_seconds)
+    due = ~Q(changes=F("evaluated_changes")) | Q(evaluated_at=None) | Q(evaluated_at__lt=stale)
+    rows = Cluster.objects.filter(due, backends__cleaned_at=None, nodes_synced_at__isnull=False)
+    return list(rows.distinct().order_by("pk").values_list("pk", flat=True))
+
+
+def changes_of(uid: str) -> int:
+    """The cluster's counter; to be read before anything else is, and handed to ``mark_evaluated``."""
+    return int(Cluster.objects.values_list("changes", flat=True).get(pk=uid))
+
+
+def mark_evaluated(uid: str, *, changes: int) -> None:
+    """Note that everything was evaluated that had happened when the counter stood at ``changes``."""
+    Cluster.objects.filter(pk=uid).update(evaluated_changes=changes, evaluated_at=Now())
+
+
+def node_labels(uid: str) -> dict[str, Mapping[str, str]]:
+    """The labels of all nodes of a cluster, by name. One query."""
+    return dict(Node.objects.filter(cluster_id=uid).values_list("name", "labels"))
+
+
+def topologies_of(uid: str) -> Found:
+    """What the topology objects of a cluster list. One query."""
+    rows = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
+    return {(resource, name): tuple(labels) for resource, name, labels in rows}
+
+
+def topologies_listed(uid: str) -> frozenset[str]:
+    """The kinds of topology object that were listed, so that one not found is not there."""
+    return frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid))
+
+
+def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
+    """Evaluate the pools of a cluster whose nodes are these; returns how many pools changed."""
+    listed, found, installation = topologies_listed(uid), topologies_of(uid), selectors.installation()
+    rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
+    pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
+    seen = [_seen(pool, listed, found, installation) for pool in pools]
+    verdicts = evaluate(seen, nodes)
+    return sum(_record(pool, verdicts[pool.name]) for pool in pools)
+
+
+def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) -> PoolSeen:
+    return PoolSeen(
+        name=pool.name,
+        scheduler=pool.backend.scheduler_name,
+        node_selector=pool.node_selector,
+        levels=selectors.pool_levels(pool),
+        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend),
+        external=pool.topology_source == Pool.TopologySource.EXTERNAL,
+        topologies=_topologies(pool, listed, found, installation),
+    )
+
+
+def _topologies(
+    pool: Pool, listed: frozenset[str], found: Found, installation: UUID
+) -> tuple[TopologyObject, ...] | None:
+    """The objects a pool counts on: somebody else's, or ours, one for each cut of its levels."""
+    owner = installed().get(pool.backend.scheduler_type)
+    if not isinstance(owner, TopologyOwner):
+        return ()
+    resource, levels = owner.topology.crd, selectors.pool_levels(pool)
+    if resource not in listed:
+        return None
+    if pool.topology_source == Pool.TopologySource.EXTERNAL:
+        names = {pool.topology_name: levels}
+    else:
+        cuts = [levels[: rank + 1] for rank in range(len(levels))]
+        names = {owner.topology_of(installation, cut)["metadata"]["name"]: cut for cut in cuts}
+    return tuple(
+        TopologyObject(name=name, levels=cut, found=found.get((resource, name)))
+        for name, cut in names.items()
+    )
+
+
+def _record(pool: Pool, verdict: list[Condition]) -> bool:
+    """Write what was found, unless the pool was configured anew meanwhile; True if it is news."""
+    if _upserted(pool, verdict) == pool.conditions:
+        return False
+    with transaction.atomic():
+        row = Pool.objects.select_for_update(no_key=True).filter(pk=pool.pk, revision=pool.revision).first()
+        if row is None:
+            return False
+        row.conditions = _upserted(row, verdict)
+        row.save(update_fields=["conditions"])
+    return True
+
+
+def _upserted(pool: Pool, verdict: list[Condition]) -> list[dict[str, object]]:
+    said = {condition.type for condition in verdict}
+    kept = conditions.without(pool.conditions, set(TYPES) - said)
+    return conditions.upsert(kept, verdict, now=timezone.now(), observed_revision=pool.revision)

@@ -1,0 +1,119 @@
+"""Whether the levels that a group's constraints name are still there, and what to tell its user.
+
+A group was accepted under levels that its cluster had. When no node it may use carries a level's label any
+more, or somebody else's Topology object has lost the level, the scheduler finds no place for it, however
+long it waits; nothing of that is the group's fault, nothing running is touched, and nothing ends for it.
+Pure: labels in, a condition out. The explanation of a waiting group says what the condition says, so the two
+cannot differ.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pools.conditions import Condition
+from scheduling.coverage import LabelCoverage, cover
+from scheduling.errors import listing
+from scheduling.levels import Levels
+
+UNAVAILABLE = "TopologyLevelsUnavailable"
+NAMED_NODES = 3
+
+ADVICE = (
+    "You can wait until it is back, cancel the workflow, or cancel it and submit it again under the pool's "
+    "keys as they are now."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class External:
+    """Somebody else's Topology object: the labels found in it, None if it is not there."""
+
+    name: str
+    found: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What a group's constraints name: ``labels`` among the frozen ``levels``, perhaps in an external object.
+
+    ``paths`` says that domains are paths of labels.
+    """
+
+    levels: Levels
+    labels: frozenset[str]
+    paths: bool
+    external: External | None = None
+
+    @property
+    def down_to_the_narrowest(self) -> Levels:
+        """The levels from the broadest to the narrowest one named."""
+        ranks = [rank for rank, level in enumerate(self.levels) if level.label in self.labels]
+        return self.levels[: max(ranks, default=-1) + 1]
+
+
+def coverage_of(named: Named, nodes: Mapping[str, Mapping[str, str]]) -> LabelCoverage:
+    """How far nodes carry the labels without which none of the constraints sees them.
+
+    Those are all that the Topology object of a constraint lists, where there is one.
+    """
+    levels = named.down_to_the_narrowest
+    if named.external is not None:
+        found = named.external.found or ()
+        levels = tuple(level for level in named.levels if level.label in found) or levels
+    coverage = cover(nodes, levels, named=NAMED_NODES, paths=named.paths)
+    return coverage if named.paths else coverage.only(named.labels)
+
+
+def condition_of(named: Named, coverage: LabelCoverage) -> Condition:
+    """Say whether all levels that the constraints need are there."""
+    if named.external is not None and (lost := _lost(named, named.external)):
+        reason = "TopologyNotFound" if named.external.found is None else "TopologyLostLevel"
+        return _true(reason, _of_topology(lost, named.external))
+    if coverage.unavailable:
+        reason = "NoNodeCarriesLabel" if coverage.nodes else "NoNodes"
+        return _true(reason, unavailable(coverage))
+    return Condition(type=UNAVAILABLE, status="False", reason="Available")
+
+
+def _true(reason: str, message: str) -> Condition:
+    return Condition(type=UNAVAILABLE, status="True", reason=reason, message=message)
+
+
+def _lost(named: Named, external: External) -> Levels:
+    levels = named.down_to_the_narrowest
+    return tuple(level for level in levels if level.label not in (external.found or ()))
+
+
+def _of_topology(lost: Levels, external: External) -> str:
+    gone = (
+        f'Topology "{external.name}", which the group\'s constraints name, is not in the cluster'
+        if external.found is None
+        else f'Topology "{external.name}" no longer lists {_in_words(lost)}'
+    )
+    return f"{gone}, so the group cannot be placed; running work is not affected."
+
+
+def unavailable(coverage: LabelCoverage) -> str:
+    """Say which labels no node carries; nothing while some do."""
+    lost = coverage.unavailable
+    if not lost:
+        return ""
+    if not coverage.nodes:
+        return (
+            f"The pool has no node now, and so none with {_in_words(lost)}: the group cannot be placed; "
+            "running work is not affected."
+        )
+    alone = any(one.lacking == coverage.nodes for one in coverage.levels)
+    nodes = "1 node" if coverage.nodes == 1 else f"{coverage.nodes} nodes"
+    return (
+        f"None of the pool's {nodes} carries {_in_words(lost)}"
+        f"{'' if alone else ' together with those of the broader keys'}, so the group cannot be placed; "
+        "running work is not affected."
+    )
+
+
+def _in_words(levels: Levels) -> str:
+    keys = listing([level.key for level in levels])
+    if len(levels) == 1:
+        return f"label {levels[0].label} of topology key {keys}"
+    return f"labels {', '.join(level.label for level in levels)} of topology keys {keys}"

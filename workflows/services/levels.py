@@ -1,0 +1,176 @@
+"""Keeping condition ``TopologyLevelsUnavailable`` of groups true, with an event when it begins and ends.
+
+Run with the evaluation of their cluster's pools (``pools.services.evaluation``): nodes are read once, groups
+that differ in nothing that matters are judged once, and only what is news is written, a few hundred rows in
+a transaction. The rows are locked, as ``transition.record`` locks them, and no lease is needed: nothing else
+writes this condition. A group that waits is made due, so that its explanation says the same at once.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+
+from pools import conditions
+from pools.capabilities import capabilities_at
+from pools.conditions import Condition
+from pools.services import evaluation
+from scheduling.backends.base import TopologyOwner
+from scheduling.backends.registry import installed
+from scheduling.capabilities import Capability
+from workflows.level_conditions import UNAVAILABLE, External, Named, condition_of, coverage_of
+from workflows.models import Event, TaskGroup
+from workflows.placement import GroupPlacement
+from workflows.services.nudge import mark_due
+from workflows.services.transition import SOURCE, database_now
+from workflows.statuses import LIVE_ORDER, TERMINAL, TaskStatus
+
+BATCH = 200
+
+log = structlog.get_logger(__name__)
+
+Nodes = Mapping[str, Mapping[str, str]]
+
+_GROUPS = """
+    SELECT g.uuid, g.placement,
+           (SELECT jsonb_agg(DISTINCT line->>'label') FROM jsonb_array_elements(g.constraints) AS line),
+           (SELECT jsonb_agg(DISTINCT t.spec->'node_selector') FROM workflows_task t
+             WHERE t.group_id = g.uuid AND t.latest),
+           g.conditions
+      FROM workflows_taskgroup g
+      JOIN pools_backend b ON b.id = g.backend_id
+     WHERE g.released_at IS NULL AND g.status = ANY(%s) AND g.constraints <> '[]'
+       AND coalesce(nullif(g.placement->>'cluster_uid', ''), b.cluster_id) = %s
+  ORDER BY g.uuid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    pk: UUID
+    named: Named
+    selectors: tuple[tuple[tuple[str, str], ...], ...]
+    conditions: Sequence[dict[str, Any]]
+
+
+def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> Named:
+    """What constraints with these labels name, with what was seen of an external Topology object."""
+    if not placement.external_topology:
+        return _named(placement, labels, found={}, listed=frozenset())
+    found, listed = evaluation.topologies_of(cluster_uid), evaluation.topologies_listed(cluster_uid)
+    return _named(placement, labels, found=found, listed=listed)
+
+
+def _named(
+    placement: GroupPlacement,
+    labels: frozenset[str],
+    *,
+    found: evaluation.Found,
+    listed: frozenset[str],
+) -> Named:
+    owner = installed().get(placement.scheduler_type)
+    name, external = placement.external_topology, None
+    if name and isinstance(owner, TopologyOwner) and owner.topology.crd in listed:
+        external = External(name=name, found=found.get((owner.topology.crd, name)))
+    held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    return Named(
+        levels=placement.levels,
+        labels=labels,
+        paths=Capability.TOPOLOGY_PATH_DOMAINS in held,
+        external=external,
+    )
+
+
+def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
+    """Evaluate the groups that wait or run in a cluster whose nodes are these; returns how many changed."""
+    verdicts: dict[Any, Condition] = {}
+    news: dict[UUID, Condition] = {}
+    for group in _groups(uid):
+        key = (group.named, group.selectors)
+        if key not in verdicts:
+            mine = _matched(nodes, group.selectors)
+            verdicts[key] = condition_of(group.named, coverage_of(group.named, mine))
+        if _is_news(group.conditions, verdicts[key]):
+            news[group.pk] = verdicts[key]
+    left = iter(news.items())
+    written = 0
+    while some := dict(islice(left, BATCH)):
+        written += _record(some)
+    return written
+
+
+def _groups(uid: str) -> Iterator[_Group]:
+    found, listed = evaluation.topologies_of(uid), evaluation.topologies_listed(uid)
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, [[str(status) for status in LIVE_ORDER], uid])
+        rows = cursor.fetchall()
+    for pk, frozen, labels, selectors, written in rows:
+        try:
+            placement = GroupPlacement.from_json(_read(frozen))
+        except ValueError as error:  # of a newer release: its workers see to it
+            log.warning("levels_not_evaluated", group=str(pk), error=str(error))
+            continue
+        named = _named(placement, frozenset(_read(labels)), found=found, listed=listed)
+        distinct = sorted(tuple(sorted((one or {}).items())) for one in _read(selectors) or [{}])
+        yield _Group(pk, named, tuple(distinct), _read(written))
+
+
+def _matched(nodes: Nodes, selectors: Sequence[Sequence[tuple[str, str]]]) -> Nodes:
+    """The nodes that some task of the group may use."""
+    wanted = [dict(selector).items() for selector in selectors]
+    return {name: labels for name, labels in nodes.items() if any(one <= labels.items() for one in wanted)}
+
+
+def _is_news(written: Sequence[dict[str, Any]], verdict: Condition) -> bool:
+    before = conditions.find(written, UNAVAILABLE) or {}
+    return any(before.get(field) != getattr(verdict, field) for field in ("status", "reason", "message"))
+
+
+def _record(news: Mapping[UUID, Condition]) -> int:
+    """Write conditions and events of groups that have not ended meanwhile."""
+    with transaction.atomic():
+        rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=news).order_by("pk")
+        now = database_now()
+        changed, events = [], []
+        for group in rows.only("uuid", "name", "workflow_id", "status", "attempt", "conditions"):
+            verdict = news[group.pk]
+            if group.status in TERMINAL or not _is_news(group.conditions, verdict):
+                continue
+            before = conditions.status_of(group.conditions, UNAVAILABLE)
+            group.conditions = conditions.upsert(
+                group.conditions, [verdict], now=now, observed_revision=group.attempt
+            )
+            changed.append(group)
+            if verdict.status != (before or "False"):
+                events.append(_event(group, verdict, now))
+        TaskGroup.objects.bulk_update(changed, ["conditions"])
+        Event.objects.bulk_create(events, ignore_conflicts=True)
+        mark_due([group.pk for group in changed if group.status != TaskStatus.RUNNING])
+    return len(changed)
+
+
+def _event(group: TaskGroup, verdict: Condition, now: datetime) -> Event:
+    begins = verdict.status == "True"
+    since = (conditions.find(group.conditions, UNAVAILABLE) or {})["lastTransitionTime"]
+    back = f"All levels that group {group.name} needs are in the cluster again."
+    return Event(
+        workflow_id=group.workflow_id,
+        group=group,
+        time=now,
+        source=SOURCE,
+        warning=begins,
+        reason=UNAVAILABLE if begins else "TopologyLevelsAvailable",
+        message=f"Group {group.name}: {verdict.message}" if begins else back,
+        dedupe=f"levels:{group.pk.hex}:{verdict.status}:{since}",
+    )
+
+
+def _read(value: object) -> Any:
+    """A JSON column of a raw query, which the driver hands over as text."""
+    return json.loads(value) if isinstance(value, str) else value
