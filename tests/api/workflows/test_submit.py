@@ -407,8 +407,9 @@ def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
     "example", sorted((Path(__file__).parents[3] / "examples").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
-    written = yaml.safe_load(example.read_text())["workflow"]["resources"].values()
-    keys = {entry["key"] for resource in written for entry in resource.get("topology", ())}
+    workflow = yaml.safe_load(example.read_text())["workflow"]
+    written = [*workflow["resources"].values(), *workflow["groups"]]
+    keys = {entry["key"] for one in written for entry in one.get("topology", ())}
     order = ("zone", "spine", "rack", "clique")
     levels = tuple(Level(key, f"example.com/{key}") for key in order if key in keys)
     PoolFactory(name="demo", levels=levels)
