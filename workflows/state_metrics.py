@@ -122,7 +122,10 @@ class StateCollector(Collector):
     def _cached(self) -> Rows:
         with self._lock:
             if time.monotonic() - self._read_at >= CACHED_SECONDS:
-                self._rows = read()
+                try:
+                    self._rows = read()
+                finally:
+                    connection.close()  # each scrape has a thread of its own: none keeps a connection
                 self._read_at = time.monotonic()
             return self._rows
 
@@ -134,8 +137,6 @@ def read() -> Rows:
     except DatabaseError as error:
         log.warning("state_not_read", error=str(error))
         rows = {"osmo_state_up": [(0,)]}
-    finally:
-        connection.close()  # a thread of its own for each scrape: none keeps a connection
     waiting = length()
     if waiting is not None:
         rows["osmo_queue_messages"] = [(waiting,)]

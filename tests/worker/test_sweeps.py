@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from celery import current_app
 from django.utils import timezone
+from kombu import Connection
 
 from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, KAI_TOPOLOGY, POD, SECRET
@@ -22,6 +24,7 @@ from tests.fakes.kai import reached_through
 from tests.worker.world import World, fresh
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans
+from workflows.services import nudge, queue
 from workflows.services.lease import take_lease
 from workflows.services.nudge import mark_due
 from workflows.services.sweep import due_groups, purge_observations
@@ -53,6 +56,43 @@ def test_a_backend_with_many_due_groups_does_not_crowd_out_another(world):
     late = TaskGroupFactory(pool=PoolFactory(backend=BackendFactory()), pods=0)
     due(late, seconds=1)
     assert late.pk in due_groups(limit=2)
+
+
+def test_a_pool_with_many_due_groups_does_not_crowd_out_another_of_its_backend(world):
+    crowd = world.pool()
+    for _ in range(5):
+        due(world.group(pool=crowd, pods=0), seconds=1000)
+    late = TaskGroupFactory(pool=PoolFactory(backend=crowd.backend), pods=0)
+    due(late, seconds=1)
+    assert late.pk in due_groups(limit=2)
+
+
+def test_many_pools_of_one_backend_do_not_crowd_out_another_backend(world):
+    backend = world.pool().backend
+    for _ in range(5):
+        due(TaskGroupFactory(pool=PoolFactory(backend=backend), pods=0), seconds=1000)
+    late = TaskGroupFactory(pool=PoolFactory(backend=BackendFactory()), pods=0)
+    due(late, seconds=1)
+    assert late.pk in due_groups(limit=2)
+
+
+def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatch, settings):
+    queue.forget()
+    with current_app.connection_for_write(redis_url) as broker:
+        client = broker.default_channel.client
+        name = settings.CELERY_TASK_DEFAULT_QUEUE
+        monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(redis_url))
+        client.delete(name)
+        assert (queue.length(), queue.is_full()) == (0, False)
+        client.rpush(name, *["{}"] * (queue.FULL + 1))
+        queue.forget()
+        assert (queue.length(), queue.is_full()) == (queue.FULL + 1, True)
+        sent = []
+        monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
+        nudge._send([world.group().pk])
+        client.delete(name)
+        queue.forget()
+    assert sent == []
 
 
 def test_nudging_counts_even_while_somebody_looks(world):

@@ -10,7 +10,7 @@ import time
 import structlog
 from celery import current_app
 from django.conf import settings
-from kombu.exceptions import KombuError
+from kombu.exceptions import ChannelError, KombuError
 
 FULL = 200
 """Messages beyond which no more are sent; workers take some seconds for as many."""
@@ -30,6 +30,8 @@ def length() -> int | None:
     with current_app.connection_for_write() as broker:
         try:
             return int(broker.default_channel.queue_declare(queue, passive=True).message_count)
+        except ChannelError:  # a queue that is empty is not there
+            return 0
         except (*broker.connection_errors, *broker.channel_errors, KombuError, OSError) as error:
             log.debug("queue_not_measured", error=str(error))
             return None
@@ -47,3 +49,9 @@ def is_full() -> bool:
     finally:
         _measuring.release()
     return _last[1]
+
+
+def forget() -> None:
+    """Ask anew at the next question."""
+    global _last  # noqa: PLW0603 -- as above
+    _last = (float("-inf"), False)

@@ -1,0 +1,80 @@
+"""Names of metrics: the page tells what the code counts, and dashboards and alerts name nothing else."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import REGISTRY
+
+from workflows.state_metrics import STATE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "metrics.md").read_text()
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "osmo-topology.json").read_text())
+ALERTS = [
+    rule
+    for group in yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
+
+for module in ("cluster.metrics", "osmo_topology.web.metrics", "workflows.metrics"):
+    importlib.import_module(module)
+
+
+def declared():
+    """(name as a scrape shows it, type, labels) of every metric of ours."""
+    for metric in set(REGISTRY._names_to_collectors.values()):
+        name = getattr(metric, "_name", "")
+        if name.startswith("osmo_"):
+            shown = f"{name}_total" if metric._type == "counter" else name
+            yield shown, metric._type, metric._labelnames
+    for name, (_, labels) in STATE.items():
+        yield name, "gauge", labels
+
+
+def documented():
+    row = re.compile(r"^\| `(osmo_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
+    for name, kind, labels in row.findall(PAGE):
+        yield name, kind, tuple(re.findall(r"`(\w+)`", labels))
+
+
+def series():
+    return {f"{name}{suffix}" for name, kind, _ in declared() for suffix in SUFFIXES[kind]}
+
+
+def test_every_metric_is_documented_with_its_labels_and_no_other():
+    assert set(documented()) == set(declared())
+
+
+def test_no_label_carries_what_users_choose():
+    labels = {label for _, _, labels in declared() for label in labels}
+    few = {"backend", "cluster", "kind", "method", "outcome", "pool", "reason", "result", "route"}
+    assert labels <= few | {"state", "status", "verb"}
+
+
+def test_the_dashboard_asks_for_metrics_that_exist_and_shows_all_of_them():
+    asked = {
+        name
+        for panel in DASHBOARD["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"osmo_\w+", target["expr"])
+    }
+    assert asked <= series()
+    untold = {name for name, _, _ in declared() if not any(one.startswith(name) for one in asked)}
+    assert untold == set()
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_an_alert_asks_for_metrics_that_exist_and_has_its_section(rule):
+    assert set(re.findall(r"osmo_\w+", rule["expr"])) <= series()
+    assert f"\n## {rule['alert']}\n" in RUNBOOK
+    assert rule["annotations"]["runbook"].startswith(f"docs/runbook.md#{rule['alert'].lower()}: ")
+
+
+def test_the_runbook_speaks_of_no_alert_that_is_gone():
+    assert set(re.findall(r"^## (\w+)$", RUNBOOK, re.MULTILINE)) == {rule["alert"] for rule in ALERTS}

@@ -1,0 +1,59 @@
+"""The gauges that are read from the rows."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from tests.factories import TaskGroupFactory
+from workflows.models import TaskGroup
+from workflows.services.lease import take_lease
+from workflows.services.sweep import note_sweep
+from workflows.state_metrics import STATE, StateCollector, read
+
+
+def values():
+    return {name: {tuple(labels): value for value, *labels in rows} for name, rows in read().items()}
+
+
+def test_groups_that_are_due_and_nobodys_show_how_long(world):
+    late, held = world.group(), world.group()
+    past = timezone.now() - timedelta(seconds=100)
+    TaskGroup.objects.filter(pk=late.pk).update(next_reconcile_at=past)
+    take_lease(held.pk)
+    told = values()
+    backend, other = late.backend.name, held.backend.name
+    assert told["osmo_due_groups"] == {(backend,): 1, (other,): 0}
+    assert 100 <= told["osmo_due_age_seconds"][(backend,)] < 160
+    assert told["osmo_backlog_groups"] == {(late.workflow.pool_name,): 1, (held.workflow.pool_name,): 1}
+
+
+def test_a_run_shows_its_statuses_and_its_compute_domain(world):
+    group = world.group()
+    world.settle()
+    told = values()
+    assert told["osmo_unreleased_groups"] == {(group.backend.name, "RUNNING"): 1}
+    assert sum(told["osmo_compute_domains"].values()) == 1
+    assert told["osmo_backlog_groups"] == {}
+    assert told["osmo_backend_reachable"] == {(group.backend.name,): 1}
+    assert told["osmo_cluster_heartbeat_age_seconds"][(world.uid,)] < 60
+
+
+def test_a_release_that_is_stuck_shows(db):
+    group = TaskGroupFactory(pods=0, status="FAILED")
+    stuck = [{"type": "ReleaseStuck", "status": "True"}]
+    TaskGroup.objects.update(conditions=stuck, end_time=timezone.now() - timedelta(hours=1))
+    told = values()
+    assert told["osmo_release_stuck_groups"] == {(group.backend.name,): 1}
+    assert told["osmo_release_age_seconds"][(group.backend.name,)] >= 3600
+
+
+def test_a_sweep_leaves_its_time(db):
+    assert values()["osmo_sweep_age_seconds"] == {}
+    note_sweep()
+    note_sweep()
+    assert values()["osmo_sweep_age_seconds"][()] < 60
+
+
+def test_all_that_is_read_is_told_and_nothing_else(db):
+    assert set(read()) - {"osmo_queue_messages"} == set(STATE) - {"osmo_queue_messages"}
+    assert [family.name for family in StateCollector().describe()] == list(STATE)
