@@ -27,6 +27,11 @@ class Gateway:
     pools: frozenset[str] | None
 
 
+def came_through_gateway(user: User) -> bool:
+    """Whether this request's user was named by the gateway."""
+    return getattr(user, "gateway", None) is not None
+
+
 def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
     """What a user may do: as read for this request, if there is one, else read now."""
     held = getattr(user, "held_grants", None)

@@ -9,11 +9,13 @@ from knox.models import AbstractAuthToken
 from osmo_topology.web import policy
 from scheduling.errors import InvalidSpec
 
+TOKEN_NAME_LENGTH = 63
+
 
 class PersonalToken(AbstractAuthToken):
     """Only a digest is stored; the token itself is shown once, when it is made."""
 
-    name = models.CharField(max_length=63, blank=True, default="")
+    name = models.CharField(max_length=TOKEN_NAME_LENGTH, blank=True, default="")
 
     class Meta:
         swappable = "KNOX_TOKEN_MODEL"

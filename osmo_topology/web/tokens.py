@@ -1,6 +1,7 @@
 """One's own personal tokens over REST: list, make, revoke.
 
-A token that is made with a token does not outlive it: a stolen one cannot be prolonged.
+A token that is made with a token does not outlive it: a stolen one cannot be prolonged. Who comes through
+the gateway makes none: it would carry their name past the roles and pools that the gateway gives them.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -13,14 +14,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from osmo_topology.web import services
-from osmo_topology.web.models import PersonalToken
+from osmo_topology.web.access import came_through_gateway
+from osmo_topology.web.models import TOKEN_NAME_LENGTH, PersonalToken
 from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import NAME, Action
 from osmo_topology.web.throttles import LoginThrottle
-from scheduling.errors import Fault, InvalidSpec
+from scheduling.errors import Fault, Forbidden, InvalidSpec
 
 TOKEN = Needs(Action.AUTH_TOKEN)
-_MOST_CHARACTERS = 63
 
 
 class TokenShape(serializers.Serializer[Any]):
@@ -68,9 +69,13 @@ class TokenView(APIView):
     )
     def post(self, request: Request, name: str) -> Response:
         """Make a token of this name for the caller and show it, this once."""
-        row, token = services.make_own_token(
-            caller(request), name=_checked_name(name), expires_at=_expiry(request)
-        )
+        user = caller(request)
+        if came_through_gateway(user):
+            raise Forbidden(
+                "A gateway decides with each request what you may do, and a token would go past it: "
+                "ask an administrator for one."
+            )
+        row, token = services.make_own_token(user, name=_checked_name(name), expires_at=_expiry(request))
         return Response({**_shown(row), "token": token})
 
     @extend_schema(operation_id="revoke_access_token", request=None, responses={200: RevokedShape})
@@ -81,9 +86,9 @@ class TokenView(APIView):
 
 
 def _checked_name(name: str) -> str:
-    if len(name) <= _MOST_CHARACTERS and NAME.fullmatch(name):
+    if len(name) <= TOKEN_NAME_LENGTH and NAME.fullmatch(name):
         return name
-    message = f"A token's name is a letter, then letters, digits, . - _; at most {_MOST_CHARACTERS}."
+    message = f"A token's name is a letter, then letters, digits, . - _; at most {TOKEN_NAME_LENGTH}."
     raise InvalidSpec(message, [Fault(("token_name",), "invalid_name", message)])
 
 

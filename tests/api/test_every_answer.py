@@ -13,6 +13,7 @@ pytestmark = pytest.mark.django_db
 
 OPEN = {"livez", "readyz"}
 NEVER_OURS = ("admin/", "static/")
+METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 
 
 @pytest.fixture
@@ -25,12 +26,12 @@ def ann():
     return User.objects.create_user("ann")
 
 
-def addresses(resolver=None, prefix=""):
+def addresses(resolver=None, prefix="", *, leave_out=NEVER_OURS):
     for entry in (resolver or get_resolver()).url_patterns:
         route = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver):
-            yield from addresses(entry, route)
-        elif isinstance(entry, URLPattern) and not route.startswith(NEVER_OURS):
+            yield from addresses(entry, route, leave_out=leave_out)
+        elif isinstance(entry, URLPattern) and not route.startswith(leave_out):
             yield route
 
 
@@ -39,10 +40,23 @@ def concrete(route):
 
 
 def test_nothing_but_health_answers_a_stranger(client):
-    open_to_strangers = {
-        route for route in addresses() if client.get(concrete(route)).status_code not in {401, 403, 405}
+    answered = {
+        route
+        for route in addresses()
+        for method in METHODS
+        if getattr(client, method)(concrete(route)).status_code not in {401, 403, 405}
     }
-    assert open_to_strangers == OPEN
+    assert answered == OPEN
+
+
+def test_the_admin_sends_a_stranger_to_its_login(client):
+    known = [route for route in addresses(leave_out="?") if route.startswith("admin/") and "?" not in route]
+    assert len(known) > 30
+    for route in set(known) - {"admin/login/"}:
+        where = "/admin/" if route == "admin/logout/" else "/admin/login/"
+        for method in ("get", "post"):
+            answer = getattr(client, method)(concrete(route))
+            assert (answer.status_code, answer["Location"].partition("?")[0]) == (302, where), route
 
 
 def test_a_stranger_is_told_to_log_in_in_the_shape_of_every_error(client):

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from rest_framework.test import APIRequestFactory
 
 from osmo_topology.web.auth import PersonalTokenAuthentication
@@ -46,3 +46,17 @@ def test_a_second_token_leaves_the_user_as_they_were():
     make("ann")
     assert User.objects.get(username="ann").is_superuser
     assert PersonalToken.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["a b"], ["-x"], ["ann,root"], [""], ["änn"], ["ann", "--name", "x" * 64]]
+)
+def test_a_name_that_makes_no_sense_makes_nothing(arguments):
+    with pytest.raises(CommandError):
+        make(*arguments)
+    assert not User.objects.exists()
+
+
+def test_a_user_of_another_name_who_is_there_already_gets_a_token():
+    User.objects.create_user("änn")
+    assert login(make("änn")).username == "änn"

@@ -162,6 +162,28 @@ def test_a_token_goes_on_working_beside_the_gateway_and_through_it():
     assert who(token, "x-osmo-user: bob", PROOF)[0] == "bob"
 
 
+@pytest.mark.usefixtures("_gateway")
+def test_nobody_takes_a_token_past_the_gateway():
+    told = ["x-osmo-user: ann", PROOF, "Content-Length: 0"]
+    status, body = send(*told, method="POST", address="/api/auth/access_token/laptop")
+    assert (status, "ask an administrator" in body["message"]) == (403, True)
+    make_token(User.objects.get(username="ann"), name="lost")
+    assert send(*told, method="DELETE", address="/api/auth/access_token/lost")[0] == 200
+
+
+@pytest.mark.usefixtures("_gateway")
+def test_no_log_holds_a_token_or_the_secret(caplog):
+    caplog.set_level("DEBUG")
+    token = make_token(User.objects.create_user("ann"), name="t")
+    wrong = "0" * 40
+    for headers in ([PROOF, "x-osmo-user: ann"], [f"{PROOF}x"], [PROOF, f"Authorization: Bearer {token}"]):
+        send(*headers)
+    send(f"Authorization: Bearer {wrong}")
+    assert "request_finished" in caplog.text
+    for secret in (SECRET, token, wrong):
+        assert secret[:12] not in caplog.text
+
+
 def test_a_gateway_is_known_by_its_address_alone_if_so_configured(settings):
     settings.TRUSTED_PROXY_NETWORKS = [ip_network("192.0.2.0/28")]
     assert who("x-osmo-user: ann")[0] == "ann"

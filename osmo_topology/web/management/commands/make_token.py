@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from osmo_topology.web.gateway import USERNAME, USERNAME_RULE
+from osmo_topology.web.models import TOKEN_NAME_LENGTH
 from osmo_topology.web.services import make_token
 
 
@@ -17,7 +18,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user")
-        parser.add_argument("--name", default="", help="What the token is for.")
+        parser.add_argument("--name", default="unnamed", help="What the token is for.")
         parser.add_argument(
             "--admin",
             action="store_true",
@@ -26,6 +27,8 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *_: Any, **options: Any) -> None:
+        if len(options["name"]) > TOKEN_NAME_LENGTH:
+            raise CommandError(f"--name: at most {TOKEN_NAME_LENGTH} characters")
         if not (
             USERNAME.fullmatch(options["user"]) or User.objects.filter(username=options["user"]).exists()
         ):
