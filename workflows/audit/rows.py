@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +14,12 @@ from django.db.models import F, Q, QuerySet
 from pools.models import Pool
 from scheduling.backends.registry import installed
 from workflows.audit.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
-from workflows.audit.rules_rows import LIVE
-from workflows.models import Event, Task, TaskGroup
-from workflows.services.transition import SOURCE, database_now
-from workflows.statuses import LIVE_ORDER, TaskStatus
+from workflows.audit.timelines import backwards
+from workflows.models import Task, TaskGroup
+from workflows.services.transition import database_now
+from workflows.statuses import LIVE_ORDER
 
+STATEMENT_SECONDS = 120  # more than a request is given: it reads all that is unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]
 _PLACED = (
     "cluster_uid",
@@ -73,7 +73,7 @@ def read_rows(
             workflows=_workflows(chosen),
             pools=_pools(),
             owners=owners,
-            backwards=_backwards(chosen),
+            backwards=backwards(list(chosen.values_list("pk", flat=True))),
         )
 
 
@@ -86,6 +86,7 @@ def _snapshot() -> Iterator[None]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            cursor.execute(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}")
         yield
 
 
@@ -257,60 +258,3 @@ def _pools() -> tuple[PoolRow, ...]:
 def _owners(pods: Collection[str]) -> dict[str, UUID]:
     """The groups of pods by name, where a task ever had a pod of that name."""
     return dict(Task.objects.filter(pod_name__in=pods).values_list("pod_name", "group_id"))
-
-
-def _backwards(chosen: QuerySet[TaskGroup]) -> tuple[Backwards, ...]:
-    """Timelines of tries and groups whose steps, or whose last step and row, go against the order."""
-    found = [
-        *_wrong(chosen, _last_task_statuses(chosen), Q(retry_id__isnull=False)),
-        *_wrong(chosen, _group_statuses(chosen), Q(retry_id=None, task_name="")),
-    ]
-    return tuple(found)
-
-
-Subject = tuple[UUID, str, int | None]
-
-
-def _last_task_statuses(chosen: QuerySet[TaskGroup]) -> dict[Subject, str]:
-    rows = Task.objects.filter(group__in=chosen.values("pk"))
-    return {
-        (g, name, retry): s
-        for g, name, retry, s in rows.values_list("group_id", "name", "retry_id", "status").iterator()
-    }
-
-
-def _group_statuses(chosen: QuerySet[TaskGroup]) -> dict[Subject, str]:
-    return {(pk, "", None): status for pk, status in chosen.values_list("pk", "status")}
-
-
-def _wrong(chosen: QuerySet[TaskGroup], now: Mapping[Subject, str], of: Q) -> Iterator[Backwards]:
-    events = Event.objects.filter(
-        of, group__in=chosen.values("pk"), source=SOURCE, reason__in=list(TaskStatus)
-    )
-    columns = ("group_id", "task_name", "retry_id", "reason", "time", "group__name", "workflow__name")
-    steps: dict[Subject, list[tuple[str, datetime]]] = defaultdict(list)
-    said: dict[UUID, tuple[str, str]] = {}
-    for group, task, retry, reason, time, name, workflow in (
-        events.order_by("id").values_list(*columns).iterator()
-    ):
-        steps[group, task, retry].append((reason, time))
-        said[group] = (name, workflow)
-    for subject, taken in steps.items():
-        statuses = [status for status, _ in taken]
-        if subject in now and now[subject] != statuses[-1]:
-            statuses.append(now[subject])
-        if not forwards(statuses):
-            group, task, retry = subject
-            name, workflow = said[group]
-            label = f"group {name}, task {task}, try {retry}" if task else f"group {name}"
-            yield Backwards(workflow=workflow, subject=label, steps=tuple(statuses), since=taken[-1][1])
-
-
-def forwards(statuses: Sequence[str]) -> bool:
-    """Whether each status may follow the one before: later in the order, or an end that nothing follows."""
-    for before, after in pairwise(statuses):
-        if before not in LIVE:
-            return False
-        if after in LIVE and _ORDER.index(after) <= _ORDER.index(before):
-            return False
-    return True

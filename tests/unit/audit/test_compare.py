@@ -18,7 +18,7 @@ from workflows.audit.facts import (
     TryRow,
     WorkflowRow,
 )
-from workflows.audit.rows import forwards
+from workflows.audit.timelines import forwards
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 GROUP, TASK = UUID(int=1), UUID(int=2)
