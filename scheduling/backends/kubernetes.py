@@ -199,7 +199,11 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
     key = next((level.key for level in waiting.levels if level.label == label), label)
     words = waiting.sets.get(name, "the task group")
     if match := re.search(r"0/(\d+) placements are available", message):
-        said = f"None of {match[1]} {key} domains has room for {words} at the moment; one {key} is required."
+        count = group.get("spec", {}).get("schedulingPolicy", {}).get("gang", {}).get("minCount", "")
+        said = (
+            f"None of {match[1]} {key} domains has room for the {count} tasks of {words} at the moment; one "
+            f"{key} is required."
+        )
         return WaitingReason("TopologyNotSatisfied", said, message)
     if "no feasible placements found" in message:
         said = f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."

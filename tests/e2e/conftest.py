@@ -40,8 +40,8 @@ class World:
                 pytest.fail(f"not within {seconds:g} s; last seen: {seen}")
             time.sleep(0.1)
 
-    def make_pool(self, name="pool", *, racks=2, nvlink=False, scheduler="kai", **more):
-        """Racks of two nodes with four GPUs each, and a pool over them; returns the pool's name."""
+    def make_pool(self, name="pool", *, racks=2, size=2, nvlink=False, scheduler="kai", **more):
+        """Racks of ``size`` nodes with four GPUs each, and a pool over them; returns the pool's name."""
         pool = f"{self.prefix}{name}"
         labels = {"osmo.local/pool": pool}
         made = [
@@ -49,7 +49,7 @@ class World:
             for rack in range(racks)
             for node in nodes.rack(
                 f"{pool}-r{rack}",
-                count=2,
+                count=size,
                 gpus=4,
                 labels=labels | {RACK: f"r{rack}"} | ({CLIQUE: f"{pool}.{rack}"} if nvlink else {}),
             )
@@ -106,7 +106,7 @@ class World:
         return [
             f"{kind} {item['metadata']['name']}"
             for group in self.service.workflow(workflow)["groups"]
-            for kind in ("Pod", "Service", "Secret", "PodGroup", "ComputeDomain")
+            for kind in ("Pod", "Service", "Secret", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
             for item in self.view.of_group(self.namespace, kind, group["uuid"])
         ]
 

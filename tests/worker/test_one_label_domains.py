@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.kinds import NODE, POD
+from cluster.kinds import NODE, POD, POD_GROUP
 from pools.models import Cluster
 from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
@@ -118,5 +118,19 @@ def test_the_broadest_key_is_never_held_back(world):
     node(world, "n1", "a", "r1")
     node(world, "n2", "b", "r1")
     group = a_group(world, (Requirement("zone", "z", required=True),))
+    world.settle()
+    assert fresh(group).status == "RUNNING"
+
+
+def test_a_cluster_without_its_api_is_told_in_one_line_and_left_alone(world):
+    world.cluster.unserved.add(POD_GROUP)
+    node(world, "n1", "a", "r1")
+    group = a_group(world, rack("r"), rack("r"))
+    outcome = world.look(group)
+    assert outcome.slow
+    assert "does not serve scheduling.k8s.io/v1alpha2" in fresh(group).waiting_reason
+    assert "GenericWorkload" in fresh(group).waiting_reason
+    assert world.cluster.names(POD) == []
+    world.cluster.unserved.clear()
     world.settle()
     assert fresh(group).status == "RUNNING"

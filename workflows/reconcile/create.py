@@ -7,17 +7,18 @@ the group was stopped meanwhile.
 
 from dataclasses import dataclass
 
+from cluster.errors import NotServed
 from cluster.interface import Obj
 from osmo_topology.crashpoints import reached
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
-from scheduling.errors import TopologyError
+from scheduling.errors import TopologyError, UnsupportedCapability
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.domains import Pins, check_domains
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Again, Failed, Retry
 from workflows.reconcile.plan import Wanted, plan_create
-from workflows.reconcile.seen import Looker, Seen
+from workflows.reconcile.seen import Looker, Seen, pod_group_kind
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, TaskMove, record
@@ -50,7 +51,25 @@ def create(
         return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
-    return _in_rounds(view, wanted, lease, cluster) or Made(tasks)
+    try:
+        return _in_rounds(view, wanted, lease, cluster) or Made(tasks)
+    except NotServed:
+        if missing := _missing(view, cluster):
+            return Retry(trouble=missing, slow=True)
+        raise
+
+
+def _missing(view: GroupView, cluster: LeasedCluster) -> str:
+    """What the cluster lacks of the scheduler, in its backend's words; empty if its API is there."""
+    kind = pod_group_kind(view.placement)
+    if kind is None or cluster.serves(kind):
+        return ""
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    try:
+        scheduler.version_of(kubernetes=str(scheduler.oldest), pod_group_schema=None)
+    except UnsupportedCapability as error:
+        return error.message
+    return ""
 
 
 def _in_rounds(

@@ -192,7 +192,7 @@ def test_what_schedulers_keep_silent_about_comes_from_our_own_counts(backend):
 KUBERNETES = {
     "no domain has room": (
         "0/3 placements are available: 3 Insufficient nvidia.com/gpu",
-        'None of 3 rack domains has room for rack "r" at the moment; one rack is required.',
+        'None of 3 rack domains has room for the 2 tasks of rack "r" at the moment; one rack is required.',
     ),
     "no node has the label": (
         (
