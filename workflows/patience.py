@@ -155,10 +155,11 @@ def held_words(lines: Sequence[Line], *, since: datetime | None, now: datetime) 
         keys.setdefault(line["waitSeconds"], {})[line["key"]] = None
     said = []
     for seconds, named in sorted(keys.items()):
-        left = max(0, round(seconds - waited))
+        left = round(seconds - waited)
         more = "for 1 more second" if left == 1 else f"for {left} more seconds"
+        until = f"{more}, then as a preference" if left > 0 else "and is about to be relaxed"
         kinds = _some(f"one {key}" for key in named)
-        said.append(f"It is held to {kinds} as required {more}, then as a preference.")
+        said.append(f"It is held to {kinds} as required {until}.")
     return " ".join(said)
 
 

@@ -194,6 +194,29 @@ def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, err
     assert patches(world) == (1 if applied else 2)
 
 
+def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world, monkeypatch):
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    at = []
+
+    def die(point):
+        at.append(point)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workflows.reconcile.edit.reached", die)
+        with pytest.raises(Killed):
+            world.step()
+    assert at == ["after-relax-decision"]
+    assert (fresh(group).stage, holds(world), patches(world)) == (1, ([RACK], None), 0)
+    lost()
+    world.settle()
+    assert (holds(world), patches(world)) == (([], "1"), 1)
+    assert said(group) == ["PatienceBegan", "Relaxed"]
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+
+
 def test_an_edit_that_meets_another_ones_edit_is_made_again(world):
     group = patient(world, asks("rack", wait=40.0))
     world.settle()

@@ -105,6 +105,9 @@ def test_what_is_held_is_told_with_the_time_that_is_left():
         "It is held to one rack as required for 1 more second, then as a preference. "
         "It is held to one zone as required for 41 more seconds, then as a preference."
     )
+    assert patience.held_words(lines[:1], since=ago(70), now=NOW) == (
+        "It is held to one zone as required and is about to be relaxed."
+    )
     assert patience.held_words(lines, since=None, now=NOW) == ""
     assert patience.held_words(LINES[2:], since=ago(19), now=NOW) == ""
 
