@@ -381,6 +381,28 @@ def test_a_group_that_cannot_be_taken_down_since_its_cluster_is_away_says_so(wor
     assert released(group)
 
 
+def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert world.cluster.names(KAI_POD_GROUP) == [group.uuid.hex]
+    assert fresh(group).status == "SCHEDULING"
+
+
+def test_a_pod_group_that_somebody_deletes_of_a_running_gang_is_let_be(world):
+    """A new one would count its members from nothing, and its scheduler might evict them."""
+    group = world.group(pods=2)
+    world.settle()
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    assert world.cluster.names(KAI_POD_GROUP) == []
+    assert fresh(group).status == "RUNNING"
+
+
 def test_pods_that_do_not_go_keep_the_domain_alive(world):
     group = world.group(pods=2)
     world.settle()

@@ -27,6 +27,7 @@ from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod
 from workflows.reconcile.edit import attend, resize
 from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
 from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.mend import mend
 from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
 from workflows.reconcile.seen import Looker
 from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
@@ -162,6 +163,8 @@ class _Look:
             record(self.lease, verdict.changes)
         if verdict.changes.tries or verdict.changes.group:
             return None  # the rows have moved: timers and what to do next follow from them
+        if not silent and (trouble := mend(view, sight, self.cluster)) is not None:
+            return trouble
         attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
         if attended.moved:
             return None

@@ -1,0 +1,43 @@
+"""Making again what somebody deleted of a gang that still waits for its place.
+
+Its pods belong to a pod group by name, and without it no scheduler places them: the gang would wait until its
+queue timeout, which may be two months away. Once a pod has a node the pod group is not made again: a
+scheduler that counts from nothing might take the gang for one that is too small and evict it. Nor is a
+ComputeDomain, since claims already made name the one that is gone, nor a pod, whose end is its task's.
+
+Seen from the observer's rows, because a look must cost a waiting gang no call; made with a create, which
+meets whatever is there after all.
+"""
+
+from workflows.reconcile import observed
+from workflows.reconcile.apply import carry_out
+from workflows.reconcile.follow import UNSEEN_GRACE, Sight
+from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Failed, Retry
+from workflows.reconcile.plan import Create
+from workflows.reconcile.seen import pod_group_kind
+from workflows.reconcile.values import GroupView
+from workflows.statuses import TaskStatus
+
+
+def mend(view: GroupView, sight: Sight, cluster: LeasedCluster) -> Retry | Failed | None:
+    """Make the gang's pod groups again if none of them is there. Raises ClusterError."""
+    kind = pod_group_kind(view.placement)
+    if kind is None or not _waits(view, sight) or observed.pod_groups(view):
+        return None
+    attempts = sorted({task.attempt for task in view.tasks})
+    groups = tuple(
+        group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups
+    )
+    return carry_out((Create(kind, groups),), cluster=cluster, grace_seconds=None) if groups else None
+
+
+def _waits(view: GroupView, sight: Sight) -> bool:
+    """Whether the whole gang is there without a node, for longer than an observer takes to see it."""
+    made_at = view.row.created_in_cluster_at
+    if made_at is None or view.now - made_at < UNSEEN_GRACE:
+        return False
+    pods = [sight.pods.get(task.pod_name) for task in view.tasks]
+    return all(task.status == TaskStatus.SCHEDULING for task in view.tasks) and all(
+        pod is not None and not pod.gone and not pod.deleting and not pod.node_name for pod in pods
+    )
