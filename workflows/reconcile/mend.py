@@ -26,9 +26,7 @@ def mend(view: GroupView, sight: Sight, cluster: LeasedCluster) -> Retry | Faile
     if kind is None or not _waits(view, sight) or observed.pod_groups(view):
         return None
     attempts = sorted({task.attempt for task in view.tasks})
-    groups = tuple(
-        group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups
-    )
+    groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
     return carry_out((Create(kind, groups),), cluster=cluster, grace_seconds=None) if groups else None
 
 
