@@ -200,8 +200,24 @@ def check_apart(gangs: Sequence[Gang]) -> list[Notice]:
 _Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]
 
 
+def _agree(tasks: _Sorted) -> bool:
+    """Whether each set has one type and one time of waiting. Keeps little, since nearly all gangs pass."""
+    sets: dict[tuple[int, str, str], tuple[int, float]] = {}
+    for _, requirements in tasks:
+        above = 0
+        for one in requirements:
+            step = (above, one.key, one.group)
+            number, held_for = sets.setdefault(step, (len(sets) + 1, one.held_for))
+            if held_for != one.held_for:
+                return False
+            above = number
+    return True
+
+
 def _at_odds(tasks: _Sorted) -> Iterator[Fault]:
     """One set has one type and one time of waiting: whichever was written first would silently win."""
+    if _agree(tasks):
+        return
     saying: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
     for task, requirements in tasks:
         path: SetPath = ()
@@ -244,8 +260,24 @@ def _two_waits(path: SetPath, said: Mapping[float, Sequence[tuple[GangTask, Requ
     )
 
 
+def _plain(tasks: _Sorted) -> bool:
+    """Whether each (key, group) stands below one list of broader keys. Keeps little as well."""
+    below: dict[Pair, tuple[str, ...]] = {}
+    lists: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
+    for _, requirements in tasks:
+        keys = tuple(one.key for one in requirements)
+        if keys not in lists:
+            lists[keys] = tuple(keys[:i] for i in range(len(keys)))
+        for one, broader in zip(requirements, lists[keys], strict=True):
+            if below.setdefault((one.key, one.group), broader) != broader:
+                return False
+    return True
+
+
 def _ambiguous(tasks: _Sorted, rank: Mapping[str, int]) -> Iterator[Fault]:
     """A (key, group) below different lists of broader keys could be one domain or two."""
+    if _plain(tasks):
+        return
     below: dict[Pair, dict[tuple[str, ...], list[tuple[GangTask, Requirement]]]] = defaultdict(dict)
     example: dict[Pair, dict[str, Requirement]] = defaultdict(dict)
     for task, requirements in tasks:
