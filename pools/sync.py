@@ -6,6 +6,10 @@ driven: observe by our installation's label, then read what is desired, then pla
 order matters: what was there before the configuration was read and is not in it may go, so a queue made
 meanwhile by another run is never taken for an orphan.
 
+A Topology of ours that lists other levels than its name stands for was made by a hand, since the schema lets
+nobody edit them. It would have gangs placed against their requirements, so it is deleted and made again at
+once, whoever waits on it: a pending gang finds none for a moment and goes on waiting.
+
 Never touched: what does not carry our label. An object of somebody else under a name we need is reported
 (condition ``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name
 outlive their pool, since its deletion ends no group.
@@ -17,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID
+
+import structlog
 
 from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
@@ -33,6 +39,8 @@ from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
+
+log = structlog.get_logger(__name__)
 
 Name = tuple[Kind, str]
 
@@ -56,9 +64,13 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What removes the difference; ``deletes`` are the observed objects, children before parents."""
+    """What removes the difference; ``deletes`` are the observed objects, children before parents.
+
+    ``replaces`` are observed objects that cannot be edited into what they should be, and what they should be.
+    """
 
     creates: tuple[Manifest, ...] = ()
+    replaces: tuple[tuple[Obj, Manifest], ...] = ()
     updates: tuple[Manifest, ...] = ()
     deletes: tuple[Obj, ...] = ()
     foreign: tuple[str, ...] = ()
@@ -66,13 +78,15 @@ class Plan:
 
 def plan(desired: Desired, observed: Observed) -> Plan:
     """Decide what to do. An object as it should be needs nothing."""
-    creates, updates, foreign = [], [], []
+    creates, replaces, updates, foreign = [], [], [], []
     for name, manifest in desired.objects.items():
         kind = name[0]
         if kind in observed.unserved:
             continue
         if ours := observed.ours.get(name):
-            if not _covers(ours, manifest):
+            if _lists_other_levels(ours, manifest):
+                replaces.append((ours, manifest))
+            elif not _covers(ours, manifest):
                 updates.append(_with_uid(manifest, ours))
         elif other := observed.foreign.get(name):
             if not _serves(other, manifest):
@@ -83,6 +97,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
     orphans = [obj for name, obj in observed.ours.items() if name not in desired.objects and name not in kept]
     return Plan(
         creates=tuple(creates),
+        replaces=tuple(replaces),
         updates=tuple(updates),
         deletes=tuple(sorted(orphans, key=_children_first)),
         foreign=tuple(sorted(foreign)),
@@ -107,6 +122,16 @@ def _above(obj: Obj) -> str:
         if any(as_kind(one) == kind for one in scheduler.pool_kinds):
             return scheduler.above(obj)
     return ""
+
+
+def _lists_other_levels(ours: Obj, manifest: Manifest) -> bool:
+    """Whether both are topology objects, of different levels."""
+    kind = kind_of(manifest)
+    return any(
+        owner.levels_in(ours) != owner.levels_in(manifest)
+        for owner in installed().values()
+        if isinstance(owner, TopologyOwner) and as_kind(owner.topology) == kind
+    )
 
 
 def _covers(there: Any, wanted: Any) -> bool:
@@ -203,6 +228,11 @@ def apply(cluster: Cluster, steps: Plan) -> list[ClusterError]:
     """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
     errors: list[ClusterError] = []
     for manifest in steps.creates:
+        _attempt(errors, partial(cluster.create, kind_of(manifest), manifest))
+    for obj, manifest in steps.replaces:
+        name = obj["metadata"]["name"]
+        log.warning("topology_replaced", name=name, found=obj.get("spec"))
+        _attempt(errors, partial(cluster.delete, kind_of(obj), name, uid=obj["metadata"]["uid"]))
         _attempt(errors, partial(cluster.create, kind_of(manifest), manifest))
     for manifest in steps.updates:
         _attempt(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))

@@ -18,6 +18,8 @@ from scheduling.levels import Levels
 UNAVAILABLE = "TopologyLevelsUnavailable"
 NAMED_NODES = 3
 
+_NOTHING = "no group that needs it can be placed; running work is not affected."
+
 ADVICE = (
     "You can wait until it is back, cancel the workflow, or cancel it and submit it again under the pool's "
     "keys as they are now."
@@ -90,7 +92,7 @@ def _of_topology(lost: Levels, external: External) -> str:
         if external.found is None
         else f'Topology "{external.name}" no longer lists {_in_words(lost)}'
     )
-    return f"{gone}, so the group cannot be placed; running work is not affected."
+    return f"{gone}, so {_NOTHING}"
 
 
 def unavailable(coverage: LabelCoverage) -> str:
@@ -99,16 +101,12 @@ def unavailable(coverage: LabelCoverage) -> str:
     if not lost:
         return ""
     if not coverage.nodes:
-        return (
-            f"The pool has no node now, and so none with {_in_words(lost)}: the group cannot be placed; "
-            "running work is not affected."
-        )
+        return f"The pool has no node now, and so none with {_in_words(lost)}; {_NOTHING}"
     alone = any(one.lacking == coverage.nodes for one in coverage.levels)
     nodes = "1 node" if coverage.nodes == 1 else f"{coverage.nodes} nodes"
     return (
         f"None of the pool's {nodes} carries {_in_words(lost)}"
-        f"{'' if alone else ' together with those of the broader keys'}, so the group cannot be placed; "
-        "running work is not affected."
+        f"{'' if alone else ' together with those of the broader keys'}, so {_NOTHING}"
     )
 
 

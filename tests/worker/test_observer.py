@@ -4,10 +4,12 @@ import threading
 import time
 
 import pytest
+from django.utils import timezone
 
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, NODE, POD, POD_GROUP
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
 from pools import clusters
-from pools.models import Backend, Cluster, Node
+from pools.models import Backend, Cluster, Node, ObservedTopology
+from scheduling.backends.registry import scheduler_backend
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import process, streams
@@ -15,6 +17,7 @@ from workflows.observer.process import Observer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 20
+KAI = scheduler_backend("kai").topology.crd
 
 
 def until(look):
@@ -179,6 +182,48 @@ def test_events_of_the_cluster_join_the_timeline_once(world, observer):
 
 
 KUBERNETES = {"scheduler_type": "kubernetes", "scheduler_name": "default-scheduler"}
+
+
+def test_topology_objects_of_anybody_are_followed(world, observer):
+    world.pool()
+    theirs = {
+        "metadata": {"name": "site"},
+        "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]},
+    }
+    world.cluster.put(KAI_TOPOLOGY, theirs)
+    ObservedTopology.objects.create(
+        cluster_id=world.uid, resource=KAI, name="vanished", labels=["x"], seen_at=timezone.now()
+    )
+    observer()
+
+    def seen():
+        return dict(ObservedTopology.objects.filter(resource=KAI).values_list("name", "labels"))
+
+    until(lambda: seen() == {"site": ["zone", "rack"]})
+    until(lambda: Cluster.objects.get().topologies_listed == [KAI])
+    before = Cluster.objects.get().changes
+    world.cluster.put(KAI_TOPOLOGY, theirs | {"spec": {"levels": [{"nodeLabel": "rack"}]}})
+    until(lambda: seen() == {"site": ["rack"]})
+    assert Cluster.objects.get().changes > before
+    world.cluster.remove(KAI_TOPOLOGY, "site")
+    until(lambda: seen() == {})
+
+
+def test_only_nodes_that_come_go_or_move_make_conditions_due(world):
+    def raised_by(**node):
+        before = Cluster.objects.get().changes
+        world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": node.pop("labels")}, **node})
+        world.observe()
+        return Cluster.objects.get().changes - before
+
+    world.pool()
+    assert raised_by(labels={"rack": "1"}) == 1
+    assert raised_by(labels={"rack": "1"}, spec={"unschedulable": True}) == 0
+    assert raised_by(labels={"rack": "2"}, spec={"unschedulable": True}) == 1
+    before = Cluster.objects.get().changes
+    world.cluster.remove(NODE, "n1")
+    world.observe()
+    assert Cluster.objects.get().changes == before + 1
 
 
 def test_backends_of_one_cluster_share_its_nodes_whatever_their_schedulers(world, observer):

@@ -78,3 +78,18 @@ def test_somebody_elses_priority_of_the_same_value_does_as_well():
         )
         assert steps.foreign == foreign
         assert not steps.updates
+
+
+def topology(*labels, uid=None):
+    metadata = {"name": "osmo-t", "labels": {"osmo.installation": "x"}} | ({"uid": uid} if uid else {})
+    spec = {"levels": [{"nodeLabel": label} for label in labels]}
+    return {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata, "spec": spec}
+
+
+def test_a_topology_of_ours_with_other_levels_is_replaced_because_nobody_can_edit_it():
+    wanted, there = topology("zone", "rack"), topology("rack", uid="u1")
+    steps = plan(
+        Desired(objects=by_name(wanted, kind=KAI_TOPOLOGY), kept_queues=set()),
+        Observed(ours=by_name(there, kind=KAI_TOPOLOGY)),
+    )
+    assert steps == Plan(replaces=((there, wanted),))

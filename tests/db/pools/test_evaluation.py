@@ -1,0 +1,154 @@
+"""When the conditions of pools are evaluated, and what is written then."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pools import conditions, services
+from pools.models import Cluster, ObservedTopology, Pool
+from pools.services import evaluation
+from scheduling import names
+from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
+
+pytestmark = pytest.mark.django_db
+ADMIN = services.Change(username="root")
+KAI = "topologies.kai.scheduler"
+FULL = {level.label: "1" for level in LEVELS}
+
+
+@pytest.fixture
+def pool():
+    pool = PoolFactory(levels=LEVELS)
+    NodeFactory(cluster=pool.backend.cluster, name="n1", labels=FULL)
+    Cluster.objects.update(topologies_listed=[KAI])
+    for rank in range(len(LEVELS)):
+        labels = [level.label for level in LEVELS[: rank + 1]]
+        topology(pool, names.topology(installation(), labels), labels)
+    return pool
+
+
+def topology(pool, name, labels):
+    ObservedTopology.objects.update_or_create(
+        cluster=pool.backend.cluster,
+        resource=KAI,
+        name=name,
+        defaults={"labels": labels, "seen_at": timezone.now()},
+    )
+
+
+def evaluate(pool):
+    """What beat and a worker do; returns how many pools changed."""
+    uid = pool.backend.cluster_id
+    changes = evaluation.changes_of(uid)
+    changed = evaluation.evaluate_pools(uid, nodes=evaluation.node_labels(uid))
+    evaluation.mark_evaluated(uid, changes=changes)
+    return changed
+
+
+def statuses(pool):
+    found = Pool.objects.get(pk=pool.pk).conditions
+    return {entry["type"]: (entry["status"], entry["reason"]) for entry in found}
+
+
+GOOD = {
+    "TopologyDrift": ("False", "InSync"),
+    "TopologyLabelsIncomplete": ("False", "Complete"),
+    "NodesShared": ("False", "NotShared"),
+}
+
+
+def test_a_pool_says_how_its_topology_stands_and_says_it_once(pool):
+    assert evaluate(pool) == 1
+    assert statuses(pool) == GOOD
+    assert {entry["observedRevision"] for entry in Pool.objects.get().conditions} == {pool.revision}
+    assert evaluate(pool) == 0
+
+
+def test_a_topology_of_another_list_or_of_none_is_told(pool):
+    labels = [level.label for level in LEVELS]
+    topology(pool, names.topology(installation(), labels), labels[:1])
+    evaluate(pool)
+    assert statuses(pool)["TopologyDrift"] == ("True", "Drift")
+    ObservedTopology.objects.all().delete()
+    evaluate(pool)
+    assert statuses(pool)["TopologyDrift"] == ("Unknown", "TopologyNotFound")
+
+
+def test_an_external_topology_is_found_by_its_name(pool):
+    Pool.objects.update(topology_source="external", topology_name="site")
+    topology(pool, "site", [level.label for level in LEVELS])
+    evaluate(pool)
+    assert statuses(pool)["TopologyDrift"] == ("False", "InSync")
+    topology(pool, "site", [LEVELS[0].label])
+    evaluate(pool)
+    told = conditions.find(Pool.objects.get().conditions, "TopologyDrift")
+    assert f"Topology site lists {LEVELS[0].label} where" in told["message"]
+
+
+def test_since_when_it_holds_outlives_a_change_of_the_message(pool):
+    NodeFactory(cluster=pool.backend.cluster, name="x1")
+    evaluate(pool)
+    before = conditions.find(Pool.objects.get().conditions, "TopologyLabelsIncomplete")
+    NodeFactory(cluster=pool.backend.cluster, name="x2")
+    assert evaluate(pool) == 1
+    after = conditions.find(Pool.objects.get().conditions, "TopologyLabelsIncomplete")
+    assert after["message"] != before["message"]
+    assert after["lastTransitionTime"] == before["lastTransitionTime"]
+
+
+def test_what_is_no_longer_asked_is_no_longer_answered(pool):
+    evaluate(pool)
+    pool.topology_keys.all().delete()
+    evaluate(pool)
+    assert set(statuses(pool)) == {"NodesShared"}
+
+
+def test_pools_of_two_schedulers_on_one_cluster_see_that_they_share_nodes(pool):
+    native = BackendFactory(
+        cluster=pool.backend.cluster, scheduler_type="kubernetes", scheduler_name="default-scheduler"
+    )
+    other = PoolFactory(backend=native)
+    assert evaluate(pool) == 2
+    assert statuses(pool)["NodesShared"] == statuses(other)["NodesShared"] == ("True", "SeveralSchedulers")
+
+
+def test_a_pool_that_was_configured_meanwhile_is_left_to_the_next_evaluation(pool, monkeypatch):
+    def and_somebody_saves(*arguments, **options):
+        Pool.objects.update(revision=pool.revision + 1)
+        return judged(*arguments, **options)
+
+    judged = evaluation.evaluate
+    monkeypatch.setattr(evaluation, "evaluate", and_somebody_saves)
+    assert evaluate(pool) == 0
+    assert statuses(pool) == {}
+
+
+def test_a_cluster_is_due_when_something_changed_and_after_a_while(pool):
+    assert evaluation.clusters_due() == [pool.backend.cluster_id]
+    evaluate(pool)
+    assert evaluation.clusters_due() == []
+    Cluster.objects.update(evaluated_at=timezone.now() - timedelta(minutes=5))
+    assert evaluation.clusters_due() == [pool.backend.cluster_id]
+
+
+def test_a_change_of_configuration_makes_a_cluster_due(pool):
+    evaluate(pool)
+    services.patch_pool(name=pool.name, changes={"description": "new"}, change=ADMIN)
+    assert evaluation.clusters_due() == [pool.backend.cluster_id]
+    evaluate(pool)
+    assert {entry["observedRevision"] for entry in Pool.objects.get().conditions} == {
+        Pool.objects.get().revision
+    }
+
+
+def test_what_commits_during_an_evaluation_is_evaluated_again(pool):
+    changes = evaluation.changes_of(pool.backend.cluster_id)
+    services.patch_pool(name=pool.name, changes={"description": "new"}, change=ADMIN)
+    evaluation.mark_evaluated(pool.backend.cluster_id, changes=changes)
+    assert evaluation.clusters_due() == [pool.backend.cluster_id]
+
+
+def test_nothing_is_said_of_a_cluster_whose_nodes_were_never_listed(pool):
+    Cluster.objects.update(nodes_synced_at=None)
+    assert evaluation.clusters_due() == []

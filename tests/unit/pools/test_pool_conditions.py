@@ -1,0 +1,137 @@
+"""What is said of a pool's topology, from labels and Topology objects as values."""
+
+from dataclasses import replace
+
+import pytest
+
+from pools.pool_conditions import DRIFT, INCOMPLETE, SHARED, PoolSeen, TopologyObject, evaluate
+from scheduling.levels import Level
+
+ZONE, RACK = Level("zone", "z"), Level("rack", "r")
+LEVELS = (ZONE, RACK)
+
+
+def topologies(*found):
+    return tuple(
+        TopologyObject(name=f"t{rank}", levels=LEVELS[: rank + 1], found=labels)
+        for rank, labels in enumerate(found)
+    )
+
+
+POOL = PoolSeen(
+    name="east",
+    scheduler="kai-scheduler",
+    node_selector={},
+    levels=LEVELS,
+    paths=True,
+    external=False,
+    topologies=topologies(["z"], ["z", "r"]),
+)
+NODES = {"n1": {"z": "a", "r": "1"}, "n2": {"z": "a", "r": "2"}}
+
+
+def said(kind, *pools, nodes=NODES):
+    found = evaluate(pools, nodes)[pools[0].name]
+    return next((one for one in found if one.type == kind), None)
+
+
+DRIFTS = {
+    "as they should be": (POOL, "False", "InSync", ""),
+    "one lists less": (
+        replace(POOL, topologies=topologies(["z"], ["z"])),
+        "True",
+        "Drift",
+        "Topology t1 lists z where z, r is expected. It is ours",
+    ),
+    "one is not there": (
+        replace(POOL, topologies=topologies(["z"], None)),
+        "Unknown",
+        "TopologyNotFound",
+        "Topology t1 is not in the cluster. It is ours and is made again.",
+    ),
+    "a wrong one is worse than a missing one": (
+        replace(POOL, topologies=topologies(None, ["r", "z"])),
+        "True",
+        "Drift",
+        "Topology t1 lists r, z where z, r is expected.",
+    ),
+    "somebody else's": (
+        replace(POOL, external=True, topologies=topologies(["r"])),
+        "True",
+        "Drift",
+        "never written: correct it there, or set the pool's keys",
+    ),
+    "never listed": (replace(POOL, topologies=None), "Unknown", "NotObserved", "have not been listed yet"),
+}
+
+
+@pytest.mark.parametrize("phrase", DRIFTS)
+def test_topology_objects_are_compared_level_by_level(phrase):
+    pool, status, reason, message = DRIFTS[phrase]
+    found = said(DRIFT, pool)
+    assert (found.status, found.reason) == (status, reason)
+    assert message in found.message
+
+
+def test_without_keys_or_without_topology_objects_nothing_can_drift():
+    assert said(DRIFT, replace(POOL, levels=(), topologies=())) is None
+    assert said(DRIFT, replace(POOL, topologies=())) is None
+    assert said(INCOMPLETE, replace(POOL, levels=())) is None
+
+
+def test_nodes_that_lack_a_label_are_counted_and_named_for_each_level():
+    nodes = NODES | {f"x{i}": {"z": "a"} for i in range(5)} | {"bare": {}}
+    found = said(INCOMPLETE, POOL, nodes=nodes)
+    assert (found.status, found.reason) == ("True", "NodesLackLabels")
+    assert '1 of the pool\'s 8 nodes lacks label z of key "zone", so no requirement on it sees it: bare.' in (
+        found.message
+    )
+    assert "6 of the pool's 8 nodes lack label r" in found.message
+    assert "bare, x0, x1 and 3 more." in found.message
+
+
+@pytest.mark.parametrize(
+    ("paths", "meaning"), [(True, "taken for different domains"), (False, "cannot tell them apart")]
+)
+def test_a_value_under_two_parents_is_told_with_what_the_scheduler_makes_of_it(paths, meaning):
+    nodes = {"n1": {"z": "a", "r": "1"}, "n2": {"z": "b", "r": "1"}}
+    found = said(INCOMPLETE, replace(POOL, paths=paths), nodes=nodes)
+    assert (found.status, found.reason) == ("True", "ValuesUnderTwoParents")
+    assert 'rack "1" stands under zone a, b' in found.message
+    assert meaning in found.message
+
+
+def test_complete_labels_are_said_to_be_so():
+    assert said(INCOMPLETE, POOL).status == "False"
+
+
+def test_only_the_pools_own_nodes_count():
+    assert (
+        said(INCOMPLETE, replace(POOL, node_selector={"z": "a"}), nodes=NODES | {"n3": {}}).status == "False"
+    )
+
+
+OTHER = replace(POOL, name="west", scheduler="default-scheduler", node_selector={"r": "2"})
+
+
+def test_nodes_of_two_schedulers_are_told_to_both_pools():
+    found = said(SHARED, POOL, OTHER)
+    assert (found.status, found.reason) == ("True", "SeveralSchedulers")
+    assert 'also of "west" (scheduler default-scheduler)' in found.message
+    assert ": n2. Give" in found.message
+    assert '"east" (scheduler kai-scheduler)' in said(SHARED, OTHER, POOL).message
+
+
+def test_pools_of_one_scheduler_may_overlap():
+    assert said(SHARED, POOL, replace(OTHER, scheduler="kai-scheduler")).status == "False"
+
+
+def test_pools_of_two_schedulers_that_exclude_each_other_share_nothing():
+    assert said(SHARED, replace(POOL, node_selector={"r": "1"}), OTHER).status == "False"
+
+
+def test_a_message_stays_short_however_many_nodes_there_are():
+    nodes = {f"n{i:05}": {"r": "2"} for i in range(5000)}
+    for pool in (POOL, OTHER):
+        for condition in evaluate([POOL, OTHER], nodes)[pool.name]:
+            assert len(condition.message) < 600

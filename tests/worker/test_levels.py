@@ -1,0 +1,115 @@
+"""A level goes from the cluster and comes back: groups say so, and nothing else happens to them."""
+
+import pytest
+from django.utils import timezone
+
+from cluster.kinds import KAI_TOPOLOGY, NODE
+from pools import conditions
+from pools.models import Cluster, ObservedTopology
+from scheduling.backends.registry import scheduler_backend
+from tests.factories import LEVELS
+from tests.worker.world import fresh
+from workflows.level_conditions import UNAVAILABLE
+from workflows.models import Event, TaskGroup
+from workflows.tasks import evaluate_cluster
+
+ZONE, RACK, _ = LEVELS
+CONSTRAINT = {"set": [], "key": "rack", "label": RACK.label, "requirementType": "required", "tasks": 2}
+FULL = {ZONE.label: "a", RACK.label: "r1"}
+
+
+@pytest.fixture
+def group(world):
+    group = world.group(pool=world.pool(levels=LEVELS), constraints=[CONSTRAINT])
+    label(world, FULL)
+    return group
+
+
+def label(world, labels):
+    world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": labels}})
+    world.observe()
+    Cluster.objects.update(nodes_synced_at=timezone.now())
+
+
+def evaluated(world, group):
+    evaluate_cluster(world.uid)
+    found = conditions.find(fresh(group).conditions, UNAVAILABLE)
+    return (found["status"], found["reason"]) if found else None
+
+
+def events(group):
+    rows = Event.objects.filter(group=group, reason__startswith="TopologyLevels").order_by("id")
+    return list(rows.values_list("reason", "warning"))
+
+
+BEGAN, ENDED = (UNAVAILABLE, True), ("TopologyLevelsAvailable", False)
+
+
+def test_it_begins_and_ends_with_one_event_each(world, group):
+    assert evaluated(world, group) == ("False", "Available")
+    assert events(group) == []
+    label(world, {ZONE.label: "a"})
+    for _ in range(2):
+        assert evaluated(world, group) == ("True", "NoNodeCarriesLabel")
+    assert events(group) == [BEGAN]
+    assert RACK.label in Event.objects.get(group=group, reason=UNAVAILABLE).message
+    label(world, FULL)
+    assert evaluated(world, group) == ("False", "Available")
+    assert events(group) == [BEGAN, ENDED]
+
+
+def test_a_waiting_group_is_looked_at_and_explains_it_with_what_can_be_done(world, group):
+    label(world, {ZONE.label: "a"})
+    TaskGroup.objects.update(next_reconcile_at=None)
+    evaluate_cluster(world.uid)
+    assert fresh(group).next_reconcile_at is not None
+    world.look(group)
+    assert fresh(group).waiting_reason.startswith("None of the pool's 1 node carries label")
+    assert "cancel it and submit it again" in fresh(group).waiting_reason
+
+
+def test_a_running_group_is_told_and_left_alone(world, group):
+    TaskGroup.objects.update(status="RUNNING", next_reconcile_at=None)
+    label(world, {ZONE.label: "a"})
+    assert evaluated(world, group) == ("True", "NoNodeCarriesLabel")
+    assert (fresh(group).status, fresh(group).next_reconcile_at) == ("RUNNING", None)
+
+
+@pytest.mark.parametrize("changes", [{"status": "FAILED"}, {"constraints": []}])
+def test_a_group_that_has_ended_or_names_no_level_is_not_told(world, group, changes):
+    TaskGroup.objects.update(**changes)
+    label(world, {})
+    assert evaluated(world, group) is None
+
+
+def test_nodes_that_none_of_its_tasks_may_use_do_not_count(world, group):
+    group.tasks.update(spec={**group.tasks.first().spec, "node_selector": {"pool": "mine"}})
+    assert evaluated(world, group) == ("True", "NoNodes")
+    label(world, FULL | {"pool": "mine"})
+    assert evaluated(world, group) == ("False", "Available")
+
+
+def test_a_group_on_an_external_topology_loses_what_that_loses(world, group):
+    TaskGroup.objects.update(placement=group.placement | {"version": 2, "external_topology": "site"})
+    assert evaluated(world, group) == ("False", "Available")  # nothing is known of it yet
+    crd = scheduler_backend("kai").topology.crd
+    Cluster.objects.update(topologies_listed=[crd])
+    assert evaluated(world, group) == ("True", "TopologyNotFound")
+    ObservedTopology.objects.create(
+        cluster_id=world.uid, resource=crd, name="site", labels=[ZONE.label], seen_at=timezone.now()
+    )
+    assert evaluated(world, group) == ("True", "TopologyLostLevel")
+    ObservedTopology.objects.update(labels=[ZONE.label, RACK.label])
+    assert evaluated(world, group) == ("False", "Available")
+    assert events(group) == [BEGAN, ENDED]
+    assert world.cluster.all(KAI_TOPOLOGY) == []
+
+
+def test_the_number_of_queries_does_not_grow_with_groups_and_pools(
+    world, group, django_assert_max_num_queries
+):
+    for _ in range(20):
+        world.group(pods=1, pool=world.pool(levels=LEVELS), constraints=[CONSTRAINT])
+    evaluate_cluster(world.uid)
+    with django_assert_max_num_queries(14):
+        evaluate_cluster(world.uid)
