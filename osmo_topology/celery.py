@@ -7,7 +7,9 @@ from typing import Any
 from celery import Celery
 from celery.signals import beat_init, setup_logging, worker_init, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
+from kombu.entity import Queue
 
+from osmo_topology import periodic
 from osmo_topology.collector import settle
 from osmo_topology.env import environment
 
@@ -21,19 +23,17 @@ app.steps["worker"].add(DjangoStructLogInitStep)
 app.autodiscover_tasks()
 
 
-def _every(task: str, seconds: float) -> dict[str, Any]:
-    """A beat entry; a message that nobody took before its successor comes is void."""
-    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
-
-
-app.conf.beat_schedule = {
-    "due task groups": _every("workflows.tasks.sweep_due_groups", ENV.sweep_seconds),
-    "conditions": _every("workflows.tasks.sweep_conditions", 2.0),
-    "orphans": _every("workflows.tasks.sweep_orphans", 60.0),
-    "old observations": _every("workflows.tasks.purge_observations", 300.0),
-    "backends": _every("pools.probe_backends", ENV.probe_seconds),
-    "pool objects": _every("pools.sync_clusters", ENV.sync_seconds),
+EVERY = {
+    "workflows.tasks.sweep_due_groups": ENV.sweep_seconds,
+    "workflows.tasks.sweep_conditions": 2.0,
+    "workflows.tasks.sweep_orphans": 60.0,
+    "workflows.tasks.purge_observations": 300.0,
+    "pools.probe_backends": ENV.probe_seconds,
+    "pools.sync_clusters": ENV.sync_seconds,
 }
+app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
+app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
+app.conf.task_annotations = {task: {"every": seconds} for task, seconds in EVERY.items()}
 
 
 @worker_init.connect

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from osmo_topology import periodic
 from osmo_topology.env import DEVELOPMENT_KEY, environment
 from osmo_topology.web.logging import configure_logging
 
@@ -175,7 +176,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 1,  # a nudge that cannot be sent costs a sweep's wait, never a request's
     "interval_start": 0.1,
 }
-CELERY_TASK_DEFAULT_QUEUE = "osmo"
+CELERY_TASK_DEFAULT_QUEUE = periodic.MAIN_QUEUE
+CELERY_TASK_ROUTES = {
+    name: {"queue": periodic.QUEUE, "routing_key": periodic.QUEUE}
+    for name in ("pools.*", *(f"workflows.tasks.{word}_*" for word in ("sweep", "evaluate", "purge")))
+}
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 LOGGING_CONFIG = None

@@ -1,13 +1,13 @@
 """Background work on configuration: probing backends and keeping clusters in line with pools.
 
-Messages are nudges and the rows are the truth, so a late, lost or doubled one is harmless: beat sends
-them all again every few seconds, and each expires when its successor comes. One message per backend or
-cluster, so that one that is down delays no other; a cluster that does not answer is only probed.
+Messages are nudges and the rows are the truth, so a late, lost or doubled one is harmless: beat has them
+all sent again every few seconds (``osmo_topology.periodic``). One message per backend or cluster, so that
+one that is down delays no other; a cluster that does not answer is only probed.
 """
 
 from celery import shared_task
-from django.conf import settings
 
+from osmo_topology.periodic import Periodic
 from pools import conditions, seats, sync
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
@@ -19,11 +19,11 @@ from scheduling.backends.registry import installed
 RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
 
 
-@shared_task(name="pools.probe_backends")
+@shared_task(base=Periodic, name="pools.probe_backends")
 def probe_backends() -> None:
     """Nudge a probe of each backend that may still have something in its cluster."""
     for pk in Backend.objects.filter(cleaned_at=None).values_list("pk", flat=True):
-        probe_backend.apply_async((pk,), expires=settings.ENV.probe_seconds)
+        probe_backend.delay(pk)
 
 
 @shared_task(name="pools.probe_backend", soft_time_limit=RUN_SECONDS)
@@ -43,7 +43,7 @@ def probe_backend(backend_id: int) -> None:
     record_probe(backend.pk, probe, asked=address_of(backend), more=made)
 
 
-@shared_task(name="pools.sync_clusters")
+@shared_task(base=Periodic, name="pools.sync_clusters")
 def sync_clusters() -> None:
     """Nudge each cluster of which a backend answers."""
     rows = Backend.objects.filter(cleaned_at=None, cluster__isnull=False)
@@ -51,7 +51,7 @@ def sync_clusters() -> None:
         str(row.cluster_id) for row in rows if conditions.status_of(row.conditions, "Reachable") == "True"
     }
     for uid in sorted(answering):
-        sync_cluster.apply_async((uid,), expires=2 * settings.ENV.sync_seconds)
+        sync_cluster.delay(uid)
 
 
 @shared_task(name="pools.sync_cluster", soft_time_limit=RUN_SECONDS)

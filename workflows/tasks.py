@@ -10,11 +10,11 @@ from uuid import UUID
 
 import structlog
 from celery import shared_task
-from django.conf import settings
 from django.db.models.functions import Now
 
 from cluster.connection import Access
 from cluster.errors import ClusterError
+from osmo_topology.periodic import Periodic
 from pools import seats
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
@@ -28,7 +28,6 @@ from workflows.services.lease import take_lease
 from workflows.services.nudge import nudge_on_commit
 
 SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
-ORPHANS_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +78,7 @@ def _bind(group_id: UUID) -> None:
         structlog.contextvars.bind_contextvars(workflow=workflow, request_id=request_id, task_group=name)
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def sweep_due_groups() -> None:
     """Tell workers of the groups that are due, unless they have enough to do."""
     sweep.note_sweep()
@@ -87,11 +86,11 @@ def sweep_due_groups() -> None:
         nudge_on_commit(sweep.due_groups(), most=sweep.BATCH)
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def sweep_conditions() -> None:
     """Nudge an evaluation of each cluster of which something changed, or that had none for long."""
     for uid in evaluation.clusters_due():
-        evaluate_cluster.apply_async((uid,), expires=settings.ENV.conditions_seconds)
+        evaluate_cluster.delay(uid)
 
 
 @shared_task(ignore_result=True)
@@ -104,12 +103,12 @@ def evaluate_cluster(uid: str) -> None:
     evaluation.mark_evaluated(uid, changes=changes)
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def sweep_orphans() -> None:
     """Have deleted, in each cluster, what bears our mark and belongs to no group that wants it."""
     clusters = Backend.objects.filter(cluster__isnull=False, cleaned_at=None).order_by("cluster_id")
     for uid in clusters.values_list("cluster_id", flat=True).distinct():
-        sweep_cluster_orphans.apply_async((uid,), expires=ORPHANS_SECONDS)
+        sweep_cluster_orphans.delay(uid)
 
 
 @shared_task(ignore_result=True)
@@ -128,7 +127,7 @@ def sweep_cluster_orphans(uid: str) -> None:
                 log.warning("orphans_not_swept", backend=backend.name, error=str(error))
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def purge_observations() -> None:
     """Drop what was seen of groups that were released long ago."""
     sweep.purge_observations()

@@ -1,0 +1,45 @@
+"""What beat asks for is neither late behind other work, nor void by a clock, nor done too often."""
+
+import pytest
+from celery import current_app
+from django.conf import settings
+
+from osmo_topology import periodic
+from osmo_topology.celery import EVERY, app
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    monkeypatch.setattr(periodic, "_done", {})
+
+
+@pytest.mark.parametrize("task", sorted(EVERY))
+def test_periodic_work_has_a_queue_of_its_own_and_no_expiry(task):
+    options = app.amqp.router.route({}, task)
+    assert options["queue"].name == periodic.QUEUE != settings.CELERY_TASK_DEFAULT_QUEUE
+    assert "expires" not in app.conf.beat_schedule[task].get("options", {})
+
+
+@pytest.mark.parametrize("task", sorted(EVERY))
+def test_periodic_work_knows_how_often_it_is_asked_for(task):
+    current_app.loader.import_default_modules()
+    assert isinstance(app.tasks[task], periodic.Periodic)
+    assert app.tasks[task].every == EVERY[task]
+
+
+def test_work_that_piled_up_is_done_once():
+    runs = []
+
+    def run():
+        runs.append(1)
+
+    task = app.task(run, base=periodic.Periodic, name="piled", every=60.0)
+    for _ in range(3):
+        task.apply()
+    assert runs == [1]
+    task()
+    assert runs == [1, 1]
+
+
+def test_workers_serve_both_queues():
+    assert set(app.amqp.queues.consume_from) == {settings.CELERY_TASK_DEFAULT_QUEUE, periodic.QUEUE}
