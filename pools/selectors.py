@@ -64,6 +64,19 @@ def living_backends() -> QuerySet[Backend]:
     return Backend.objects.filter(deleted_at=None)
 
 
+def way_to_cluster(pk: int) -> Backend:
+    """The backend by which the work of backend ``pk`` reaches its cluster.
+
+    Its own while it lives. A deleted one's address can no longer be edited, so what leads to the same
+    cluster now is better, if anything does; of several the one of the same name.
+    """
+    own = Backend.objects.get(pk=pk)
+    if own.deleted_at is None or own.cluster_id is None:
+        return own
+    others = living_backends().filter(cluster_id=own.cluster_id).order_by("pk")
+    return others.filter(name=own.name).first() or others.first() or own
+
+
 def backends_visible_to(user: Caller) -> QuerySet[Backend]:
     """The backends whose configuration a user may read."""
     return _narrowed(living_backends(), grants_of(user).names("backend", {Action.CONFIG_READ}))

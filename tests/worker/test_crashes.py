@@ -8,6 +8,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 from cluster.errors import Unreachable
+from pools.models import Backend
+from tests.factories import BackendFactory
 from tests.worker.world import World, fresh, statuses
 from workflows.models import TaskGroup
 from workflows.reconcile.run import run
@@ -147,3 +149,12 @@ def test_no_call_begins_with_less_of_the_lease_left_than_it_may_take(world, monk
     monkeypatch.setattr(world.cluster, "kube_system_uid", slow)
     run(lease, cluster=world.cluster, clock=lambda: now[0])
     assert extended
+
+
+def test_a_deleted_backends_groups_go_on_by_another_way_to_the_same_cluster(world):
+    """Nobody can correct the address of a backend that is deleted; one made anew can be."""
+    group = world.group(pods=1)
+    Backend.objects.update(kubeconfig="/wrong", deleted_at=timezone.now())
+    BackendFactory(cluster_id=world.uid, kubeconfig="/elsewhere/in/the/same/cluster")
+    anew = BackendFactory(cluster_id=world.uid, kubeconfig="/right", name=f"{group.backend.name}")
+    assert take_lease(group.pk).backend == anew

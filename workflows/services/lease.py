@@ -20,6 +20,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from pools import selectors
 from pools.models import Backend
 
 Clock = Callable[[], float]
@@ -79,7 +80,7 @@ def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None
     if row is None:
         return None
     nudges, failures, backend_id = row
-    backend = Backend.objects.get(pk=backend_id)
+    backend = selectors.way_to_cluster(backend_id)
     ends = began + settings.ENV.lease_seconds
     return Lease(group_id, token, nudges, failures, backend, ends, clock)
 
