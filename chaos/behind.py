@@ -13,6 +13,7 @@ GROUP_LABEL = "osmo.nvidia.com/task-group"
 HOLD = "chaos.osmo.local/hold"
 DOMAINS = "/apis/resource.nvidia.com/v1beta1"
 POD_GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+VERSIONS = {"resource.nvidia.com": "v1beta1", "scheduling.run.ai": "v2alpha2"}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SIM = "sim.osmo.local"
 
@@ -35,6 +36,7 @@ def delete(prefix: str, plural: str, *, most: int = 2) -> Callable[[Storm], int]
         found = ours(storm, prefix, plural)
         doomed = storm.generator.sample(found, min(most, len(found)))
         for obj in doomed:
+            storm.deleted.add(str(obj["metadata"]["uid"]))
             storm.site.api.delete(path_of(obj, prefix, plural))
         return len(doomed)
 
@@ -157,6 +159,9 @@ def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[St
             storm.site.api.apply(f"{CRDS}/{name}", wanted, manager="localcluster")
 
     def fault(storm: Storm) -> int:
+        plural, _, group = name.partition(".")
+        before = ours(storm, f"/apis/{group}/{VERSIONS[group]}", plural)
+        storm.deleted |= {str(obj["metadata"]["uid"]) for obj in before}
         if storm.site.api.delete(f"{CRDS}/{name}") is None:
             return 0
         storm.later(storm.pause(3, 6), partial(put_back, storm))

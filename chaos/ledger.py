@@ -3,9 +3,13 @@
 It asks the database with SQL and the API server directly, and knows nothing of the service's own code.
 """
 
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, LiteralString
 
 import psycopg
@@ -16,6 +20,8 @@ from chaos.site import Say, Site
 from chaos.workload import Submission
 from localcluster import scenario
 from localcluster.api import ApiError
+from localcluster.directories import CHECKOUT
+from localcluster.supervisor import clean_environment
 
 KINDS = {
     "Pod": "/api/v1/{}pods",
@@ -30,30 +36,35 @@ CLAIMS = {
     "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/{}resourceclaimtemplates",
 }
 SHOWN = 10
+SHOWN_CHARACTERS = 500
 SAY_SECONDS = 15.0
+AUDIT_SECONDS = 60
 
 
 @dataclass(slots=True)
 class Findings:
-    """Each list names what is wrong; all of them must be empty."""
+    """Each list names what is wrong; all of them must be empty.
+
+    ``unsafe`` are ComputeDomains that ended under pods; ``audit`` is what ``manage.py audit`` found.
+    """
 
     lost: list[str] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     half_made: list[str] = field(default_factory=list)
     backwards: list[str] = field(default_factory=list)
+    unsafe: list[str] = field(default_factory=list)
+    audit: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        names = ("lost", "leaked", "doubled", "half_made", "backwards")
-        return {name.replace("_", "-"): len(getattr(self, name)) for name in names}
+        return {one.name.replace("_", "-"): len(getattr(self, one.name)) for one in fields(self)}
 
     def lines(self) -> Iterator[str]:
-        for name in ("lost", "leaked", "doubled", "half_made", "backwards"):
-            found: list[str] = getattr(self, name)
-            for one in found[:SHOWN]:
-                yield f"{name.replace('_', '-')}: {one}"
+        for name in self.counts():
+            found: list[str] = getattr(self, name.replace("-", "_"))
+            yield from (f"{name}: {one}" for one in found[:SHOWN])
             if len(found) > SHOWN:
-                yield f"{name.replace('_', '-')}: and {len(found) - SHOWN} more"
+                yield f"{name}: and {len(found) - SHOWN} more"
 
 
 def unreleased(site: Site) -> list[str]:
@@ -94,9 +105,9 @@ def wait_for_rest(site: Site, *, seconds: float, say: Say) -> float | None:
     return None
 
 
-def check(site: Site, work: list[Submission]) -> Findings:
+def check(site: Site, work: list[Submission], *, unsafe: Iterable[str], log: Path) -> Findings:
     """Compare all three."""
-    findings = Findings()
+    findings = Findings(unsafe=list(unsafe), audit=_audit(site, log))
     kept = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
     by_key: dict[str, list[str]] = {}
     for key, name, _ in kept:
@@ -143,10 +154,52 @@ def _half_made(site: Site) -> Iterator[str]:
             yield f"{what}: {row[0]}"
 
 
+def _audit(site: Site, log: Path) -> list[str]:
+    """What the service's own checker finds, with no time allowed for anything."""
+    settings = site.running.settings
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "audit", "--json", "--grace", "0", "--submissions", str(log)],
+        cwd=CHECKOUT,
+        env=clean_environment() | settings.environment(),
+        capture_output=True,
+        text=True,
+        timeout=AUDIT_SECONDS,
+        check=False,
+    )
+    if ended.returncode not in (0, 1):
+        return [f"it could not look: {ended.stderr[-SHOWN_CHARACTERS:]}{ended.stdout[-SHOWN_CHARACTERS:]}"]
+    said = json.loads(ended.stdout)
+    return [f"{one['kind']} {one['rule']}: {one['workflow']} {one['message']}" for one in said["findings"]]
+
+
+def release_times(site: Site) -> tuple[float, float] | None:
+    """Seconds from the end of a task group to its release: the median and the most."""
+    rows = _rows(
+        site,
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds), max(seconds) FROM (SELECT "
+        "extract(epoch FROM released_at - end_time) AS seconds FROM workflows_taskgroup "
+        "WHERE released_at IS NOT NULL AND end_time IS NOT NULL) AS ended",
+    )
+    return None if rows[0][0] is None else (float(rows[0][0]), float(rows[0][1]))
+
+
 def statuses(site: Site) -> dict[str, int]:
     """How the task groups ended."""
     rows = _rows(site, "SELECT status, count(*) FROM workflows_taskgroup GROUP BY status ORDER BY status")
     return {str(status): int(count) for status, count in rows}
+
+
+def odd_ends(site: Site) -> list[str]:
+    """How groups ended for which neither their tasks nor their user are the reason."""
+    rows = _rows(
+        site,
+        "SELECT g.status, w.pool_name, coalesce(nullif(g.failure_message, ''), min(t.failure_message)) "
+        "FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id "
+        "LEFT JOIN workflows_task t ON t.group_id = g.uuid "
+        "WHERE g.status NOT IN ('COMPLETED', 'FAILED', 'FAILED_CANCELED', 'FAILED_UPSTREAM') "
+        "GROUP BY g.uuid, w.pool_name",
+    )
+    return [" | ".join(str(value) for value in row) for row in rows]
 
 
 def _names(site: Site, path: str, selector: str) -> list[str]:

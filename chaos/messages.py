@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-QUEUE = "osmo"
+QUEUES = ("osmo", "osmo-upkeep")
 FATES = {"message dropped": 1, "message doubled": 2, "message delayed": 3, "message reordered": 2}
 LONGEST = 8.0
 
@@ -26,7 +26,7 @@ class Meddler:
         self.counts: Counter[str] = Counter()
         self._url = redis_url
         self._generator = random.Random(seed)
-        self._held: list[tuple[float, bytes]] = []
+        self._held: list[tuple[float, bytes, bytes]] = []
         self._on = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meddler", daemon=True)
@@ -52,28 +52,28 @@ class Meddler:
 
     def _turn(self, client: redis.Redis) -> None:
         self._put_back(client, everything=False)
-        taken: Any = client.brpop([QUEUE], timeout=1)
+        taken: Any = client.brpop(self._generator.sample(QUEUES, len(QUEUES)), timeout=1)
         if taken is None:
             return
-        message: bytes = taken[1]
+        queue, message = taken
         fate = self._generator.choices(list(FATES), list(FATES.values()))[0]
         self.counts[fate] += 1
         now = time.monotonic()
         if fate == "message delayed":
-            self._held.append((now + self._generator.uniform(0.5, LONGEST), message))
+            self._held.append((now + self._generator.uniform(0.5, LONGEST), queue, message))
         elif fate == "message reordered":
-            client.lpush(QUEUE, message)
+            client.lpush(queue, message)
         elif fate == "message doubled":
-            client.rpush(QUEUE, message)
-            client.lpush(QUEUE, _copy(message))
+            client.rpush(queue, message)
+            client.lpush(queue, _copy(message))
         self._stop.wait(self._generator.uniform(0.02, 0.3))
 
     def _put_back(self, client: redis.Redis, *, everything: bool) -> None:
         now = time.monotonic()
-        due = [message for at, message in self._held if everything or at <= now]
+        due = [(queue, message) for at, queue, message in self._held if everything or at <= now]
         self._held = [] if everything else [entry for entry in self._held if entry[0] > now]
-        for message in due:
-            client.rpush(QUEUE, message)
+        for queue, message in due:
+            client.rpush(queue, message)
 
 
 def _copy(message: bytes) -> bytes:

@@ -19,6 +19,7 @@ POINTS = (
     "half-of-pods",
     "created-pods",
     "before-created-recorded",
+    "after-relax-decision",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",

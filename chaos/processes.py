@@ -29,6 +29,12 @@ def kill(name: str) -> Callable[[Storm], int]:
     return fault
 
 
+def kill_worker(storm: Storm) -> int:
+    """One of the workers there are."""
+    names = [child.command.name for child in storm.site.supervisor.children]
+    return kill(storm.generator.choice([name for name in names if name.startswith("worker")]))(storm)
+
+
 def restart(
     name: str, *, with_signal: signal.Signals, ready: Callable[[Site], None]
 ) -> Callable[[Storm], int]:
@@ -92,7 +98,7 @@ def flush(storm: Storm) -> int:
 
 
 FAULTS = {
-    "kill worker": (8, kill("worker")),
+    "kill worker": (8, kill_worker),
     "kill observer": (4, kill("observer")),
     "kill beat": (2, kill("beat")),
     "kill web": (3, kill("web")),

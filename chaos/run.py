@@ -9,9 +9,11 @@ import psycopg
 
 from chaos import behind, edits, ledger, processes
 from chaos.messages import Meddler
+from chaos.nursery import END_LEASES
 from chaos.points import Points
 from chaos.site import Say, Site
 from chaos.storm import Sequence, Storm
+from chaos.witness import Witness
 from chaos.workload import Submitter, endless, submissions
 
 FAULTS = {**processes.FAULTS, **behind.FAULTS, **edits.FAULTS}
@@ -44,6 +46,7 @@ class Outcome:
     ended: dict[str, int] = field(default_factory=dict)
     storm_seconds: float = 0.0
     rest: float | None = None
+    release: tuple[float, float] | None = None
     findings: ledger.Findings = field(default_factory=ledger.Findings)
 
     @property
@@ -57,22 +60,28 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     generators = {name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order")}
     work = submissions(generators["work"], groups=options.groups)
     outcome = Outcome(options=options)
-    if not options.short:
+    if options.short:
+        site.hasten()
+        site.skew("beat", options.skew)
+    else:
         site.add_worker("worker-2")
         site.skew("worker-2", options.skew)
+    submissions_log = site.directory / "logs" / "submissions.jsonl"
     submitter = Submitter(
         site,
         work,
         more=endless(generators["work"], prefix="more"),
-        log=site.directory / "submissions.jsonl",
+        log=submissions_log,
         seconds=options.seconds,
     )
     storm = Storm(site, generators["faults"], say)
     points = Points(site.points, generators["points"])
+    witness = Witness(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     say(f"the storm begins: {len(work)} workflows with {options.groups} task groups")
     began = time.monotonic()
     site.proxy.weather.strength = 1.0
+    witness.start()
     submitter.start()
     meddler.start()
     try:
@@ -86,11 +95,15 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     submitter.settle()
     say("healed; waiting for the service to come to rest")
     outcome.rest = ledger.wait_for_rest(site, seconds=REST_SECONDS, say=say)
-    outcome.findings = ledger.check(site, work)
+    witness.stop()
+    outcome.findings = ledger.check(site, work, unsafe=witness.violations(), log=submissions_log)
+    outcome.release = ledger.release_times(site)
     outcome.submitted = len(work)
     outcome.missed = [f"crash point {point}" for point in points.missing()]
     outcome.missed += [name for name in FAULTS if not storm.counts[name]]
     outcome.ended = ledger.statuses(site)
+    for line in ledger.odd_ends(site):
+        say(f"ended without its own doing: {line}")
     outcome.counts = {
         "requests to the API server": site.proxy.counts,
         "messages": meddler.counts,
@@ -122,19 +135,17 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
 
 
 def _revive(storm: Storm, points: Points, options: Options) -> None:
-    revived = processes.ended(storm)
+    ended = processes.ended(storm)
     points.collect()
-    if options.short and "worker" in revived:
+    if options.short and "worker" in ended:
         _end_leases(storm.site)
-    processes.revive(storm, revived)
+    processes.revive(storm, ended)
 
 
 def _end_leases(site: Site) -> None:
     """The only worker is dead: what it held need not wait for its lease to run out."""
     with psycopg.connect(site.database_url) as connection:
-        connection.execute(
-            "UPDATE workflows_taskgroup SET lease_until = clock_timestamp() WHERE lease_token IS NOT NULL"
-        )
+        connection.execute(END_LEASES)
 
 
 def _heal(storm: Storm, points: Points, options: Options) -> None:

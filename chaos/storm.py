@@ -33,6 +33,7 @@ class Storm:
     generator: random.Random
     say: Say
     counts: Counter[str] = field(default_factory=Counter)
+    deleted: set[str] = field(default_factory=set)  # uids of objects that the harness deleted itself
     _later: list[tuple[float, int, Undo]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 

@@ -21,6 +21,9 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"  {'storm':<{WIDTH}}{outcome.storm_seconds:>6.0f}"
     rest = "never" if outcome.rest is None else f"{outcome.rest:.0f}"
     yield f"  {'from healed to rest':<{WIDTH}}{rest:>6}"
+    if outcome.release is not None:
+        yield f"  {'from an end to Released, median':<{WIDTH}}{outcome.release[0]:>6.1f}"
+        yield f"  {'from an end to Released, most':<{WIDTH}}{outcome.release[1]:>6.1f}"
     yield "the check"
     for name, count in outcome.findings.counts().items():
         yield f"  {name:<{WIDTH}}{count:>6}"

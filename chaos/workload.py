@@ -1,8 +1,8 @@
 """What is submitted: small workflows of every shape, by seed, and a log of what was asked and answered.
 
-The log is written before a request leaves and after its answer came, so a submission whose answer was lost
-stands in it as unanswered. Such a one is repeated with its Idempotency-Key, as a careful client does, some
-of them only at the end and some never: then it may have been accepted once or not at all.
+The log has a line for each time that a request was sent, with the status of its answer, 0 for none. What was
+not answered is repeated with its Idempotency-Key, as a careful client does, if need be once more after
+everything was healed. It is the log that ``manage.py audit --submissions`` reads.
 """
 
 import itertools
@@ -12,13 +12,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import urllib3
 
 from chaos.site import Site
 from localcluster.rest import Refused
+from localcluster.stack import ADMIN
 
 POOLS = ("nvlink", "nvlink", "zones", "spines", "native", "split")
 NARROW = {"nvlink": "clique", "zones": "clique", "spines": "rack", "split": "rack", "native": "clique"}
@@ -26,6 +27,8 @@ BROAD = {"nvlink": "zone", "zones": "zone", "spines": "spine", "split": "spine",
 CANCELLED = 0.12
 TRIES = 6
 PAUSE = 0.5
+MORE_SLOWLY = 2.0
+PATIENT = 8  # one workflow in so many waits for a place that cannot be had
 
 
 @dataclass(slots=True)
@@ -55,14 +58,15 @@ def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
     """Workflows for ever."""
     for number in itertools.count(1):
-        pool = generator.choice(POOLS)
-        count = generator.choices((1, 2), (5, 1))[0]
+        patient = number % PATIENT == 2
+        pool = "split" if patient else generator.choice(POOLS)
+        count = 1 if patient else generator.choices((1, 2), (5, 1))[0]
         cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
         yield Submission(
             key=f"{prefix}-{number}-{generator.randrange(10**9)}",
             pool=pool,
             groups=count,
-            text=_text(generator, pool=pool, groups=count),
+            text=_patient(generator) if patient else _text(generator, pool=pool, groups=count),
             cancel_after=cancel,
             force=generator.random() < 0.3,
         )
@@ -85,6 +89,25 @@ def _text(generator: random.Random, *, pool: str, groups: int) -> str:
     return "\n".join(
         [*lines, "  resources:", f"    one: {{gpu: {_gpus(generator)}{_topology(generator, pool)}}}"]
     )
+
+
+def _patient(generator: random.Random) -> str:
+    """More tasks than a spine has nodes, which prefer one spine for a second and then do without."""
+    lines = [
+        "workflow:",
+        "  name: patient",
+        f"  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s}}",
+        "  groups:",
+        "  - name: g0",
+        "    tasks:",
+    ]
+    for task in range(5):
+        lead = str(not task).lower()
+        lines.append(
+            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: one}}"
+        )
+    wish = "{key: spine, requirementType: preferred, waitSeconds: 1}"
+    return "\n".join([*lines, "  resources:", f"    one: {{gpu: 4, topology: [{wish}]}}"])
 
 
 def _gpus(generator: random.Random) -> int:
@@ -112,6 +135,7 @@ class Submitter:
         self._log = log.open("a", buffering=1)
         self._lock = threading.Lock()
         self._number = 0
+        self._planned = len(work)
         self._more = more
         self._began = time.monotonic()
         self._every = seconds / max(len(work), 1)
@@ -137,8 +161,9 @@ class Submitter:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            number, one = self._next()
-            self._stop.wait(max(0.0, self._began + number * self._every - time.monotonic()))
+            number, one, more = self._next()
+            at = number * self._every + more * MORE_SLOWLY * self._every
+            self._stop.wait(max(0.0, self._began + at - time.monotonic()))
             if self._stop.is_set():
                 return
             self._send(one)
@@ -146,36 +171,40 @@ class Submitter:
                 self._stop.wait(one.cancel_after)
                 self._cancel(one)
 
-    def _next(self) -> tuple[int, Submission]:
+    def _next(self) -> tuple[int, Submission, int]:
         """What comes next; once all is submitted, more of the kind, so that faults find something to hit."""
         with self._lock:
             number, self._number = self._number, self._number + 1
             if number == len(self.work):
                 self.work.append(next(self._more))
-            return number, self.work[number]
+            return number, self.work[number], max(0, number - self._planned)
 
     def _send(self, one: Submission) -> None:
         for _ in range(TRIES):
             one.attempts += 1
-            self._note("asked", one)
-            rest = self.site.rest()
-            rest.headers["Idempotency-Key"] = one.key
-            try:
-                one.name = str(rest.submit(one.pool, one.text)["name"])
-            except Refused as refusal:
-                if refusal.status < 500 and refusal.status != 429:
-                    one.refused = refusal.status
-                    self.counts[f"refused {refusal.status}"] += 1
-                    self._note(f"refused: {refusal}", one)
-                    return
-                self.counts[f"answered {refusal.status}"] += 1
-            except (urllib3.exceptions.HTTPError, OSError):
-                self.counts["no answer"] += 1
-            else:
-                self._note("accepted", one)
+            status = self._ask(one)
+            self._note(one, status)
+            if 0 < status < 500 and status != 429:
                 return
             if self._stop.wait(PAUSE):
                 return
+
+    def _ask(self, one: Submission) -> int:
+        """Send it once; the status of the answer, 0 for none."""
+        rest = self.site.rest()
+        rest.headers["Idempotency-Key"] = one.key
+        try:
+            one.name = str(rest.submit(one.pool, one.text)["name"])
+        except Refused as refusal:
+            self.counts[f"answered {refusal.status}"] += 1
+            if refusal.status < 500 and refusal.status != 429:
+                one.refused = refusal.status
+            return refusal.status
+        except (urllib3.exceptions.HTTPError, OSError):
+            self.counts["no answer"] += 1
+            return 0
+        self.counts["accepted"] += 1
+        return 200
 
     def _cancel(self, one: Submission) -> None:
         try:
@@ -184,6 +213,13 @@ class Submitter:
         except (Refused, urllib3.exceptions.HTTPError, OSError):
             self.counts["cancel not answered"] += 1
 
-    def _note(self, what: str, one: Submission) -> None:
-        line = {"what": what, "time": time.time(), **asdict(one)}
+    def _note(self, one: Submission, status: int) -> None:
+        line = {
+            "key": one.key,
+            "user": ADMIN,
+            "pool": one.pool,
+            "status": status,
+            "workflow": one.name or None,
+            "file": one.text,
+        }
         self._log.write(json.dumps(line) + "\n")

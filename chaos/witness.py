@@ -1,0 +1,122 @@
+"""Somebody who watches all the time whether a ComputeDomain ends while pods of its group are there.
+
+It follows pods and ComputeDomains past the fault proxy. Versions of all objects of one etcd are in one order,
+so an end of a ComputeDomain and the lives of pods can be compared. Where the witness itself was cut off (the
+API server was restarted) nothing is claimed: what went unseen counts as gone in time, and an end whose moment
+is not known is counted as not judged.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+
+from chaos.behind import DOMAINS, GROUP_LABEL
+from localcluster.api import Api, ApiError, Json
+from localcluster.controlplane import Plane
+
+PODS = "/api/v1/pods"
+PATHS = {"pod": PODS, "domain": f"{DOMAINS}/computedomains"}
+WATCH_SECONDS = 60
+PAUSE = 0.3
+
+
+@dataclass(slots=True)
+class Life:
+    """Versions at which an object came, was asked to end, and went; None where that was not seen."""
+
+    group: str
+    name: str
+    came: int
+    ending: int | None = None
+    went: int | None = None
+    in_a_list: bool = False  # its ``ending`` was found in a list, so it may be older
+    last: int = 0
+
+
+@dataclass(slots=True)
+class Witness:
+    plane: Plane
+    pods: dict[str, Life] = field(default_factory=dict)
+    domains: dict[str, Life] = field(default_factory=dict)
+    spared: set[str] = field(default_factory=set)  # uids of ComputeDomains that the harness deleted itself
+    not_judged: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        for kind in PATHS:
+            thread = threading.Thread(target=self._follow, args=[kind], name=f"witness {kind}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def violations(self) -> Iterator[str]:
+        """ComputeDomains whose end began while pods of their groups were there."""
+        self.not_judged = 0
+        by_group: dict[str, list[Life]] = {}
+        for pod in list(self.pods.values()):
+            by_group.setdefault(pod.group, []).append(pod)
+        for uid, domain in list(self.domains.items()):
+            if uid in self.spared or domain.ending is None:
+                continue
+            if domain.in_a_list:
+                self.not_judged += 1
+                continue
+            there = [pod.name for pod in by_group.get(domain.group, ()) if _alive(pod, at=domain.ending)]
+            if there:
+                yield f"ComputeDomain {domain.name} was deleted while {', '.join(sorted(there))} were there"
+
+    def _follow(self, kind: str) -> None:
+        api = Api(self.plane.access(), connections=2)
+        lives = self.pods if kind == "pod" else self.domains
+        query = {"labelSelector": GROUP_LABEL}
+        while not self._stop.is_set():
+            try:
+                found, version = api.list(PATHS[kind], query=query)
+                self._listed(lives, found)
+                for event, obj in api.watch(
+                    PATHS[kind], resource_version=version, seconds=WATCH_SECONDS, query=query
+                ):
+                    if event != "BOOKMARK":
+                        _note(lives, event, obj)
+                    if self._stop.is_set():
+                        return
+            except (ApiError, urllib3.exceptions.HTTPError, OSError, ValueError):
+                self._stop.wait(PAUSE)
+
+    def _listed(self, lives: dict[str, Life], found: list[Json]) -> None:
+        there = {str(obj["metadata"]["uid"]) for obj in found}
+        for uid, life in lives.items():
+            if uid not in there and life.went is None:
+                life.went = life.last
+                life.in_a_list = True
+        for obj in found:
+            uid = str(obj["metadata"]["uid"])
+            knew = uid in lives and lives[uid].ending is not None
+            _note(lives, "LISTED", obj)
+            if lives[uid].ending is not None and not knew:
+                lives[uid].in_a_list = True
+
+
+def _alive(pod: Life, *, at: int) -> bool:
+    return pod.came < at and (pod.went is None or pod.went > at)
+
+
+def _note(lives: dict[str, Life], event: str, obj: dict[str, Any]) -> None:
+    metadata = obj["metadata"]
+    version = int(metadata["resourceVersion"])
+    life = lives.setdefault(
+        str(metadata["uid"]),
+        Life(group=str(metadata["labels"][GROUP_LABEL]), name=str(metadata["name"]), came=version),
+    )
+    life.last = max(life.last, version)
+    if "deletionTimestamp" in metadata and life.ending is None:
+        life.ending = version
+    if event == "DELETED":
+        life.went = version
+        life.ending = life.ending or version
