@@ -62,7 +62,7 @@ class Settings:
         } | dict(self.more)
 
 
-def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:
+def commands(settings: Settings) -> dict[str, Command]:
     """Web, worker, beat and observer, in the order of their start."""
     celery = ["-m", "celery", "--app", "osmo_topology.celery"]
     # more than one observer would share the clusters between them, one is enough here
@@ -74,7 +74,7 @@ def commands(settings: Settings, *, directory: Path) -> dict[str, Command]:
             "--worker-tmp-dir", tempfile.gettempdir(),
         ],
         "worker": [*celery, "worker", "--pool", "threads", "--concurrency", "8"],
-        "beat": [*celery, "beat", "--schedule", str(directory / "beat"), "--pidfile", ""],
+        "beat": [*celery, "beat", "--pidfile", ""],
         "observer": ["manage.py", "observe"],
     }  # fmt: skip
     return {

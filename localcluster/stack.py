@@ -87,7 +87,7 @@ class Running:
 
     def restart(self, name: str) -> None:
         """Start a process again that was stopped with ``supervisor.stop_one``."""
-        self.supervisor.start(service.commands(self.settings, directory=self.directory)[name])
+        self.supervisor.start(service.commands(self.settings)[name])
 
 
 def start(
@@ -132,7 +132,7 @@ def start(
     token = service.OneOff(
         settings, "make_token", ADMIN, "--admin", "--name", "local", env={"OSMO_ADMIN_PASSWORD": password}
     )
-    _start_service(supervisor, settings, directory)
+    _start_service(supervisor, settings)
     kubeconfig = plane.kubeconfig("admin") if plane else given.kubeconfig
     assert kubeconfig is not None
     return Running(
@@ -163,8 +163,8 @@ def _databases(supervisor: Supervisor, directory: Path, given: Given, *, durable
     )
 
 
-def _start_service(supervisor: Supervisor, settings: service.Settings, directory: Path) -> None:
-    table = service.commands(settings, directory=directory)
+def _start_service(supervisor: Supervisor, settings: service.Settings) -> None:
+    table = service.commands(settings)
     children = {name: supervisor.start(command) for name, command in table.items()}
     pool = urllib3.PoolManager()
 

@@ -32,6 +32,7 @@ EVERY = {
     "pools.sync_clusters": ENV.sync_seconds,
 }
 app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
+app.conf.beat_scheduler = "osmo_topology.periodic:Steady"
 app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
 app.conf.task_annotations = {task: {"every": seconds} for task, seconds in EVERY.items()}
 

@@ -1,4 +1,4 @@
-"""Work that beat asks for again and again: never behind other work, never void, never too often.
+"""Work that beat asks for again and again: never behind other work, never void, at a steady pace.
 
 Its messages stand in a queue of their own, which workers serve in turns with the other. In one queue with
 the task groups a sweep came too late as soon as the queue was longer than a sweep's interval, and then the
@@ -7,13 +7,19 @@ net below lost messages was away for as long as there was most to catch (seen: n
 They do not expire. An expiry is a time of the sender's clock that is read on the receiver's, so one clock
 that is wrong by seconds would void every sweep there is. What piles up while no worker runs is let go of
 here instead: a process that did the same work a moment ago, by its monotonic clock, leaves it out.
+
+Beat itself counts on its monotonic clock too, and keeps no file. Celery's own schedulers compare times of
+day: after a clock was set back by five minutes they send nothing for five minutes, and one that finds times
+in its file that are still to come waits for them as well.
 """
 
 import threading
 import time
+from functools import cached_property
 from typing import Any
 
 from celery import Task
+from celery.beat import Scheduler
 
 MAIN_QUEUE = "osmo"
 QUEUE = "osmo-upkeep"
@@ -32,6 +38,26 @@ class Periodic(Task):
         if not self.request.called_directly and not is_due(str(self.name), self.every):
             return None
         return self.run(*arguments, **named)
+
+
+class Steady(Scheduler):
+    """Celery's beat on the monotonic clock: each entry at once, and then again after its interval."""
+
+    def install_default_entries(self, data: Any) -> None:
+        """Leave out the nightly clearing of results: none are kept."""
+
+    def tick(self, *_arguments: Any, **_named: Any) -> float:
+        """Send what is due; returns the seconds until something is."""
+        for name, entry in self.data.items():
+            if self._next.get(name, 0.0) <= time.monotonic():
+                self._next[name] = time.monotonic() + entry.schedule.run_every.total_seconds()
+                self.apply_entry(entry, producer=self.producer)
+        return max(0.0, min(self._next.values()) - time.monotonic())
+
+    @cached_property
+    def _next(self) -> dict[str, float]:
+        """When each entry is due."""
+        return {}
 
 
 def is_due(name: str, every: float) -> bool:

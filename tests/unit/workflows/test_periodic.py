@@ -1,6 +1,7 @@
 """What beat asks for is neither late behind other work, nor void by a clock, nor done too often."""
 
 import pytest
+import time_machine
 from celery import current_app
 from django.conf import settings
 
@@ -39,6 +40,22 @@ def test_work_that_piled_up_is_done_once():
     assert runs == [1]
     task()
     assert runs == [1, 1]
+
+
+def test_beat_sends_at_a_steady_pace_whatever_the_time_of_day_does():
+    now = [100.0]
+    with time_machine.travel("2026-01-01", tick=False) as clock, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(periodic.time, "monotonic", lambda: now[0])
+        sent = []
+        patch.setattr(periodic.Steady, "apply_entry", lambda self, entry, producer: sent.append(entry.task))
+        patch.setattr(periodic.Steady, "producer", None)
+        beat = periodic.Steady(app=app)
+        assert beat.tick() == min(EVERY.values())
+        assert sorted(sent) == sorted(EVERY)
+        clock.shift(-300)
+        now[0] += min(EVERY.values())
+        beat.tick()
+        assert sent[len(EVERY) :] == ["workflows.tasks.sweep_due_groups"]
 
 
 def test_workers_serve_both_queues():
