@@ -34,7 +34,12 @@ EVERY = {
 app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
 app.conf.beat_scheduler = "osmo_topology.periodic:Steady"
 app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
-app.conf.task_annotations = {task: {"every": seconds} for task, seconds in EVERY.items()}
+PARTS = {  # what periodic work sends a message for, for each cluster
+    "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
+    "workflows.tasks.sweep_cluster_orphans": EVERY["workflows.tasks.sweep_orphans"],
+    "pools.sync_cluster": EVERY["pools.sync_clusters"],
+}
+app.conf.task_annotations = {task: {"every": seconds} for task, seconds in (EVERY | PARTS).items()}
 
 
 @worker_init.connect

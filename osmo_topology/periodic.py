@@ -25,19 +25,36 @@ MAIN_QUEUE = "osmo"
 QUEUE = "osmo-upkeep"
 
 _guard = threading.Lock()
-_done: dict[str, float] = {}
+_done: dict[tuple[Any, ...], float] = {}  # when it last began or ended; infinity while it goes on
 
 
 class Periodic(Task):
-    """A task that is asked for every ``every`` seconds; called as a function it always runs."""
+    """A task that is asked for every ``every`` seconds; called as a function it always runs.
+
+    In one process, the same work is done once at a time, and half of ``every`` must pass until the next.
+    """
 
     abstract = True
     every: float = 0.0
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if not self.request.called_directly and not is_due(str(self.name), self.every):
+        if self.request.called_directly:
+            return self.run(*arguments, **named)
+        work = (self.name, *arguments)
+        if not _begin(work, self.every):
             return None
-        return self.run(*arguments, **named)
+        try:
+            return self.run(*arguments, **named)
+        finally:
+            _done[work] = time.monotonic()
+
+
+def _begin(work: tuple[Any, ...], every: float) -> bool:
+    with _guard:
+        if time.monotonic() - _done.get(work, float("-inf")) < every / 2:
+            return False
+        _done[work] = float("inf")
+        return True
 
 
 class Steady(Scheduler):
@@ -58,13 +75,3 @@ class Steady(Scheduler):
     def _next(self) -> dict[str, float]:
         """When each entry is due."""
         return {}
-
-
-def is_due(name: str, every: float) -> bool:
-    """Whether the last time is half an interval ago; if so, this is the last time from now on."""
-    now = time.monotonic()
-    with _guard:
-        if now - _done.get(name, float("-inf")) < every / 2:
-            return False
-        _done[name] = now
-        return True

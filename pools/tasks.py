@@ -54,7 +54,7 @@ def sync_clusters() -> None:
         sync_cluster.delay(uid)
 
 
-@shared_task(name="pools.sync_cluster", soft_time_limit=RUN_SECONDS)
+@shared_task(base=Periodic, name="pools.sync_cluster", soft_time_limit=RUN_SECONDS)
 def sync_cluster(uid: str) -> None:
     """Bring queues, topologies and priorities of one cluster in line."""
     sync.sync_cluster(uid)

@@ -93,7 +93,7 @@ def sweep_conditions() -> None:
         evaluate_cluster.delay(uid)
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def evaluate_cluster(uid: str) -> None:
     """Bring the conditions of one cluster's pools and groups in line with what was seen of it."""
     changes = evaluation.changes_of(uid)
@@ -111,7 +111,7 @@ def sweep_orphans() -> None:
         sweep_cluster_orphans.delay(uid)
 
 
-@shared_task(ignore_result=True)
+@shared_task(base=Periodic, ignore_result=True)
 def sweep_cluster_orphans(uid: str) -> None:
     """The same in one cluster, through the first of its backends that leads there."""
     for backend in Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("pk"):
