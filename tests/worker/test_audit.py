@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.db.models import Q
 from django.utils import timezone
 
-from cluster.errors import Unreachable
+from cluster.errors import Forbidden, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
 from pools import clusters
 from pools.sync import sync_cluster
@@ -197,6 +197,22 @@ def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world):
     world.cluster.fail(Unreachable("reset"), verb="list", kind=POD)
     code, said = ask("--grace", "0")
     assert (code, said["findings"]) == (2, [])
+
+
+def test_rights_in_the_namespaces_of_backends_are_enough(world):
+    """What deploy/rbac grants: no list over all namespaces."""
+    world.cluster._now = lambda: datetime.now(UTC) - timedelta(seconds=30)
+    running(world)
+    stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
+    everywhere = world.cluster.scan
+
+    def scan(kind, reduce, *, namespace="", **selectors):
+        if kind.namespaced and not namespace:
+            raise Forbidden("cannot list at the cluster scope", status=403)
+        return everywhere(kind, reduce, namespace=namespace, **selectors)
+
+    world.cluster.scan = scan
+    assert found() == [("leaked", "unknown")]
 
 
 def test_an_unknown_backend_is_answered_with_those_there_are(world):

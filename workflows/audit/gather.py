@@ -155,7 +155,7 @@ def _scan(cluster: Cluster, kind: Kind, uid: str, label: str) -> Iterator[Thing]
 
 def _namespaces(uid: str) -> list[str]:
     """Where backends of this cluster make objects, and where their unreleased groups do."""
-    backends = Backend.objects.filter(cluster_id=uid)
+    backends = Backend.objects.filter(cluster_id=uid, cleaned_at=None)
     frozen = TaskGroup.objects.filter(backend__in=backends, released_at=None).order_by()
     places = set(frozen.values_list("placement__namespace", flat=True).distinct())
     return sorted(places | set(backends.values_list("namespace", flat=True)))
