@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 from osmo_topology.web import policy
-from osmo_topology.web.models import Role, RoleAssignment
+from osmo_topology.web.models import ROLE_NAME_LENGTH, Role, RoleAssignment
 from scheduling.errors import InvalidSpec
 
 log = structlog.get_logger(__name__)
@@ -60,8 +60,22 @@ def _statements(row: Role) -> tuple[policy.Statement, ...]:
 
 
 def _roles(user: User, gateway: Gateway | None) -> tuple[str, ...]:
-    assigned = list(RoleAssignment.objects.filter(user=user).values_list("role", flat=True))
+    assigned = assigned_roles(user)
     if user.is_staff or user.is_superuser:
         assigned.append(policy.ADMIN)
     own = [*assigned, *gateway.roles] if gateway else assigned or settings.DEFAULT_ROLES
     return tuple(sorted({policy.DEFAULT, *own}))
+
+
+def assigned_roles(user: User) -> list[str]:
+    """The roles that an administrator assigned to a user."""
+    return list(RoleAssignment.objects.filter(user=user).order_by("role").values_list("role", flat=True))
+
+
+def unknown_role(name: str) -> str | None:
+    """What is wrong with a role's name, if it would grant nothing: what there is instead."""
+    implied = name in policy.BUILT_IN or policy.statements_of(name, {})
+    if (implied and len(name) <= ROLE_NAME_LENGTH) or Role.objects.filter(name=name).exists():
+        return None
+    known = sorted({*policy.BUILT_IN, *Role.objects.values_list("name", flat=True)[:50]})
+    return f"There is no role {name[:60]!a}; there are {', '.join(known)} and osmo-<pool>."

@@ -15,8 +15,8 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from osmo_topology.web.access import unknown_role
 from osmo_topology.web.models import PersonalToken, Role, RoleAssignment
-from osmo_topology.web.policy import BUILT_IN, statements_of
 
 
 class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -28,11 +28,9 @@ class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
 
     def clean_role(self) -> str:
         role = str(self.cleaned_data["role"])
-        written = Role.objects.filter(name=role).exists()
-        if written or role in BUILT_IN or statements_of(role, {}):
-            return role
-        known = sorted({*BUILT_IN, *Role.objects.values_list("name", flat=True)[:50]})
-        raise ValidationError(f"There is no such role; there are {', '.join(known)} and osmo-<pool>.")
+        if said := unknown_role(role):
+            raise ValidationError(said)
+        return role
 
 
 class RoleAssignmentInline(TabularInline):  # type: ignore[misc]  # unfold has no types

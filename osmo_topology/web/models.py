@@ -10,6 +10,7 @@ from osmo_topology.web import policy
 from scheduling.errors import InvalidSpec
 
 TOKEN_NAME_LENGTH = 63
+ROLE_NAME_LENGTH = 128
 
 
 class PersonalToken(AbstractAuthToken):
@@ -44,7 +45,7 @@ _role_name = RegexValidator(
 class Role(models.Model):
     """A named list of statements; one with a built-in role's name takes its place, osmo-admin's excepted."""
 
-    name = models.CharField(max_length=128, unique=True, validators=[_role_name])
+    name = models.CharField(max_length=ROLE_NAME_LENGTH, unique=True, validators=[_role_name])
     description = models.TextField(blank=True, default="")
     policies = models.JSONField(
         default=list,
@@ -72,7 +73,7 @@ class RoleAssignment(models.Model):
     """A user holds a role, by its name: built-in roles and those of the convention have no row."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="role_assignments")
-    role = models.CharField(max_length=128, validators=[_role_name])
+    role = models.CharField(max_length=ROLE_NAME_LENGTH, validators=[_role_name])
 
     class Meta:
         ordering = ["user_id", "role"]

@@ -47,7 +47,7 @@ def test_a_superuser_assigns_roles(root):
 def test_a_role_that_does_not_exist_is_not_assigned(root):
     ann = User.objects.create_user("ann")
     answer = assign(root, ann, "raeder")
-    assert "There is no such role; there are osmo-admin" in answer.content.decode()
+    assert "; there are osmo-admin, osmo-backend, " in answer.content.decode()
     assert not ann.role_assignments.exists()
 
 
