@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from workflows.audit.facts import Facts, Finding, GroupRow, Limits, Repair, Seen, Thing, TryRow
@@ -12,6 +12,7 @@ COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
 TEMPLATE = "ResourceClaimTemplate.resource.k8s.io"
 SHARED = ("Queue", "Topology", "PriorityClass")
+SECOND = timedelta(seconds=1)
 MADE = ("SCHEDULING", "INITIALIZING", "RUNNING")
 
 
@@ -25,7 +26,7 @@ def object_rules(facts: Facts, limits: Limits) -> Iterator[Finding]:
             group = facts.groups.get(uuid) if uuid else None
             yield from _unwanted(seen, facts, group, things, limits)
             yield from _two_pods(seen, group, things)
-            yield from _ending_under_pods(seen, facts, group, things)
+            yield from _ending_under_pods(seen, group, things)
             if group is not None and group.released_at is None:
                 yield from _twice(seen, group, things)
                 yield from _in_part(facts, seen, group, things, limits)
@@ -253,14 +254,16 @@ def _before(one: TryRow, group: GroupRow, seen: Seen) -> bool:
     return made is not None and made < seen.began
 
 
-def _ending_under_pods(
-    seen: Seen, facts: Facts, group: GroupRow | None, things: Sequence[Thing]
-) -> Iterator[Finding]:
-    """A ComputeDomain must outlive the pods that use it."""
-    del facts
+def _ending_under_pods(seen: Seen, group: GroupRow | None, things: Sequence[Thing]) -> Iterator[Finding]:
+    """A ComputeDomain must outlive the pods that use it.
+
+    Pods are listed before it: one whose end began during the list may have waited for them.
+    """
     running = [one for one in things if one.kind == "Pod" and one.active and one.node]
     for domain in things:
         if domain.api != COMPUTE_DOMAIN or domain.deleting_since is None or not running:
+            continue
+        if domain.deleting_since + SECOND > seen.began:  # the cluster writes whole seconds
             continue
         yield Finding(
             kind="unsafe",
@@ -273,4 +276,5 @@ def _ending_under_pods(
             object=domain.label,
             cluster=seen.cluster,
             group_uuid=domain.group,
+            unsure=True,
         )

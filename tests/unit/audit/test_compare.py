@@ -134,6 +134,9 @@ WELL = {
     ),
     "a group that ended a moment ago": facts(ended(ended_at=ago(10)), WHOLE),
     "an object that went while it was listed": facts(released(released_at=ago(2)), WHOLE),
+    "a ComputeDomain whose end began after its pods were listed": facts(
+        ended(ended_at=ago(10)), (pod(), POD_GROUP, replace(COMPUTE_DOMAIN, deleting_since=ago(5)))
+    ),
     "a young object of a group that nobody knows": facts(
         things=(*WHOLE, thing("Secret", "s", group=UUID(int=7), created=ago(20)))
     ),
@@ -291,7 +294,7 @@ WRONG = {
         ("backwards", "steps"),
     ),
     "a ComputeDomain that ends under pods": (
-        facts(things=(pod(), POD_GROUP, replace(COMPUTE_DOMAIN, deleting_since=ago(2)))),
+        facts(things=(pod(), POD_GROUP, replace(COMPUTE_DOMAIN, deleting_since=ago(9)))),
         ("unsafe", "domain-ending"),
     ),
 }
