@@ -9,8 +9,15 @@ import shutil
 import tempfile
 from typing import Any
 
+from osmo_topology.web import gateway
+
 DIRECTORY = tempfile.mkdtemp(prefix="osmo-metrics-")
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when a child imports it
+
+
+def pre_request(worker: Any, request: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
+    """Refuse who sends a gateway's header twice, before WSGI makes one of the two."""
+    request.headers = gateway.once(request.headers)
 
 
 def child_exit(server: Any, worker: Any) -> None:  # noqa: ARG001 -- gunicorn's hook

@@ -6,13 +6,15 @@ must show it: the secret in ``x-osmo-proxy-secret``, the peer's own address in o
 both where both are set. From anybody else these headers are refused, not ignored: a caller who sends
 them expects to be somebody, and a proxy that lost its secret must not fall back to a stranger's rights.
 
-What the proxy must do: remove the caller's own copies of these headers, whatever their case and with
-underscores for dashes, before it adds its own. WSGI joins repeated headers with commas; a list of two
-users is refused here, but a list of roles of which one is the caller's cannot be told from the proxy's.
+The proxy must remove the caller's own copies of these headers before it adds its own. If it adds without
+removing, WSGI joins both with a comma, and a list of roles of which one is the caller's cannot be told from
+the proxy's; so ``once`` looks at the headers before they are joined (``webserver`` asks it) and spoils what
+is repeated. gunicorn itself drops names with underscores, which WSGI would read as dashes.
 """
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -23,6 +25,8 @@ from osmo_topology.web.policy import NAME
 USER, ROLES, POOLS = "HTTP_X_OSMO_USER", "HTTP_X_OSMO_ROLES", "HTTP_X_OSMO_ALLOWED_POOLS"
 PROOF = "HTTP_X_OSMO_PROXY_SECRET"
 IDENTITY = (USER, ROLES, POOLS)
+_ON_THE_WIRE = frozenset(key.removeprefix("HTTP_").replace("_", "-") for key in (*IDENTITY, PROOF))
+_REPEATED = "given more than once"  # no user, no role, no pool and no secret
 
 USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}", re.ASCII)
 USERNAME_RULE = "1 to 150 letters, digits and @ . + - _, the first a letter or a digit"
@@ -54,6 +58,14 @@ class Identity:
     user: str
     roles: tuple[str, ...]
     pools: frozenset[str] | None
+
+
+def once(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Headers as they came, names and values; one of ours that is repeated becomes one that is refused."""
+    counts = Counter(name.upper() for name, _ in headers)
+    repeated = {name for name in _ON_THE_WIRE if counts[name] > 1}
+    kept = [(name, value) for name, value in headers if name.upper() not in repeated]
+    return [*kept, *((name, _REPEATED) for name in sorted(repeated))]
 
 
 def identity(meta: Mapping[str, Any], proxy: Proxy) -> Identity | None:

@@ -1,7 +1,9 @@
 """Gateway mode over the wire: what gunicorn makes of bytes is what the service is asked to believe."""
 
+import importlib
 import io
 import json
+import sys
 from ipaddress import ip_network
 
 import pytest
@@ -28,11 +30,22 @@ class Connection:
         return ("127.0.0.1", 8000)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _webserver():
+    """The hooks that gunicorn runs; reading them sets a variable and makes a directory."""
+    with pytest.MonkeyPatch.context() as undo:
+        undo.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+        hooks = importlib.import_module("osmo_topology.webserver")
+        yield
+        hooks.on_exit(None)
+
+
 def send(*headers, method="GET", address="/api/profile/settings", peer=PROXY):
     """(status, JSON) of a request as bytes, read by gunicorn and answered by the service."""
     lines = [f"{method} {address} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
     parser = RequestParser(Config(), iter(["\r\n".join(lines).encode("latin-1")]), (peer, 40000))
     request = next(parser)
+    sys.modules["osmo_topology.webserver"].pre_request(None, request)
     _, environ = create(request, Connection(), (peer, 40000), ("127.0.0.1", 8000), Config())
     environ["wsgi.input"], environ["wsgi.errors"] = io.BytesIO(), io.StringIO()
     status = []
@@ -96,6 +109,9 @@ def test_without_a_gateway_nobody_is_believed(headers):
         ["x-osmo-user: root", "x-osmo-proxy-secret: wrong", PROOF],
         ["x-osmo-user: ann", "x-osmo-user: root", PROOF],
         ["x-osmo-user: ann", "X-OSMO-User: root", PROOF],
+        ["x-osmo-user: ann", "X-Osmo-Roles: osmo-admin", "x-osmo-roles: osmo-a", PROOF],
+        ["x-osmo-user: ann", "x-osmo-allowed-pools: a", "x-osmo-allowed-pools: b", PROOF],
+        ["x-osmo-user: ann", PROOF, PROOF],
         ["x-osmo-roles: osmo-admin", PROOF],
         ["x-osmo-proxy-secret: wrong"],
     ],
@@ -107,6 +123,9 @@ def test_without_a_gateway_nobody_is_believed(headers):
         "two secrets",
         "two users",
         "two users in other letters",
+        "two lists of roles",
+        "two lists of pools",
+        "the secret twice",
         "roles of nobody",
         "a wrong secret and no user",
     ],
