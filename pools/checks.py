@@ -64,12 +64,17 @@ def check_placement(
     moved: bool,
     capabilities: Capabilities,
     owns_topologies: bool,
+    lacks: Mapping[str, Sequence[str]],
 ) -> list[Fault]:
     """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before.
 
     ``owns_topologies``: its scheduler reads levels from objects in the cluster, which somebody else may own.
+    ``lacks``: what the cluster was found not to serve, by the field of the pool that is new and needs it.
     """
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
+    for field, gone in lacks.items():
+        message = f'Backend "{backend}" does not serve what this needs: {"; ".join(gone)}.'
+        faults.append(Fault((field,), "not_served", message))
     if document.topology_source == "external" and not owns_topologies:
         message = (
             f'Scheduler "{capabilities.scheduler}" of backend "{backend}" reads levels from node labels and '

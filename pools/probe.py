@@ -1,19 +1,26 @@
-"""Asking a cluster what it is: identity, versions, and whether a scheduler's API is really served.
+"""Asking a cluster what it is: identity, versions, and whether what we write would be kept.
 
 The scheduler's version comes from the schemas the cluster serves, never from image tags, which anybody
 may retag. Three answers stay apart: the cluster says what it serves, the cluster refuses to say (missing
-rights), nobody answers. ``ask`` only reads, so it may run before anything is saved.
+rights), nobody answers. ``ask`` reads, and sends one pod group as a dry run, so it may run before anything
+is saved. What it found of each feature (``scheduling.conformance``) is the backend's conformance card.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
+from uuid import UUID
 
-from cluster.errors import AlreadyExists, ClusterError, Forbidden, NotServed
+from cluster.errors import AlreadyExists, ClusterError, Forbidden, Invalid, NotFound, NotServed
 from cluster.interface import Cluster
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from pools.conditions import Condition
 from pools.kinds import as_kind
-from scheduling.backends.base import ResourceKind, SchedulerBackend
+from pools.models import Backend
+from scheduling import conformance
+from scheduling.backends.base import Purpose, ResourceKind, SchedulerBackend
+from scheduling.capabilities import SchedulerVersion
+from scheduling.conformance import Finding, Schema
 from scheduling.errors import UnsupportedCapability
 
 READ_SECONDS = 5.0  # a person waits for the answer, and small reads come in milliseconds
@@ -25,7 +32,17 @@ class Address:
 
     kubeconfig: str
     context: str
+    namespace: str
     scheduler_type: str
+
+    @classmethod
+    def of(cls, backend: Backend) -> Self:
+        return cls(
+            kubeconfig=backend.kubeconfig,
+            context=backend.context,
+            namespace=backend.namespace,
+            scheduler_type=backend.scheduler_type,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +61,7 @@ class Probe:
     refusal: str = ""
     doubt: str = ""
     compute_domains: bool | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def reachable(self) -> bool:
@@ -53,15 +71,15 @@ class Probe:
         return asdict(self)
 
 
-def ask(cluster: Cluster, scheduler: SchedulerBackend) -> Probe:
-    """Ask; raises nothing about the cluster."""
+def ask(cluster: Cluster, scheduler: SchedulerBackend, *, namespace: str, installation: UUID) -> Probe:
+    """Ask; raises nothing about the cluster. ``namespace`` is the backend's, for what is tried there."""
     try:
-        return _ask(cluster, scheduler)
+        return _ask(cluster, scheduler, namespace, installation)
     except ClusterError as error:
         return Probe(problem=str(error), reason=type(error).__name__)
 
 
-def _ask(cluster: Cluster, scheduler: SchedulerBackend) -> Probe:
+def _ask(cluster: Cluster, scheduler: SchedulerBackend, namespace: str, installation: UUID) -> Probe:
     kubernetes = cluster.server_version()
     uid = cluster.kube_system_uid()
     version = refusal = doubt = ""
@@ -73,6 +91,9 @@ def _ask(cluster: Cluster, scheduler: SchedulerBackend) -> Probe:
         refusal = error.message
     except (Forbidden, ValueError) as error:
         doubt = f"What the scheduler can hold could not be read: {error}"
+    findings = [*_looked_up(cluster, scheduler)]
+    if version:
+        findings += _tried(cluster, scheduler, version, namespace, installation)
     return Probe(
         cluster_uid=uid,
         kubernetes_version=kubernetes,
@@ -80,7 +101,46 @@ def _ask(cluster: Cluster, scheduler: SchedulerBackend) -> Probe:
         refusal=refusal,
         doubt=doubt,
         compute_domains=_served(cluster, COMPUTE_DOMAIN),
+        findings=tuple(findings),
     )
+
+
+def _looked_up(cluster: Cluster, scheduler: SchedulerBackend) -> Iterator[Finding]:
+    """What the served schemas say of each feature; each is read once."""
+    features = (*scheduler.features, *conformance.NVLINK)
+    schemas: dict[ResourceKind, Schema | None] = {}
+    for resource in dict.fromkeys(feature.resource for feature in features):
+        kind = as_kind(resource)
+        if _served(cluster, kind):
+            try:
+                schemas[resource] = cluster.read_crd_schema(kind)
+            except Forbidden:
+                schemas[resource] = None
+    return conformance.look(features, schemas)
+
+
+def _tried(
+    cluster: Cluster, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
+) -> Iterator[Finding]:
+    """What becomes of a pod group: gates and webhooks stand in no schema."""
+    capabilities = scheduler.capabilities(SchedulerVersion.parse(version))
+    sent = conformance.trial(
+        scheduler,
+        capabilities=capabilities,
+        namespace=namespace,
+        installation=installation,
+    )
+    if sent is None or scheduler.pod_group is None:
+        return
+    try:
+        yield conformance.tried(sent, cluster.create(as_kind(scheduler.pod_group), sent, dry_run=True))
+    except Invalid as error:
+        yield conformance.Finding(
+            conformance.as_written(sent), Purpose.SCHEDULER, found=False, how=str(error)
+        )
+    except (Forbidden, NotFound) as error:  # no right to try, or no namespace yet
+        how = f"it could not be tried: {error}"
+        yield conformance.Finding(conformance.as_written(sent), Purpose.SCHEDULER, found=None, how=how)
 
 
 def _schema(cluster: Cluster, pod_group: ResourceKind) -> dict[str, Any] | None:
@@ -119,6 +179,7 @@ def conditions_of(probe: Probe) -> list[Condition]:
     return [
         Condition(type="Reachable", status="True", reason="Answered"),
         _scheduler_condition(probe),
+        _conformance_condition(probe),
         Condition(
             type="ComputeDomainServed",
             status="True" if probe.compute_domains else "False",
@@ -126,6 +187,24 @@ def conditions_of(probe: Probe) -> list[Condition]:
             message="" if probe.compute_domains else "NVIDIA's DRA driver is not installed in the cluster.",
         ),
     ]
+
+
+def missing(findings: Sequence[Mapping[str, Any]], purpose: Purpose) -> list[str]:
+    """What a card says is not there for one purpose; a kind that is not served is told once."""
+    gone = (one["how"] for one in findings if one["purpose"] == purpose and one["found"] is False)
+    return list(dict.fromkeys(gone))
+
+
+def _conformance_condition(probe: Probe) -> Condition:
+    """Whether all that is needed was found; NVLink has a condition of its own."""
+    needed = [one for one in probe.findings if one.purpose in (Purpose.SCHEDULER, Purpose.TOPOLOGY)]
+    gone = dict.fromkeys(one.how for one in needed if one.found is False)
+    untold = [f"{one.name}: {one.how}" for one in needed if one.found is None]
+    if gone:
+        return Condition(type="Conforms", status="False", reason="Missing", message="; ".join(gone))
+    if untold:
+        return Condition(type="Conforms", status="Unknown", reason="NotTold", message="; ".join(untold))
+    return Condition(type="Conforms", status="True", reason="AllFound")
 
 
 def _scheduler_condition(probe: Probe) -> Condition:

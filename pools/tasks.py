@@ -11,8 +11,8 @@ from osmo_topology.periodic import Periodic
 from pools import conditions, seats, sync
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
-from pools.probe import READ_SECONDS, ask, ensure_namespace
-from pools.services.backends import address_of
+from pools.probe import READ_SECONDS, Address, ask, ensure_namespace
+from pools.selectors import installation
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
 
@@ -33,14 +33,15 @@ def probe_backend(backend_id: int) -> None:
     scheduler = installed().get(backend.scheduler_type) if backend else None
     if backend is None or scheduler is None:
         return
+    asked = Address.of(backend)
     with seats.PROBES.seat(access_of(backend)) as free:
         if not free:  # another probe waits there already
             return
         cluster = cluster_for(backend, read_seconds=READ_SECONDS)
-        probe = ask(cluster, scheduler)
+        probe = ask(cluster, scheduler, namespace=asked.namespace, installation=installation())
         lives = probe.reachable and not backend.deleted_at
         made = [ensure_namespace(cluster, backend.namespace)] if lives else []
-    record_probe(backend.pk, probe, asked=address_of(backend), more=made)
+    record_probe(backend.pk, probe, asked=asked, more=made)
 
 
 @shared_task(base=Periodic, name="pools.sync_clusters")

@@ -10,14 +10,14 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from pools import conditions, selectors, services
-from pools.admin.base import ConfigurationAdmin, shown_conditions
+from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table
 from pools.admin.forms import DocumentForm, YamlField
 from pools.capabilities import capabilities_of
 from pools.documents.backend import COLUMNS
 from pools.models import Backend
 from pools.services import Change, Saved
 from scheduling.backends.registry import installed
-from scheduling.capabilities import Capability
+from scheduling.capabilities import MEANING, Capability
 
 SETTINGS = ("scheduler_type", "scheduler_name", "scheduler_timeout")
 
@@ -62,6 +62,7 @@ class BackendAdmin(ConfigurationAdmin):
         "revision",
         "conditions_shown",
         "capabilities_shown",
+        "card_shown",
         "cluster",
         "kubernetes_version",
         "scheduler_version",
@@ -99,9 +100,20 @@ class BackendAdmin(ConfigurationAdmin):
         return shown_conditions(backend)
 
     @admin.display(description="capabilities")
-    def capabilities_shown(self, backend: Backend) -> str:
+    def capabilities_shown(self, backend: Backend) -> SafeString:
         held = capabilities_of(backend)
-        return ", ".join(sorted(str(c) for c in Capability if c in held)) or "none"
+        rows = [(str(one), MEANING[one], "yes" if one in held else "no") for one in Capability]
+        levels = ("max_levels", "the most topology keys of a pool", str(held.max_levels))
+        return shown_table(("capability", "meaning", "held"), [*rows, levels])
+
+    @admin.display(description="conformance card")
+    def card_shown(self, backend: Backend) -> SafeString:
+        words = {True: "yes", False: "no", None: "not told"}
+        rows = [
+            (one["name"], one["purpose"] or "not used", words[one["found"]], one["how"])
+            for one in backend.card.get("findings", [])
+        ]
+        return shown_table(("feature", "needed for", "found", "how"), rows)
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         del formsets

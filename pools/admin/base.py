@@ -174,6 +174,15 @@ def _said(notice: Notice) -> str:
     return f"{format_path(notice.path)}: {notice.message}" if notice.path else notice.message
 
 
+def shown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeString:
+    """A small table for people."""
+    if not rows:
+        return format_html("{}", "None yet.")
+    top = format_html_join("", '<th scope="col" align="left">{}</th>', ((one,) for one in head))
+    lines = ((format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows)
+    return format_html("<table><tr>{}</tr>{}</table>", top, format_html_join("", "<tr>{}</tr>", lines))
+
+
 def shown_conditions(obj: Backend | Pool) -> SafeString:
     """Conditions as a list for people."""
     if not obj.conditions:

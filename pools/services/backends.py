@@ -79,12 +79,11 @@ def probe_address(address: Address) -> Probe | None:
     if scheduler is None:
         return None
     stand_in = Backend(kubeconfig=address.kubeconfig, context=address.context)
-    return ask(cluster_for(stand_in, read_seconds=READ_SECONDS), scheduler)
-
-
-def address_of(backend: Backend) -> Address:
-    return Address(
-        kubeconfig=backend.kubeconfig, context=backend.context, scheduler_type=backend.scheduler_type
+    return ask(
+        cluster_for(stand_in, read_seconds=READ_SECONDS),
+        scheduler,
+        namespace=address.namespace,
+        installation=selectors.installation(),
     )
 
 
@@ -96,7 +95,7 @@ def _save(
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _wanted(document)
-    probe = None if before and address_of(before) == address else probe_address(address)
+    probe = None if before and Address.of(before) == address else probe_address(address)
     with configuration_change():
         backend = _locked(name)
         expect(backend, expected_revision)
@@ -161,6 +160,7 @@ def _wanted(document: shape.BackendDocument | None) -> Address:
     return Address(
         kubeconfig=document.kubeconfig,
         context=document.context,
+        namespace=document.k8s_namespace,
         scheduler_type=document.scheduler_settings.scheduler_type,
     )
 

@@ -37,9 +37,7 @@ def record_probe(
     """Save what a probe found, unless the backend has moved on; True if its cluster answers again."""
     with transaction.atomic():
         backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
-        if backend is None or asked != Address(
-            kubeconfig=backend.kubeconfig, context=backend.context, scheduler_type=backend.scheduler_type
-        ):
+        if backend is None or asked != Address.of(backend):
             return False
         back = note_probe(backend, probe, more=more)
         backend.save(update_fields=[*_OBSERVED])

@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pools import notices, selectors
+from pools import conditions, notices, selectors
 from pools.capabilities import capabilities_of
 from pools.checks import check_name, check_placement, check_pool, unknown_backend
 from pools.documents import pool as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool, TopologyKey
+from pools.probe import missing
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
-from scheduling.backends.base import TopologyOwner
+from scheduling.backends.base import Purpose, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
 
@@ -153,15 +154,33 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
     if backend is None:
         known = list(selectors.living_backends().values_list("name", flat=True))
         return [_at(unknown_backend(draft.document.backend, known=known), draft.path)]
+    moved = draft.pool is None or draft.pool.backend_id != backend.pk
     faults = check_placement(
         draft.document,
         backend=backend.name,
         enabled=backend.enabled,
-        moved=draft.pool is None or draft.pool.backend_id != backend.pk,
+        moved=moved,
         capabilities=capabilities_of(backend),
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
+        lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
     )
     return [_at(fault, draft.path) for fault in faults]
+
+
+def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | None) -> dict[str, list[str]]:
+    """What a reachable cluster does not serve of what the pool asks for anew.
+
+    A pool that has it already can still be edited: somebody may want to put it into maintenance.
+    """
+    if conditions.status_of(backend.conditions, "Reachable") != "True":
+        return {}
+    wanted = {}
+    if document.nvlink and not (before and before.nvlink):
+        wanted["nvlink"] = Purpose.NVLINK
+    if document.topology_keys and not (before and before.topology_keys.all()):
+        wanted["topology_keys"] = Purpose.TOPOLOGY
+    found = backend.card.get("findings", [])
+    return {field: gone for field, purpose in wanted.items() if (gone := missing(found, purpose))}
 
 
 def _write(draft: _Draft, *, change: Change) -> Pool:

@@ -11,6 +11,7 @@ hold as data (``capabilities``); ``checks.check_gang`` does the rest.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -36,6 +37,28 @@ class ResourceKind:
     def crd(self) -> str:
         """Name of the CustomResourceDefinition: ``podgroups.scheduling.run.ai``."""
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
+
+class Purpose(StrEnum):
+    """What cannot be had without a feature: the scheduler, topology keys, NVLink; or nothing that is used."""
+
+    SCHEDULER = "scheduler"
+    TOPOLOGY = "topology"
+    NVLINK = "nvlink"
+    NOTHING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A kind that is served, or, with ``path``, a field of it; lists on the way are walked through."""
+
+    resource: ResourceKind
+    path: tuple[str, ...]
+    purpose: Purpose
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.resource.kind, *self.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +250,13 @@ class SchedulerBackend(Protocol):
     @property
     def pool_kinds(self) -> tuple[ResourceKind, ...]:
         """The kinds of ``pool_objects``; objects of ours of these kinds that nobody needs are removed."""
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What a cluster must serve so that what is rendered is kept, for the conformance card.
+
+        Kinds alone for built-in ones, whose schemas no definition holds.
+        """
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the scheduler's version from what its cluster serves.

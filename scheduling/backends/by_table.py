@@ -6,7 +6,7 @@ rendering refuses by itself what a check let pass on other choices of the pool.
 
 from collections.abc import Collection, Mapping
 
-from scheduling.backends.base import Checked, GangRequest
+from scheduling.backends.base import Checked, Feature, GangRequest
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
 from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
@@ -22,6 +22,7 @@ class ByTable:
     oldest: SchedulerVersion
     needs: Mapping[Capability, SchedulerVersion]
     max_levels: int
+    features: tuple[Feature, ...] = ()
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
         return Capabilities(self.name, held_at(self.needs, version or self.oldest), self.max_levels)

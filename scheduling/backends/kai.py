@@ -32,11 +32,11 @@ from scheduling.backends.base import (
     PoolRequest,
     ReadBack,
     RenderedGang,
-    ResourceKind,
     Waiting,
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
+from scheduling.backends.kai_features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.capabilities import (
     KAI_OLDEST,
     Capability,
@@ -68,7 +68,7 @@ class Kai(ByTable):
     name = "kai"
     oldest = KAI_OLDEST
     needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
-    pod_group = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
+    pod_group = POD_GROUP
     max_levels = MAX_LEVELS
     scheduler_name = "kai-scheduler"
     read_back = ReadBack(
@@ -79,9 +79,10 @@ class Kai(ByTable):
         evicting=("Evict",),
     )
     edits_pod_groups = True
-    queue = ResourceKind("scheduling.run.ai/v2", "Queue", "queues", namespaced=False)
-    topology = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies", namespaced=False)
+    queue = QUEUE
+    topology = TOPOLOGY
     pool_kinds = (queue, topology)
+    features = FEATURES
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""

@@ -21,10 +21,12 @@ from typing import Any
 from scheduling import names
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
+    Feature,
     GangRequest,
     Manifest,
     PodParts,
     PoolRequest,
+    Purpose,
     ReadBack,
     RenderedGang,
     ResourceKind,
@@ -57,6 +59,7 @@ class Kubernetes(ByTable):
     scheduler_name = "default-scheduler"
     read_back = ReadBack()
     pool_kinds: tuple[ResourceKind, ...] = ()
+    features = (Feature(pod_group, (), Purpose.SCHEDULER),)
     edits_pod_groups = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:

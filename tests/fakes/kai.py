@@ -6,15 +6,26 @@ from cluster.kinds import CRD, NAMESPACE
 from pools import clusters
 from tests.fakes.cluster import FakeCluster
 
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+CONSTRAINT = {
+    "type": "object",
+    "properties": {"topology": TEXT, "requiredTopologyLevel": TEXT, "preferredTopologyLevel": TEXT},
+}
+
 
 def pod_group_crd(*, parent=True, min_sub_group=False):
     """The served PodGroup of KAI: 0.13 has ``parent``, 0.15 has ``minSubGroup`` too."""
-    subgroup = {"name": {"type": "string"}}
+    subgroup = {"name": TEXT, "minMember": NUMBER, "topologyConstraint": CONSTRAINT}
     if parent:
         subgroup["parent"] = {"type": "string"}
     if min_sub_group:
         subgroup["minSubGroup"] = {"type": "integer"}
-    spec = {"subGroups": {"type": "array", "items": {"properties": subgroup}}}
+    spec = {
+        "queue": TEXT,
+        "minMember": NUMBER,
+        "topologyConstraint": CONSTRAINT,
+        "subGroups": {"type": "array", "items": {"properties": subgroup}},
+    }
     schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": spec}}}}
     return {
         "metadata": {"name": "podgroups.scheduling.run.ai"},

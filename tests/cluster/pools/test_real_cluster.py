@@ -60,7 +60,23 @@ def test_a_real_cluster_says_what_it_is(backend, request):
     assert backend.scheduler_version == want
     assert backend.kubernetes_version.startswith("v1.36")
     statuses = {c["type"]: c["status"] for c in backend.conditions}
+    assert statuses.pop("Conforms") == "Unknown"  # until its namespace is there to try things in
     assert statuses == {"Reachable": "True", "SchedulerServed": "True", "ComputeDomainServed": "True"}
+
+
+@pytest.mark.parametrize("scheduler", ["kai", "kubernetes", "default"])
+def test_a_real_cluster_keeps_what_is_written_for_each_scheduler(backend, scheduler):
+    tasks.probe_backend(backend.pk)  # makes the namespace, where a pod group can be tried
+    document = {
+        "kubeconfig": backend.kubeconfig,
+        "k8s_namespace": backend.namespace,
+        "scheduler_settings": {"scheduler_type": scheduler},
+    }
+    card = services.put_backend(name=f"a-{scheduler}", document=document, change=ADMIN).value.card
+    needed = [one for one in card["findings"] if one["purpose"]]
+    assert [one for one in needed if not one["found"]] == []
+    tried = [one["how"] for one in needed if one["name"] == "PodGroup as it is written"]
+    assert tried == ([] if scheduler == "default" else ["a dry run kept all of it"])
 
 
 def test_the_namespace_is_made(backend, cluster):

@@ -5,12 +5,11 @@ from datetime import timedelta
 import pytest
 
 from cluster.errors import Forbidden
-from cluster.kinds import COMPUTE_DOMAIN, CRD, NAMESPACE, POD_GROUP
+from cluster.kinds import COMPUTE_DOMAIN, CRD, KAI_TOPOLOGY, NAMESPACE, POD_GROUP
 from pools import conditions, services, tasks
 from pools.capabilities import capabilities_of
 from pools.models import Backend
-from pools.probe import Probe
-from pools.services.backends import address_of
+from pools.probe import Address, Probe
 from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
@@ -134,8 +133,45 @@ def test_a_cluster_without_compute_domains_is_told(cluster):
     register()
     assert status("ComputeDomainServed") == "False"
     document = {"backend": "kai", "nvlink": True}
-    saved = services.put_pool(name="train", document=document, change=ADMIN)
+    with pytest.raises(InvalidSpec, match=r'"kai" does not serve .* ComputeDomain') as refusal:
+        services.put_pool(name="train", document=document, change=ADMIN)
+    assert [(fault.path, fault.code) for fault in refusal.value.faults] == [(("nvlink",), "not_served")]
+
+
+def test_a_pool_that_was_accepted_can_be_edited_although_the_driver_is_gone(cluster):
+    register()
+    document = {"backend": "kai", "nvlink": True}
+    services.put_pool(name="train", document=document, change=ADMIN)
+    cluster.unserved.add(COMPUTE_DOMAIN)
+    tasks.probe_backend(Backend.objects.get().pk)
+    changed = {**document, "enable_maintenance": True}
+    saved = services.put_pool(name="train", document=changed, change=ADMIN)
     assert [notice.code for notice in saved.notices] == ["compute_domain_not_served"]
+
+
+def test_keys_are_refused_where_the_scheduler_finds_no_topologies(cluster):
+    cluster.unserved.add(KAI_TOPOLOGY)
+    register()
+    assert status("Conforms") == "False"
+    assert said("Conforms") == "the cluster does not serve Topology (kai.scheduler/v1alpha1)"
+    document = {"backend": "kai", "topology_keys": [{"key": "zone", "label": "example.com/zone"}]}
+    with pytest.raises(InvalidSpec, match="Topology") as refusal:
+        services.put_pool(name="train", document=document, change=ADMIN)
+    assert [(fault.path, fault.code) for fault in refusal.value.faults] == [
+        (("topology_keys",), "not_served")
+    ]
+    services.put_pool(name="train", document={"backend": "kai"}, change=ADMIN)
+
+
+def test_a_cluster_that_drops_what_is_written_does_not_conform(cluster, monkeypatch):
+    def create(kind, obj, *, dry_run=False):
+        kept = {**obj, "spec": {key: value for key, value in obj["spec"].items() if key != "subGroups"}}
+        return kept if dry_run else obj
+
+    monkeypatch.setattr(cluster, "create", create)
+    register()
+    assert status("Conforms") == "False"
+    assert "a dry run of a PodGroup lost spec.subGroups" in said("Conforms")
 
 
 def test_an_address_cannot_move_to_another_cluster_under_running_groups(clusters, running):
@@ -161,7 +197,7 @@ def test_a_file_that_leads_elsewhere_now_does_not_take_running_groups_along(clus
 
 def test_an_answer_about_an_address_that_was_changed_meanwhile_is_dropped(cluster):
     backend = register().value
-    asked = address_of(backend)
+    asked = Address.of(backend)
     Backend.objects.update(kubeconfig="/etc/same")
     record_probe(backend.pk, Probe(problem="gone", reason="Unreachable"), asked=asked)
     assert status("Reachable") == "True"

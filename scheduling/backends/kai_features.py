@@ -1,0 +1,40 @@
+"""What a cluster with KAI must serve so that what is rendered for it is kept; for the conformance card.
+
+Fields that only later versions have, and that nothing here uses, are looked for too: they tell an
+administrator what is installed.
+"""
+
+from collections.abc import Iterator
+
+from scheduling.backends.base import Feature, Purpose, ResourceKind
+
+POD_GROUP = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
+QUEUE = ResourceKind("scheduling.run.ai/v2", "Queue", "queues", namespaced=False)
+TOPOLOGY = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies", namespaced=False)
+
+_GANG = (
+    ("queue",),
+    ("minMember",),
+    ("subGroups", "name"),
+    ("subGroups", "minMember"),
+    ("subGroups", "parent"),
+)
+_CONSTRAINT = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
+
+
+def _features() -> Iterator[Feature]:
+    yield Feature(POD_GROUP, (), Purpose.SCHEDULER)
+    for path in _GANG:
+        yield Feature(POD_GROUP, ("spec", *path), Purpose.SCHEDULER)
+    for above in ((), ("subGroups",)):
+        for field in _CONSTRAINT:
+            yield Feature(POD_GROUP, ("spec", *above, "topologyConstraint", field), Purpose.TOPOLOGY)
+    yield Feature(POD_GROUP, ("spec", "subGroups", "minSubGroup"), Purpose.NOTHING)
+    yield Feature(QUEUE, (), Purpose.SCHEDULER)
+    yield Feature(QUEUE, ("spec", "parentQueue"), Purpose.SCHEDULER)
+    yield Feature(TOPOLOGY, (), Purpose.TOPOLOGY)
+    yield Feature(TOPOLOGY, ("spec", "levels", "nodeLabel"), Purpose.TOPOLOGY)
+    yield Feature(TOPOLOGY, ("spec", "levels", "alias"), Purpose.NOTHING)
+
+
+FEATURES = tuple(_features())

@@ -1,0 +1,134 @@
+"""What a cluster must serve so that what we write is kept: features as data, and what was found of them.
+
+An API server prunes fields that its schema does not know, and a scheduler whose feature gate is off drops
+them, both without a word: a constraint would be gone and the gang placed anywhere. So a probe compares the
+served schemas with the fields that are written, and, because no schema speaks of gates and webhooks, sends
+one pod group as a dry run and compares what comes back. Pure: whoever has a cluster brings the schemas.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from scheduling.backends.base import (
+    Feature,
+    GangRequest,
+    Manifest,
+    Purpose,
+    ResourceKind,
+    SchedulerBackend,
+)
+from scheduling.capabilities import Capabilities, Capability
+from scheduling.levels import Level
+from scheduling.requirements import Gang, GangTask, Requirement
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of a feature: True, False, or None where that could not be told; ``how`` says why."""
+
+    name: str
+    purpose: str
+    found: bool | None
+    how: str
+
+
+Schema = Mapping[str, Any]
+
+
+def look(features: Iterable[Feature], schemas: Mapping[ResourceKind, Schema | None]) -> Iterator[Finding]:
+    """Find each feature in the schemas of the served kinds.
+
+    A kind that is not served is absent; None stands for one whose schema could not be read.
+    """
+    for feature in features:
+        if feature.resource not in schemas:
+            how = f"the cluster does not serve {feature.resource.kind} ({feature.resource.api_version})"
+            yield Finding(feature.name, feature.purpose, found=False, how=how)
+            continue
+        schema = schemas[feature.resource]
+        if not feature.path:
+            yield Finding(feature.name, feature.purpose, found=True, how="served")
+        elif not schema:
+            yield Finding(feature.name, feature.purpose, found=None, how="its schema could not be read")
+        else:
+            found = _has(schema, feature.path)
+            how = "in the served schema" if found else f"the served schema has no {feature.name}"
+            yield Finding(feature.name, feature.purpose, found=found, how=how)
+
+
+def _has(schema: Schema, path: tuple[str, ...]) -> bool:
+    here: Any = schema
+    for step in path:
+        while isinstance(here, Mapping) and "items" in here and "properties" not in here:
+            here = here["items"]
+        here = (here.get("properties") or {}).get(step) if isinstance(here, Mapping) else None
+    return here is not None
+
+
+COMPUTE_DOMAIN = ResourceKind("resource.nvidia.com/v1beta1", "ComputeDomain", "computedomains")
+
+NVLINK = (
+    Feature(COMPUTE_DOMAIN, (), Purpose.NVLINK),
+    Feature(COMPUTE_DOMAIN, ("spec", "numNodes"), Purpose.NVLINK),
+    Feature(COMPUTE_DOMAIN, ("spec", "channel", "allocationMode"), Purpose.NVLINK),
+    Feature(COMPUTE_DOMAIN, ("spec", "channel", "resourceClaimTemplate", "name"), Purpose.NVLINK),
+)
+"""What NVIDIA's DRA driver brings and a ComputeDomain of ours says."""
+
+_TRIAL_LEVELS = (Level("zone", "topology.kubernetes.io/zone"), Level("host", "kubernetes.io/hostname"))
+
+
+def trial(
+    scheduler: SchedulerBackend, *, capabilities: Capabilities, namespace: str, installation: UUID
+) -> Manifest | None:
+    """A pod group that uses what the scheduler can hold, to be sent as a dry run; None if it has none."""
+    required = Capability.TOPOLOGY_REQUIRED in capabilities
+    sets = 2 if Capability.GANG_MULTI_SET in capabilities and required else 1
+    tasks = tuple(
+        GangTask(
+            f"task-{place}", requirements=(Requirement("host", f"set-{place % sets}"),) if required else ()
+        )
+        for place in range(2 * sets)
+    )
+    rendered = scheduler.render(
+        GangRequest(
+            group=installation,
+            gang=Gang("trial", tasks),
+            levels=_TRIAL_LEVELS,
+            namespace=namespace,
+            queue="trial",
+            priority_class="",
+            scheduler_name=scheduler.scheduler_name,
+            installation=installation,
+        )
+    )
+    return rendered.pod_groups[0] if rendered.pod_groups else None
+
+
+def lost(sent: Any, kept: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The fields of what was sent that did not come back as they were, as dotted paths."""
+    if isinstance(sent, Mapping):
+        for key, value in sent.items():
+            inside = kept.get(key) if isinstance(kept, Mapping) else None
+            yield from lost(value, inside, (*path, str(key)))
+    elif isinstance(sent, list):
+        same = isinstance(kept, list) and len(kept) == len(sent)
+        for place, value in enumerate(sent):
+            yield from lost(value, kept[place] if same else None, (*path, str(place)))
+    elif sent != kept:
+        yield ".".join(path)
+
+
+def tried(sent: Manifest, kept: Manifest) -> Finding:
+    """What a dry run of ``sent`` showed."""
+    gone = list(lost(sent["spec"], kept.get("spec"), ("spec",)))
+    kind = sent["kind"]
+    how = f"a dry run of a {kind} lost {', '.join(gone[:5])}" if gone else "a dry run kept all of it"
+    return Finding(as_written(sent), Purpose.SCHEDULER, found=not gone, how=how)
+
+
+def as_written(sent: Manifest) -> str:
+    """The name of the finding about a whole object."""
+    return f"{sent['kind']} as it is written"

@@ -1,0 +1,54 @@
+"""What a cluster must serve, found in real definitions, and what a dry run shows to be lost."""
+
+import pytest
+
+from scheduling.backends.kai import Kai
+from scheduling.backends.kai_features import POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, look, lost
+from tests.unit.scheduling import crds
+
+
+def served(version):
+    """The real schemas of one version of KAI and of NVIDIA's driver."""
+    sources = {POD_GROUP: version, QUEUE: version, TOPOLOGY: version, COMPUTE_DOMAIN: "nvidia-dra"}
+    return {one: schema(one, source) for one, source in sources.items()}
+
+
+def schema(resource, source):
+    group = resource.api_version.partition("/")[0]
+    manifest = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return crds.schema_of(crds.definition(source, resource.plural, group), manifest)
+
+
+@pytest.mark.parametrize(
+    ("version", "not_found"),
+    [
+        ("kai-v0.13", {"PodGroup.spec.subGroups.minSubGroup", "Topology.spec.levels.alias"}),
+        ("kai-v0.17", set()),
+    ],
+)
+def test_the_real_definitions_have_every_feature_that_is_used(version, not_found):
+    findings = list(look((*Kai.features, *NVLINK), served(version)))
+    assert {one.name for one in findings if not one.found} == not_found
+    assert not {one.name for one in findings if not one.found and one.purpose}
+
+
+def test_a_kind_that_is_not_served_and_a_schema_that_cannot_be_read_are_told_apart():
+    findings = {one.name: one for one in look(NVLINK, {COMPUTE_DOMAIN: None})}
+    assert findings["ComputeDomain"].found is True
+    assert findings["ComputeDomain.spec.numNodes"].found is None
+    assert {one.found for one in look(NVLINK, {})} == {False}
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept", "want"),
+    [
+        ({"a": 1, "b": {"c": [1, {"d": 2}]}}, {"a": 1, "b": {"c": [1, {"d": 2, "e": 3}]}, "f": 4}, []),
+        ({"a": {"b": 1}}, {"a": {}}, ["a.b"]),
+        ({"a": [1, 2]}, {"a": [1]}, ["a.0", "a.1"]),
+        ({"a": {"b": {"c": 1}}}, {}, ["a.b.c"]),
+        ({"a": 1}, {"a": 2}, ["a"]),
+    ],
+)
+def test_what_was_sent_and_did_not_come_back_is_lost(sent, kept, want):
+    assert list(lost(sent, kept)) == want
