@@ -6,10 +6,12 @@ its seats (``pools.seats``).
 """
 
 import time
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
 from celery import shared_task
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from cluster.connection import Access
@@ -27,6 +29,7 @@ from workflows.services import levels, queue, sweep
 from workflows.services.lease import take_lease
 from workflows.services.nudge import nudge_on_commit
 
+AFTERMATH = timedelta(minutes=10)  # how long orphans of a backend that is gone are looked for
 SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
 
 log = structlog.get_logger(__name__)
@@ -103,10 +106,15 @@ def evaluate_cluster(uid: str) -> None:
     evaluation.mark_evaluated(uid, changes=changes)
 
 
+def _swept() -> Q:
+    """Backends through which orphans are looked for: a create may arrive after the last of them has gone."""
+    return Q(cleaned_at=None) | Q(cleaned_at__gt=Now() - AFTERMATH)
+
+
 @shared_task(base=Periodic, ignore_result=True)
 def sweep_orphans() -> None:
     """Have deleted, in each cluster, what bears our mark and belongs to no group that wants it."""
-    clusters = Backend.objects.filter(cluster__isnull=False, cleaned_at=None).order_by("cluster_id")
+    clusters = Backend.objects.filter(_swept(), cluster__isnull=False).order_by("cluster_id")
     for uid in clusters.values_list("cluster_id", flat=True).distinct():
         sweep_cluster_orphans.delay(uid)
 
@@ -114,7 +122,7 @@ def sweep_orphans() -> None:
 @shared_task(base=Periodic, ignore_result=True)
 def sweep_cluster_orphans(uid: str) -> None:
     """The same in one cluster, through the first of its backends that leads there."""
-    for backend in Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("pk"):
+    for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(F("cleaned_at").asc(nulls_first=True), "pk"):
         with seats.WORK.seat(access_of(backend)) as free:
             if not free:
                 continue

@@ -219,3 +219,18 @@ def test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers(db):
     with reached_through({"/etc/away": away, "/etc/here": cluster}), away.unreachable():
         sweep_cluster_orphans(uid)
     assert cluster.names(SECRET) == []
+
+
+def test_orphans_of_a_backend_that_is_gone_are_swept_for_a_while(db):
+    """A create may arrive after the last group was released and the backend's rows were tidied."""
+    cluster = old_cluster()
+    backend = BackendFactory(cluster__uid=cluster.kube_system_uid(), deleted_at=timezone.now())
+    Backend.objects.update(cleaned_at=timezone.now() - timedelta(minutes=5))
+    orphan(cluster, SECRET, "s", group="0" * 32)
+    with reached_through({"": cluster}):
+        sweep_cluster_orphans(backend.cluster_id)
+        assert cluster.names(SECRET) == []
+        Backend.objects.update(cleaned_at=timezone.now() - timedelta(days=1))
+        orphan(cluster, SECRET, "s", group="0" * 32)
+        sweep_cluster_orphans(backend.cluster_id)
+    assert cluster.names(SECRET) == ["s"]
