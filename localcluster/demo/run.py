@@ -15,6 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLACED = 60.0
 NO_ROOM = re.compile(r"room for|tasks fit")
 RELEASED = 60.0
+LEVELS = "TopologyLevelsUnavailable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,13 @@ class Run:
         """End the work and follow the group until nothing of it is left."""
         self.view.finish(self.namespace, self.group)
         self._wait_until_released("COMPLETED")
+        self._check_nothing_left()
 
     def cancel(self) -> None:
+        self.cancel_beside_others()
+        self._check_nothing_left()
+
+    def cancel_beside_others(self) -> None:
         self.service.cancel(self.name, message="end of the demo run")
         self._wait_until_released("FAILED_CANCELED")
 
@@ -106,6 +112,8 @@ class Run:
         found = answer["groups"][0]
         self.report.check(answer["status"] == status, f"the workflow ended as {status}", answer["status"])
         self.report.check(released(answer), "the group is Released", found.get("conditions"))
+
+    def _check_nothing_left(self) -> None:
         left = self.view.leftovers(self.namespace)
         self.report.check(not left, f"nothing is left in namespace {self.namespace}", left)
 
@@ -155,6 +163,33 @@ class Run:
         found = group["waiting_reason"]
         self.report.check(says_why(group), "the service says that there is no room for it, and where", found)
         self.report.line(f"reason: {found}")
+
+    def check_levels(self, status: str) -> str:
+        """The group's condition about its levels comes to this status; returns what it says."""
+
+        def found(answer: dict[str, Any]) -> dict[str, Any]:
+            conditions = answer["groups"][0]["conditions"]
+            return next((one for one in conditions if one["type"] == LEVELS), {})
+
+        answer = wait_for(
+            lambda: self.service.workflow(self.name),
+            until=lambda answer: found(answer).get("status") == status,
+            seconds=PLACED,
+        )
+        condition = found(answer)
+        sentence = f"{self.name}: {LEVELS} is {status} ({condition.get('reason')})"
+        self.report.check(condition.get("status") == status, sentence, condition)
+        return str(condition.get("message"))
+
+    def check_running(self, placed: Placed) -> None:
+        """The same pods still run on the same nodes."""
+        now = {_task(pod): pod["spec"].get("nodeName") for pod in self.pods()}
+        self.report.check(now == placed.nodes, f"{self.name} runs on where it was", now)
+
+    def show_events_of_levels(self) -> None:
+        for line in self.service.call("GET", f"/api/workflow/{self.name}/events").splitlines():
+            if "TopologyLevels" in line:
+                self.report.line(line)
 
     def wait_until_held(self) -> None:
         """The group waits, and the service says what it is held to and until when."""

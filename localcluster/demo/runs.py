@@ -135,6 +135,28 @@ def patience(make: MakeRun, report: Report) -> None:
     run.finish()
 
 
+def level_disappears(make: MakeRun, report: Report, view: View) -> None:
+    label, nodes = site.LABELS["clique"], site.all_nodes("nvlink")
+    running, waiting = make("nvlink"), make("nvlink")
+    running.submit("use-case-1.yaml")
+    placed = running.wait_until_placed(4)
+    view.take_label(label, nodes)
+    report.line(f"label {label} is taken off all {len(nodes)} nodes of the pool")
+    waiting.submit("use-case-1.yaml")
+    for run in (running, waiting):
+        said = run.check_levels("True")
+    report.line(f"message: {said}")
+    running.check_running(placed)
+    view.put_label_back(label, nodes)
+    report.line("the label is put back")
+    for run in (running, waiting):
+        run.check_levels("False")
+    _same_clique(report, waiting.wait_until_placed(4))
+    waiting.show_events_of_levels()
+    running.cancel_beside_others()
+    waiting.cancel()
+
+
 def refusals(service: Rest, report: Report) -> None:
     for example, capability in (("use-case-3.yaml", "topology."), ("use-case-4.yaml", "topology.preferred")):
         submit = partial(service.submit, "native", (EXAMPLES / example).read_text())

@@ -28,6 +28,11 @@ def first_nodes(pool: str) -> list[str]:
     return [f"{rack}-0" for rack in scenario.PLACES[pool].racks]
 
 
+def all_nodes(pool: str) -> list[str]:
+    """The names of the pool's nodes."""
+    return [f"{rack}-{i}" for rack in scenario.PLACES[pool].racks for i in range(scenario.NODES_PER_RACK)]
+
+
 def domain_counts(pool: str) -> dict[str, int]:
     """How many domains each key of the pool has: a domain is a path of label values."""
     place = scenario.PLACES[pool]

@@ -165,5 +165,16 @@ class View:
         }
         self.api.create(f"{CORE}/namespaces/{BLOCKERS}/pods", pod)
 
+    def take_label(self, label: str, nodes: Iterable[str]) -> None:
+        """Take a label off nodes, as happens when the program that sets it is removed."""
+        for node in nodes:
+            self.api.patch(f"{CORE}/nodes/{node}", {"metadata": {"labels": {label: None}}})
+
+    def put_label_back(self, label: str, nodes: Iterable[str]) -> None:
+        """Label nodes as they were when they were loaded."""
+        for node in nodes:
+            value = self.domain(node, label)
+            self.api.patch(f"{CORE}/nodes/{node}", {"metadata": {"labels": {label: value}}})
+
     def unblock(self, node: str) -> None:
         self.api.delete(f"{CORE}/namespaces/{BLOCKERS}/pods/busy-{node}")
