@@ -122,7 +122,9 @@ def sweep_orphans() -> None:
 @shared_task(base=Periodic, ignore_result=True)
 def sweep_cluster_orphans(uid: str) -> None:
     """The same in one cluster, through the first of its backends that leads there."""
-    for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(F("cleaned_at").asc(nulls_first=True), "pk"):
+    for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(
+        F("cleaned_at").asc(nulls_first=True), "pk"
+    ):
         with seats.WORK.seat(access_of(backend)) as free:
             if not free:
                 continue
