@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from celery import current_app
 from django.utils import timezone
 from kombu import Connection
 
-from cluster.errors import Forbidden
+from cluster.errors import Forbidden, NotServed
 from cluster.kinds import COMPUTE_DOMAIN, KAI_TOPOLOGY, POD, SECRET
 from pools.interfaces import usage
 from pools.models import Backend
@@ -201,11 +202,12 @@ def test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one(db):
     assert cluster.names(SECRET) == ["a"]
 
 
-def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db):
+@pytest.mark.parametrize("error", [Forbidden("not yours"), NotServed("404 page not found")])
+def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db, error):
     """An empty list of pods that nobody saw must not let a ComputeDomain go."""
     cluster = old_cluster()
     orphan(cluster, COMPUTE_DOMAIN, "d", group="0" * 32)
-    cluster.fail(Forbidden("not yours"), verb="list", kind=POD)
+    cluster.fail(error, verb="list", kind=POD)
     assert orphans.sweep(cluster, namespaces=["osmo"]) == 0
     assert cluster.names(COMPUTE_DOMAIN) == ["d"]
 

@@ -100,6 +100,8 @@ def _found(cluster: Cluster, namespace: str, label: str) -> Iterator[Orphan]:
             reduce = partial(_orphan, kind)
             yield from cluster.scan(kind, reduce, namespace=namespace, label_selector=label).items
         except NotServed:
+            if kind == POD:  # every cluster serves them: somebody in between answers for it
+                raise
             continue  # then there is none of it
 
 
