@@ -11,6 +11,7 @@ from localcluster import nodes
 from localcluster.api import Access, Api
 from localcluster.demo.view import View
 from localcluster.rest import Rest
+from tests.e2e import rights
 
 SECONDS = 60.0
 RACK = "osmo.local/rack"
@@ -118,19 +119,25 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def stack(running_service):
-    """Backends of every kind on the run's cluster, once for all tests of a worker."""
+def stack(running_service, tmp_path_factory):
+    """Backends of every kind on the run's cluster, once for all tests of a worker.
+
+    The service acts there with the rights of ``deploy/rbac`` alone.
+    """
     access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
     world = World(
         service=Rest(api_url=running_service["api_url"], token=running_service["token"]),
         api=Api(access),
         view=View(Api(access)),
-        kubeconfig=Path(running_service["kubeconfig"]),
+        kubeconfig=Path(),
         namespace="",
         backend=f"e{secrets.token_hex(3)}",
         prefix="",
     )
     world.namespace = f"osmo-{world.backend}"
+    rights.grant(world.api, world.namespace)
+    admin = Path(running_service["kubeconfig"])
+    world.kubeconfig = rights.kubeconfig(world.api, admin, tmp_path_factory.mktemp("accounts"))
     for scheduler in ("kai", "kubernetes", "default"):
         content = {
             "kubeconfig": str(world.kubeconfig),

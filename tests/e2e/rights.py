@@ -1,0 +1,140 @@
+"""The accounts and roles of ``deploy/rbac`` in a test's cluster, and what they were used for.
+
+Every e2e test lets the service act with these and nothing more, so a right that is missing fails some test
+for real. What was used is read from the audit log, which the local cluster keeps for these accounts.
+"""
+
+import json
+import time
+from pathlib import Path
+
+import yaml
+
+ROLES = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
+SYSTEM = "osmo-topology"
+ACCOUNTS = ("web", "worker", "observer")
+WORK = "osmo"
+SECONDS = 20.0
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+PLURALS = {
+    "Namespace": ("v1", "namespaces", False),
+    "ServiceAccount": ("v1", "serviceaccounts", True),
+    "ClusterRole": ("rbac.authorization.k8s.io/v1", "clusterroles", False),
+    "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
+    "Role": ("rbac.authorization.k8s.io/v1", "roles", True),
+    "RoleBinding": ("rbac.authorization.k8s.io/v1", "rolebindings", True),
+}
+
+
+def manifests(name):
+    return list(yaml.safe_load_all((ROLES / name).read_text()))
+
+
+def grant(api, namespace):
+    """Make accounts and roles, those of the namespace in this one."""
+    for body in manifests("cluster.yaml"):
+        _apply(api, body)
+    for body in manifests("namespace.yaml"):
+        _apply(api, in_namespace(body, namespace))
+    _until_known(api, namespace)
+
+
+def _until_known(api, namespace):
+    """Wait until the API server has heard of the bindings: the first requests would be refused."""
+    somewhere = {"verb": "get", "resource": "namespaces", "name": "kube-system"}
+    inside = {"verb": "get", "resource": "pods", "subresource": "log", "namespace": namespace}
+    until = time.monotonic() + SECONDS
+    for asked in (somewhere, inside):
+        review = {"user": f"system:serviceaccount:{SYSTEM}:web", "resourceAttributes": asked}
+        while not api.create(REVIEWS, {"spec": review})["status"]["allowed"]:
+            assert time.monotonic() < until, f"not allowed: {asked}"
+            time.sleep(0.05)
+
+
+def in_namespace(body, namespace):
+    """A manifest of ``namespace.yaml`` for another namespace than the one it is written for."""
+    metadata = body["metadata"]
+    field = "name" if body["kind"] == "Namespace" else "namespace"
+    assert metadata[field] == WORK
+    return {**body, "metadata": {**metadata, field: namespace}}
+
+
+def _apply(api, body):
+    version, plural, namespaced = PLURALS[body["kind"]]
+    assert body["apiVersion"] == version
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    scope = f"/namespaces/{body['metadata']['namespace']}" if namespaced else ""
+    api.apply(f"{root}{scope}/{plural}/{body['metadata']['name']}", body, manager="administrator")
+
+
+def kubeconfig(api, admin, directory):
+    """A kubeconfig with which each process of the service is its own account; returns its path.
+
+    Its plugin prints the token of the process that it is started by.
+    """
+    for account in ACCOUNTS:
+        path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
+        spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        token = api.create(path, spec | {"spec": {"expirationSeconds": 86400}})["status"]["token"]
+        credential = {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {"token": token},
+        }
+        (directory / account).write_text(json.dumps(credential))
+    content = yaml.safe_load(admin.read_text())
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", f'exec cat "{directory}/$LOCALCLUSTER_PROCESS"'],
+        "interactiveMode": "Never",
+    }
+    content["users"] = [{"name": user["name"], "user": {"exec": plugin}} for user in content["users"]]
+    path = directory / "kubeconfig"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def granted():
+    """(account, verb, resource) of every rule; a rule for some names has them behind the resource."""
+    bodies = manifests("cluster.yaml") + manifests("namespace.yaml")
+    rules = {body["metadata"]["name"]: body["rules"] for body in bodies if "rules" in body}
+    for body in bodies:
+        if "roleRef" not in body:
+            continue
+        for subject in body["subjects"]:
+            for rule in rules[body["roleRef"]["name"]]:
+                yield from _expanded(subject["name"], rule)
+
+
+def _expanded(account, rule):
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                for name in rule.get("resourceNames", [""]):
+                    what = f"{resource}.{group}" if group else resource
+                    yield account, verb, f"{what} {name}".rstrip()
+
+
+def used(log, namespaces):
+    """{(account, verb, resource): allowed} of the requests in these namespaces or in none.
+
+    Each is there twice, with the object's name behind the resource and without.
+    """
+    prefix = f"system:serviceaccount:{SYSTEM}:"
+    found = {}
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        ref = event.get("objectRef")
+        if not ref or not event["user"]["username"].startswith(prefix):
+            continue
+        if ref["resource"] != "namespaces" and ref.get("namespace", "") not in {"", *namespaces}:
+            continue
+        resource = ref["resource"] + (f"/{ref['subresource']}" if "subresource" in ref else "")
+        account = event["user"]["username"].removeprefix(prefix)
+        what = f"{resource}.{ref['apiGroup']}" if ref.get("apiGroup") else resource
+        allowed = event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid"
+        for key in (what, f"{what} {ref.get('name', '')}"):
+            asked = (account, event["verb"], key)
+            found[asked] = found.get(asked, True) and allowed
+    return found

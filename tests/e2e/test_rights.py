@@ -1,0 +1,48 @@
+"""The roles of ``deploy/rbac`` grant what a full run needs, and nothing that it does not."""
+
+from tests.e2e import rights
+from tests.e2e.conftest import workflow
+
+PAIR = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}', "files": "[{path: /x, contents: y}]"})
+SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
+
+RARE = {
+    ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py audit looks for forgotten ones",
+}
+"""Granted and not used by this run: why it is needed all the same."""
+
+
+def full_run(world):
+    """Every scheduler, a ComputeDomain, a file, a second try, logs, an end and a pool that goes."""
+    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
+    kai = world.make_pool("kai", nvlink=True)
+    name = world.submit(kai, workflow(PAIR, resources=SAME_RACK))
+    world.wait_group(name, "g", "RUNNING")
+    assert world.service.call("GET", f"/api/workflow/{name}/logs")
+    pod = next(p for p in world.pods(name) if p["metadata"]["labels"]["osmo.task_name"] == "a")
+    world.annotate(pod, exit_code="3", run_for="0s")
+    again = f"{pod['metadata']['name'].removesuffix('-0')}-1"
+    world.wait(lambda: [p["metadata"]["name"] for p in world.pods(name)], lambda names: again in names)
+    own = world.make_pool("own", scheduler="kubernetes")
+    other = world.submit(own, workflow(("g", ["a"]), resources=SAME_RACK))
+    world.wait_group(other, "g", "RUNNING")
+    for each in (name, other):
+        world.service.cancel(each, force=True)
+        world.wait_released(each)
+        assert world.left(each) == []
+    world.service.call("DELETE", f"/api/configs/pool/{kai}", {})
+
+
+def test_what_is_granted_is_used_and_nothing_else_is_asked_for(world, plane):
+    full_run(world)
+    wanted = set(rights.granted()) - RARE.keys()
+
+    def seen():
+        used = rights.used(plane.audit_log, {world.namespace})
+        return {
+            "refused": sorted(key for key, allowed in used.items() if not allowed),
+            "unused": sorted(wanted - used.keys()),
+        }
+
+    assert world.wait(seen, lambda seen: not seen["unused"])["refused"] == []
+    assert RARE.keys() <= set(rights.granted())
