@@ -70,7 +70,7 @@ def _apply(api, body):
 def kubeconfig(api, admin, directory):
     """A kubeconfig with which each process of the service is its own account; returns its path.
 
-    Its plugin prints the token of the process that it is started by.
+    Its plugin prints the token of the process that it is started by; operators' commands act as the worker.
     """
     for account in ACCOUNTS:
         path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
@@ -86,7 +86,7 @@ def kubeconfig(api, admin, directory):
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1",
         "command": "/bin/sh",
-        "args": ["-c", f'exec cat "{directory}/$LOCALCLUSTER_PROCESS"'],
+        "args": ["-c", f'exec cat "{directory}/${{LOCALCLUSTER_PROCESS:-worker}}"'],
         "interactiveMode": "Never",
     }
     content["users"] = [{"name": user["name"], "user": {"exec": plugin}} for user in content["users"]]
