@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.db.models import Q
 from django.utils import timezone
 
-from cluster.errors import Forbidden, Unreachable
+from cluster.errors import Forbidden, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
 from pools import clusters
 from pools.sync import sync_cluster
@@ -192,9 +192,10 @@ def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
     assert (code, said["findings"], len(said["not_looked"])) == (2, [], 1)
 
 
-def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world):
+@pytest.mark.parametrize("error", [Unreachable("reset"), NotServed("404 page not found")])
+def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world, error):
     running(world)
-    world.cluster.fail(Unreachable("reset"), verb="list", kind=POD)
+    world.cluster.fail(error, verb="list", kind=POD)
     code, said = ask("--grace", "0")
     assert (code, said["findings"]) == (2, [])
 
