@@ -7,7 +7,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.backends.kai import SUBGROUP_LABEL, Kai
@@ -18,6 +18,7 @@ from scheduling.errors import InvalidSpec, TopologyError
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, effective
 from scheduling.soundness import check_requirements
+from scheduling.stages import stage_begins
 from tests.unit.scheduling import build
 from tests.unit.scheduling.build import request
 from tests.unit.scheduling.gangs import anything, sets_of, sound
@@ -238,13 +239,14 @@ def test_each_fault_of_a_sound_gang_names_a_capability_that_is_missing(case, hel
     assert {fault.capability for fault in faults} <= {str(c) for c in Capability if c not in held}
 
 
-@given(sound(preferred=False))
-def test_a_retried_pod_gets_the_same_parts(case):
+@given(sound(patient=True), st.data())
+def test_a_retried_pod_gets_the_same_parts_at_whatever_stage_and_attempt(case, data):
     pool, gang = case
-    assume(len(gang.tasks) > 1)
-    first = KAI.render(request(gang, pool, attempt=0)).pods
-    again = KAI.render(request(gang, pool, attempt=3)).pods
-    assert first == again
+    stage = data.draw(st.integers(0, len(stage_begins(gang)) - 1))
+    first = KAI.render(request(gang, pool))
+    again = KAI.render(request(gang, pool, attempt=3, stage=stage))
+    assert first.pods == again.pods
+    assert first.pod_groups[0]["metadata"]["name"] == again.pod_groups[0]["metadata"]["name"]
 
 
 def calls(work):

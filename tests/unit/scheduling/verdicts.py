@@ -1,0 +1,201 @@
+"""What each scheduler makes of one and the same request, as a table: held, or refused and why.
+
+In ``ASKED`` ``.`` is held; a word is a refusal (of a capability, by its last word, or a fault's code), and
+one with ``~`` a notice on what is held. ``python -m tests.unit.scheduling.verdicts`` prints what the backends
+say as Markdown.
+"""
+
+import sys
+
+from scheduling.backends.default import Default
+from scheduling.backends.kai import Kai
+from scheduling.backends.kubernetes import Kubernetes
+from tests.unit.scheduling.build import gang, levels
+
+BACKENDS = (Kai(), Kubernetes(), Default())
+POOL = levels("zone rack host")
+DOMAINS = [("a", "r1", "h1"), ("a", "r2", "h2"), ("b", "r3", "h3")]
+SAME_RACK_NAMES = [("a", "r1", "h1"), ("b", "r1", "h2")]
+WARN = {"split_gangs": "warn", "unsupported_preferred": "warn"}
+
+ASKED = {
+    "nothing, one task": (gang("a"), {}, ". . ."),
+    "nothing, a gang": (gang("a b"), {}, ". . ~no_gang"),
+    "one rack": (gang("a b: rack! r"), {}, ". . required"),
+    "one zone": (gang("a b: zone! z"), {}, ". . required"),
+    "one host": (gang("a b: host! h"), {}, ". . required"),
+    "one rack, names used twice": (
+        gang("a b: rack! r"),
+        {"domains": SAME_RACK_NAMES},
+        ". path_domains required",
+    ),
+    "one rack, no node known": (gang("a b: rack! r"), {"domains": None}, ". ~domains_unknown required"),
+    "one rack, for some": (gang("a b: rack! r", "c"), {}, ". multi_set required"),
+    "one rack, for some, split": (gang("a b: rack! r", "c"), WARN, ". ~gang_split required"),
+    "two racks": (gang("a b: rack! r", "c d: rack! s"), {}, ". multi_set required"),
+    "two racks, split": (gang("a b: rack! r", "c d: rack! s"), WARN, ". ~gang_split required"),
+    "two racks, one of one zone": (
+        gang("a b: zone! z, rack! r", "c: rack! s"),
+        WARN,
+        ". path_domains required",
+    ),
+    "a rack and a zone apart": (gang("a b: rack! r", "c d: zone! z"), WARN, ". ~gang_split required"),
+    "a rack in a zone": (gang("a b: zone! z, rack! r"), {}, ". path_domains required"),
+    "a rack beside others in a zone": (
+        gang("a b: zone! z, rack! r", "c: zone! z"),
+        WARN,
+        ". nested required",
+    ),
+    "two racks in a zone": (
+        gang("a b: zone! z, rack! r", "c d: zone! z, rack! s"),
+        WARN,
+        ". nested required",
+    ),
+    "rather one rack": (gang("a b: rack? r"), {}, ". preferred preferred"),
+    "rather one rack, or never mind": (
+        gang("a b: rack? r"),
+        WARN,
+        ". ~preference_ignored ~no_gang+~preference_ignored",
+    ),
+    "rather one rack, for a minute": (
+        gang("a b: rack? r ~60"),
+        {},
+        ". preferred+relax_pending preferred+relax_pending",
+    ),
+    "rather one rack, for a minute, or never mind": (
+        gang("a b: rack? r ~60"),
+        WARN,
+        ". relax_pending relax_pending",
+    ),
+    "rather one rack, for an hour": (
+        gang("a b: rack? r ~3600"),
+        {},
+        (
+            "wait_beyond_queue_timeout preferred+relax_pending+wait_beyond_queue_timeout "
+            "preferred+relax_pending+wait_beyond_queue_timeout"
+        ),
+    ),
+    "a zone, rather a rack": (gang("a b: zone! z, rack? r"), {}, ". preferred preferred+required"),
+    "a zone, rather a rack, or never mind": (
+        gang("a b: zone! z, rack? r"),
+        WARN,
+        ". ~preference_ignored required",
+    ),
+    "a rack, rather a zone": (
+        gang("a b: zone? z, rack! r"),
+        {},
+        "~preference_implied preferred preferred+required",
+    ),
+    "rather two racks of one zone": (
+        gang("a b: zone? z, rack? r", "c d: zone? z, rack? s"),
+        WARN,
+        ". ~preference_ignored ~no_gang+~preference_ignored",
+    ),
+    "two racks, rather of one zone": (
+        gang("a b: zone? z, rack! r", "c d: zone? z, rack! s"),
+        WARN,
+        ". ~gang_split+~preference_ignored required",
+    ),
+    "a zone for the group": (gang("a b", topology="zone! z"), {}, ". . required"),
+    "a zone for the group, racks in it": (
+        gang("a b: rack! r", "c: rack! s", topology="zone! z"),
+        WARN,
+        ". nested required",
+    ),
+    "a zone for the group, which one leaves": (
+        gang("a b", "c: -", topology="zone! z"),
+        WARN,
+        ". ~gang_split required",
+    ),
+    "a rack for the group, a zone for one": (
+        gang("a: zone! z", "b", topology="rack! r"),
+        {},
+        "not_narrower_than_group not_narrower_than_group not_narrower_than_group+required",
+    ),
+    "a zone for the group, for a minute, then rather": (
+        gang("a b", topology="zone? z ~60"),
+        {},
+        ". preferred+relax_pending preferred+relax_pending",
+    ),
+    "two racks, each for a time of its own": (
+        gang("a b: rack? r ~60", "c d: rack? s ~120"),
+        {},
+        ". multi_set+preferred+relax_pending preferred+relax_pending",
+    ),
+    "one rack, for two different times": (
+        gang("a: rack? r ~60", "b: rack? r ~120"),
+        {},
+        "two_waits preferred+relax_pending+two_waits preferred+relax_pending+two_waits",
+    ),
+    "one rack, required for a minute": (
+        gang("a b: rack! r ~60"),
+        {},
+        "wait_on_required relax_pending+wait_on_required relax_pending+required+wait_on_required",
+    ),
+    "one rack, required by one and preferred by another": (
+        gang("a: rack! r", "b: rack? r"),
+        {},
+        "required_and_preferred preferred+required_and_preferred preferred+required+required_and_preferred",
+    ),
+    "the rack of the group, written again": (
+        gang("a: rack! r", "b", topology="rack! r"),
+        {},
+        ". . required",
+    ),
+    "another rack than the group's": (
+        gang("a: rack! s", "b", topology="rack! r"),
+        {},
+        "contradicts_group contradicts_group contradicts_group+required",
+    ),
+    "a key the pool lacks": (gang("a: row! r"), {}, "unknown_key unknown_key required+unknown_key"),
+    "a rack with and without its zone": (
+        gang("a: zone! z, rack! r", "b: rack! r"),
+        {},
+        "ambiguous_group ambiguous_group ambiguous_group+required",
+    ),
+}
+"""By phrase: what is asked, the pool's choices, the answers of KAI, Kubernetes and any other scheduler."""
+
+
+def ask(backend, asked, choices):
+    """What a backend answers in a pool with these choices."""
+    options = {"split_gangs": "refuse", "domains": DOMAINS, "queue_timeout": 600.0, **choices}
+    return backend.check(asked, POOL, capabilities=backend.capabilities(None), **options)
+
+
+def verdict(backend, asked, choices):
+    checked = ask(backend, asked, choices)
+    refused = {f.capability.split(".")[-1] if f.capability else f.code for f in checked.faults}
+    told = {f"~{notice.code}" for notice in checked.notices}
+    return "+".join(sorted(refused or told)) or "."
+
+
+def table():
+    """All of it in Markdown."""
+    titles = ["asked for", "the pool says", *(f"`{backend.name}`" for backend in BACKENDS)]
+    lines = [titles, ["---"] * len(titles)]
+    for phrase, (asked, choices, _) in ASKED.items():
+        cells = [_cell(ask(backend, asked, choices)) for backend in BACKENDS]
+        lines.append([phrase, _choices(choices), *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(checked):
+    if checked.faults:
+        why = sorted({f"`{f.capability}`" if f.capability else f.code for f in checked.faults})
+        return f"refused: {', '.join(why)}"
+    told = sorted({notice.code for notice in checked.notices})
+    return f"accepted, with a word: {', '.join(told)}" if told else "accepted"
+
+
+def _choices(choices):
+    said = [f"{name}: warn" for name in choices if name in WARN]
+    if choices.get("domains", ()) is None:
+        said.append("no node known")
+    elif "domains" in choices:
+        said.append("its racks are called alike in two zones")
+    return "; ".join(said)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
