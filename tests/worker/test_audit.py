@@ -249,3 +249,22 @@ def test_a_log_of_submissions_is_held_against_the_workflows(world, tmp_path):
     assert said["submissions"] == {"sent": 4, "accepted": 2, "refused": 1, "unanswered": 1}
     log.write_text("[]")
     assert ask("--submissions", str(log))[0] == 2
+
+
+def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
+    world.cluster._now = lambda: datetime.now(UTC) - timedelta(minutes=5)
+    group = running(world)
+    stray(world, SECRET, "osmo", {names.GROUP_LABEL: "0" * 32})
+    world.cluster.remove(POD, group.tasks.get(position=0).pod_name, namespace="osmo")
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("audit", "--grace", "0", "--repair", stdout=out)
+    lost, leaked, repair, total = out.getvalue().splitlines()
+    assert lost.startswith(
+        f"lost         {group.workflow.name} {group.name}: Task task-0 is RUNNING and its pod"
+    )
+    assert lost.endswith(" is gone. (--repair: nudge the group, so that a worker looks at it now)")
+    assert leaked.startswith("leaked       Secret osmo/stray is there though no task group wants it. (since ")
+    assert repair == "repair: groups nudged: 1, deletes sent: 1, clusters synced: 0"
+    assert total.startswith("groups: 1, objects: ")
+    assert total.endswith("clusters: 1; found: 1 lost, 1 leaked")

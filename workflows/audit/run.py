@@ -14,10 +14,10 @@ from workflows.audit.submissions import Accepted, Sent, compare_submissions
 from workflows.models import Workflow
 
 REPAIRS = {
-    "nudge": "nudges the group, so that a worker looks at it now",
-    "sweep": "has the sweep for orphans delete it (after its grace, pods first)",
-    "sync": "has the sync of pools remove it",
-    "": "nothing: somebody must look",
+    "nudge": "nudge the group, so that a worker looks at it now",
+    "sweep": "let the sweep for orphans delete it, pods first, after its grace",
+    "sync": "let the sync of pools remove it",
+    "": "nothing, somebody must look",
 }
 
 
@@ -136,23 +136,24 @@ def as_text(report: Report) -> str:
     if report.repaired:
         done = report.repaired
         lines.append(
-            f"repair: {done.nudged} groups nudged, {done.deleted} deletes sent, {done.synced} clusters synced"
+            f"repair: groups nudged: {done.nudged}, deletes sent: {done.deleted}, "
+            f"clusters synced: {done.synced}"
         )
         lines += [f"repair failed: {why}" for why in done.failed]
     numbers = ", ".join(f"{number} {kind}" for kind, number in counts(report.findings).items() if number)
     facts = report.facts
     objects = sum(len(one.things) for one in facts.seen)
     lines.append(
-        f"{len(facts.groups)} groups and {objects} objects in {len(facts.seen)} clusters compared: "
-        f"{numbers or 'no finding'}"
+        f"groups: {len(facts.groups)}, objects: {objects}, clusters: {len(facts.seen)}; "
+        f"found: {numbers or 'nothing'}"
     )
     return "\n".join(lines)
 
 
 def _line(one: Finding) -> str:
-    where = " ".join(word for word in (one.workflow, one.group) if word)
-    since = f" since {one.since:%Y-%m-%d %H:%M:%S}" if one.since else ""
-    return f"{one.kind:<12} {where or one.object}: {one.message}{since} [--repair {REPAIRS[one.repair]}]"
+    where = f"{one.workflow} {one.group}".strip() + ": " if one.workflow else ""
+    since = f"since {one.since:%Y-%m-%d %H:%M:%S}; " if one.since else ""
+    return f"{one.kind:<12} {where}{one.message} ({since}--repair: {REPAIRS[one.repair]})"
 
 
 def _time(value: datetime | None) -> str | None:
