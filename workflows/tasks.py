@@ -98,12 +98,12 @@ def sweep_conditions() -> None:
 
 @shared_task(base=Periodic, ignore_result=True)
 def evaluate_cluster(uid: str) -> None:
-    """Bring the conditions of one cluster's pools and groups in line with what was seen of it."""
-    changes = evaluation.changes_of(uid)
-    nodes = evaluation.node_labels(uid)
-    evaluation.evaluate_pools(uid, nodes=nodes)
-    levels.evaluate_groups(uid, nodes=nodes)
-    evaluation.mark_evaluated(uid, changes=changes)
+    """Bring the conditions of one cluster's pools and groups in line with what was seen of it.
+
+    Of several messages that waited, the first does the work of all.
+    """
+    if uid in evaluation.clusters_due():
+        levels.evaluate(uid)
 
 
 def _swept() -> Q:

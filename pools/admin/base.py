@@ -184,11 +184,23 @@ def shown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeStrin
 
 
 def shown_conditions(obj: Backend | Pool) -> SafeString:
-    """Conditions as a list for people."""
+    """Conditions as a table for people."""
     if not obj.conditions:
         return format_html("{}", "None yet.")
-    lines = (
-        (c["type"], c["status"], c["reason"], c["message"], c["lastTransitionTime"]) for c in obj.conditions
+    head = format_html_join("", "<th>{}</th>", ((title,) for title in _CONDITION_COLUMNS.values()))
+    cells = (
+        format_html_join("", "<td>{}</td>", ((c.get(field, ""),) for field in _CONDITION_COLUMNS))
+        for c in obj.conditions
     )
-    items = format_html_join("", "<li><b>{}</b>: {} ({}) {} <small>since {}</small></li>", lines)
-    return format_html("<ul>{}</ul>", items)
+    rows = format_html_join("", "<tr>{}</tr>", ((row,) for row in cells))
+    return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, rows)
+
+
+_CONDITION_COLUMNS = {
+    "type": "Type",
+    "status": "Status",
+    "reason": "Reason",
+    "message": "Message",
+    "lastTransitionTime": "Since (UTC)",
+    "observedRevision": "Of revision",
+}

@@ -11,6 +11,7 @@ from tests.factories import LEVELS
 from tests.worker.world import fresh
 from workflows.level_conditions import UNAVAILABLE
 from workflows.models import Event, TaskGroup
+from workflows.services.levels import evaluate
 from workflows.tasks import evaluate_cluster
 
 ZONE, RACK, _ = LEVELS
@@ -32,7 +33,7 @@ def label(world, labels):
 
 
 def evaluated(world, group):
-    evaluate_cluster(world.uid)
+    evaluate(world.uid)
     found = conditions.find(fresh(group).conditions, UNAVAILABLE)
     return (found["status"], found["reason"]) if found else None
 
@@ -61,7 +62,7 @@ def test_it_begins_and_ends_with_one_event_each(world, group):
 def test_a_waiting_group_is_looked_at_and_explains_it_with_what_can_be_done(world, group):
     label(world, {ZONE.label: "a"})
     TaskGroup.objects.update(next_reconcile_at=None)
-    evaluate_cluster(world.uid)
+    evaluate(world.uid)
     assert fresh(group).next_reconcile_at is not None
     world.look(group)
     assert fresh(group).waiting_reason.startswith("None of the pool's 1 node carries label")
@@ -110,6 +111,16 @@ def test_the_number_of_queries_does_not_grow_with_groups_and_pools(
 ):
     for _ in range(20):
         world.group(pods=1, pool=world.pool(levels=LEVELS), constraints=[CONSTRAINT])
-    evaluate_cluster(world.uid)
+    evaluate(world.uid)
     with django_assert_max_num_queries(14):
+        evaluate(world.uid)
+
+
+def test_of_many_messages_one_does_the_work(world, group, django_assert_max_num_queries):
+    evaluate_cluster(world.uid)
+    assert conditions.status_of(fresh(group).conditions, UNAVAILABLE) == "False"
+    with django_assert_max_num_queries(1):
         evaluate_cluster(world.uid)
+    label(world, {ZONE.label: "a"})
+    evaluate_cluster(world.uid)
+    assert conditions.status_of(fresh(group).conditions, UNAVAILABLE) == "True"

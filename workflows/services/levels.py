@@ -87,6 +87,15 @@ def _named(
     )
 
 
+def evaluate(uid: str) -> None:
+    """Evaluate all conditions that follow from what was seen of a cluster: of its pools, then its groups."""
+    changes = evaluation.changes_of(uid)
+    nodes = evaluation.node_labels(uid)
+    evaluation.evaluate_pools(uid, nodes=nodes)
+    evaluate_groups(uid, nodes=nodes)
+    evaluation.mark_evaluated(uid, changes=changes)
+
+
 def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
     """Evaluate the groups that wait or run in a cluster whose nodes are these; returns how many changed."""
     verdicts: dict[Any, Condition] = {}

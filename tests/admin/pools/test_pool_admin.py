@@ -1,5 +1,7 @@
 """Pools in the admin: the forms a browser posts go through the same checks as REST."""
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -46,6 +48,16 @@ def test_every_page_opens(browser, pool):
     assert browser.get(f"/admin/pools/backend/{pool.backend_id}/change/").status_code == 200
     revision = ConfigRevision.objects.first()
     assert browser.get(f"/admin/pools/configrevision/{revision.pk}/change/").status_code == 200
+
+
+def test_conditions_are_shown_as_a_table(browser, pool):
+    told = {"type": "TopologyDrift", "status": "True", "reason": "Drift", "message": "<b>lists</b> rack"}
+    pool.conditions = [told | {"lastTransitionTime": "2026-01-01T00:00:00", "observedRevision": 7}]
+    pool.save(update_fields=["conditions"])
+    page = browser.get(f"/admin/pools/pool/{pool.pk}/change/").content.decode()
+    cells = re.findall(r"<td>(.*?)</td>", page[page.index("<td>TopologyDrift") :])
+    shown = ["TopologyDrift", "True", "Drift", "&lt;b&gt;lists&lt;/b&gt; rack", "2026-01-01T00:00:00", "7"]
+    assert cells[:6] == shown
 
 
 def test_rows_of_keys_can_be_dragged(browser, pool):
