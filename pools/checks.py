@@ -13,6 +13,7 @@ from pools.documents.backend import BackendDocument
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.durations import ACCEPTED, parse_duration
+from pools.exit_codes import exit_codes
 from pools.models import CONFIG_NAME, config_name
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
@@ -26,7 +27,6 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_EXIT_CODES = re.compile(r"\s*\d{1,5}(\s*-\s*\d{1,5})?\s*(,\s*\d{1,5}(\s*-\s*\d{1,5})?\s*)*", re.ASCII)
 _URL = re.compile(r"https?://\S+")
 
 
@@ -233,9 +233,10 @@ def _exit_actions(actions: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
         if action not in EXIT_ACTIONS:
             message = f'There is no exit action "{action[:MAX_NAME]}".'
             yield Fault((*path, action), "unknown_exit_action", message, allowed=EXIT_ACTIONS)
-        if not _EXIT_CODES.fullmatch(codes):
-            message = f"{codes[:MAX_NAME]!r} is no list of exit codes."
-            yield Fault((*path, action), "invalid_exit_codes", message, allowed=("1-3,7", "3006"))
+        try:
+            exit_codes(codes)
+        except ValueError as error:
+            yield Fault((*path, action), "invalid_exit_codes", str(error), allowed=("1-3,7", "3006"))
 
 
 def _gpus(document: PoolDocument) -> Iterator[Fault]:

@@ -4,11 +4,10 @@ A task's own actions are asked first, then its pool's. Codes above 255 are the s
 so an action may also name an eviction. Pure but for the names.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+from pools.exit_codes import read_range
 
 
 class ExitAction(StrEnum):
@@ -29,5 +28,5 @@ def exit_action(code: int, *sources: Mapping[str, str]) -> ExitAction | None:
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
     """The ranges of ``1-3,7``; what is no range matches nothing, submission having refused it."""
     for part in text.split(","):
-        if match := _RANGE.fullmatch(part):
-            yield int(match[1]), int(match[2] or match[1])
+        if found := read_range(part):
+            yield found

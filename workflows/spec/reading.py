@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TypeVar
 
 from pools.durations import parse_duration
+from pools.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.placement import File
@@ -245,7 +246,7 @@ class Reader:
         parsed = {
             str(name): ranges
             for name, text in task.exitActions.items()
-            if (ranges := self._parsed(words.exit_codes, text, (*place, name)))
+            if (ranges := self._parsed(exit_codes, text, (*place, name)))
         }
         if clash := words.claimed_twice(parsed):
             first, second, code = clash

@@ -17,7 +17,6 @@ NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
 RESERVED_TASKS = frozenset({"osmo-ctrl"})
 MAX_LABELS = 16
-MAX_RANGES = 256
 MAX_SHOWN = 63
 """Characters of a user's text that a message repeats."""
 
@@ -33,7 +32,6 @@ _BYTES: Mapping[str, int | Decimal] = {
 _MOST_BYTES = 2**63 - 1
 UNITS = tuple(unit for unit in _UNITS if unit)
 
-_CODES = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
 _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]{0,252}")
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -77,23 +75,6 @@ def quantity(text: str) -> str:
     if size > _MOST_BYTES:
         raise ValueError(f"{shown(text)} is more than Kubernetes can count.")
     return str(int(size)) if unit == "m" or "." in match[1] else str(int(match[1])) + unit
-
-
-def exit_codes(text: str) -> tuple[tuple[int, int], ...]:
-    """Ranges of exit codes, both ends included: ``1-3,7`` is (1, 3) and (7, 7). Raises ValueError."""
-    ranges: list[tuple[int, int]] = []
-    parts = text.split(",")
-    if len(parts) > MAX_RANGES:
-        raise ValueError(f"There are {len(parts)} ranges of exit codes; at most {MAX_RANGES} are accepted.")
-    for part in parts:
-        match = _CODES.fullmatch(part)
-        if match is None:
-            raise ValueError(f"{shown(text)} is no list of exit codes; write for example 1-3,7.")
-        low, high = int(match[1]), int(match[2] or match[1])
-        if high < low:
-            raise ValueError(f"{shown(part.strip())} runs backwards; write the smaller exit code first.")
-        ranges.append((low, high))
-    return tuple(ranges)
 
 
 def codes_text(ranges: tuple[tuple[int, int], ...]) -> str:

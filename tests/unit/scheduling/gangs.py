@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
 
-LEVELS = st.integers(1, 16).map(lambda n: tuple(Level(f"k{i}", f"topology/k{i}") for i in range(n)))
+DEPTHS = (1, 2, 3, 4, 1, 2, 3, 4, *range(1, 17))
+"""Any number of levels there may be, a few more often."""
+
+LEVELS = st.sampled_from(DEPTHS).map(lambda n: tuple(Level(f"k{i}", f"topology/k{i}") for i in range(n)))
 GROUPS = st.sampled_from(["a", "b", "a-b", "b-c", "Ä b", "default"])
 
 

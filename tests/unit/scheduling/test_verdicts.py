@@ -2,6 +2,8 @@
 
 import pytest
 
+from scheduling.backends.kai import Kai
+from scheduling.capabilities import Capability
 from tests.unit.scheduling.verdicts import ASKED, BACKENDS, table, verdict
 
 
@@ -15,3 +17,14 @@ def test_the_table_has_a_line_for_each_and_names_capabilities_in_full():
     lines = table().splitlines()
     assert len(lines) == len(ASKED) + 2
     assert "| rather one rack |  | accepted | refused: `topology.preferred` |" in table()
+
+
+@pytest.mark.parametrize("capability", Capability)
+def test_every_capability_decides_something(capability):
+    """Without it some request is answered differently, so the list holds nothing that no check reads."""
+
+    class Less(Kai):
+        needs = {one: since for one, since in Kai.needs.items() if one != capability}
+
+    answers = [(verdict(Kai(), *asked[:2]), verdict(Less(), *asked[:2])) for asked in ASKED.values()]
+    assert any(with_it != without for with_it, without in answers)

@@ -1,0 +1,39 @@
+"""The language of exit codes, ``1-3,7``: a task writes it, a pool writes it, and endings are read by it."""
+
+import re
+
+from scheduling.errors import listing
+
+MAX_RANGES = 256
+MAX_SHOWN = 63
+
+Range = tuple[int, int]
+"""Both ends included."""
+
+_RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
+
+
+def read_range(text: str) -> Range | None:
+    """One range: ``1-3`` is (1, 3), ``7`` is (7, 7); None for what is none."""
+    match = _RANGE.fullmatch(text)
+    return (int(match[1]), int(match[2] or match[1])) if match else None
+
+
+def exit_codes(text: str) -> tuple[Range, ...]:
+    """All ranges of ``1-3,7``. Raises ValueError, saying what is wrong."""
+    parts = text.split(",")
+    if len(parts) > MAX_RANGES:
+        raise ValueError(f"There are {len(parts)} ranges of exit codes; at most {MAX_RANGES} are accepted.")
+    ranges: list[Range] = []
+    for part in parts:
+        found = read_range(part)
+        if found is None:
+            raise ValueError(f"{_shown(text)} is no list of exit codes; write for example 1-3,7.")
+        if found[1] < found[0]:
+            raise ValueError(f"{_shown(part.strip())} runs backwards; write the smaller exit code first.")
+        ranges.append(found)
+    return tuple(ranges)
+
+
+def _shown(text: str) -> str:
+    return listing([text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."])
