@@ -7,8 +7,11 @@ import pytest
 from django.apps import apps
 
 from osmo_topology.env import Environment
+from pools import pool_conditions
+from workflows.level_conditions import UNAVAILABLE
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 
 
 def test_every_setting_is_documented_and_no_other():
@@ -22,6 +25,15 @@ def test_every_model_is_explained(app):
     models = apps.get_app_config(app).get_models()
     untold = {model.__name__ for model in models if model.__name__ not in pages and not _headed(model, pages)}
     assert untold == set()
+
+
+def test_every_condition_is_explained():
+    code = "\n".join(
+        path.read_text() for app in ("pools", "workflows") for path in (ROOT / app).rglob("*.py")
+    )
+    made = set(re.findall(r'Condition\(\s*type="(\w+)"', code)) | {*pool_conditions.TYPES, UNAVAILABLE}
+    pages = (DOCS / "conditions.md").read_text() + (DOCS / "models" / "backend.md").read_text()
+    assert {kind for kind in made if f"| `{kind}` |" not in pages} == set()
 
 
 def _headed(model, pages):
