@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -99,6 +100,8 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, RequestDataTooBig):
         content = body(message=str(exc), error_code="USER", request=request)
         return Response(content, status=status.HTTP_413_REQUEST_ENTITY_TOO_LARGE)
+    if isinstance(exc, (InterfaceError, OperationalError)):
+        return _database_away(exc, request)
     if isinstance(exc, Http404):
         exc = exceptions.NotFound()
     if isinstance(exc, PermissionDenied):
@@ -111,6 +114,17 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
         content = body(message=str(exc.detail), error_code="USER", request=request)
         return Response(content, status=exc.status_code, headers=_headers(exc))
     return None  # Django's handler500 answers; the exception is logged with its trace
+
+
+def _database_away(error: Exception, request: Any) -> Response:
+    """A database that restarts is no fault of this service, and the caller can do something: try again."""
+    log.warning("database_away", error=str(error))
+    message = (
+        "The database does not answer at the moment. Try again; a submission repeated with its "
+        "Idempotency-Key is accepted once, whatever became of the first try."
+    )
+    content = body(message=message, error_code="SERVER", request=request)
+    return Response(content, status=503, headers={"Retry-After": "2"})
 
 
 def summary(faults: Iterable[Fault]) -> str:
