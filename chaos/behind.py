@@ -10,6 +10,16 @@ from localcluster.api import Json
 from localcluster.crds import kai, nvidia
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
+HELD = 4
+HELD_SECONDS = (12.0, 20.0)
+REUSED = "start on a node whose former domain is ending"
+FOLLOW_UP = """workflow:
+  name: follow-up
+  labels: {{sim.osmo.local/run-for: 2s}}
+  tasks: [{{name: t, image: busybox, command: [train], resource: one}}]
+  resources:
+    one: {{gpu: 4, nodesExcluded: [{others}]}}
+"""
 HOLD = "chaos.osmo.local/hold"
 DOMAINS = "/apis/resource.nvidia.com/v1beta1"
 POD_GROUPS = "/apis/scheduling.run.ai/v2alpha2"
@@ -92,45 +102,55 @@ def _put_node(storm: Storm, node: nodes.Node) -> None:
 
 
 def hold_domains(storm: Storm) -> int:
-    """Keep ComputeDomains from going, as a driver does that hangs; counts nodes used again meanwhile."""
-    held = [
+    """Keep ComputeDomains from going, as a driver that hangs does, and start others on their nodes."""
+    pods: dict[str, list[Json]] = {}
+    for pod in running(storm):
+        pods.setdefault(_group(pod), []).append(pod)
+    living = [
         one for one in ours(storm, DOMAINS, "computedomains") if "deletionTimestamp" not in one["metadata"]
     ]
-    held = held[:4]
+    first = [one for one in living if _group(one) in pods][:1]
+    if not first:
+        return 0
+    held = [*first, *(one for one in living if one not in first)][:HELD]
     for domain in held:
-        finalizers = [*(domain["metadata"].get("finalizers") or []), HOLD]
-        _set_finalizers(storm, domain, finalizers)
-    if held:
-        groups = {str(domain["metadata"]["labels"][GROUP_LABEL]) for domain in held}
-        used = _nodes_of(storm, groups)
-        seconds = storm.pause(6, 15)
-        storm.later(seconds - 1.0, partial(_count_reused, storm, held, used))
-        storm.later(seconds, partial(_let_go, storm, held))
+        _set_finalizers(storm, domain, [*(domain["metadata"].get("finalizers") or []), HOLD])
+    storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held))
+    _follow_up(storm, held[0], pods[_group(held[0])])
     return len(held)
 
 
-def _nodes_of(storm: Storm, groups: set[str]) -> set[str]:
-    pods = ours(storm, "/api/v1", "pods")
-    mine = [pod for pod in pods if pod["metadata"]["labels"][GROUP_LABEL] in groups]
-    return {str(pod["spec"].get("nodeName")) for pod in mine} - {"None"}
+def _group(obj: Json) -> str:
+    return str(obj["metadata"]["labels"][GROUP_LABEL])
 
 
-def _count_reused(storm: Storm, held: list[Json], used: set[str]) -> None:
-    """Pods of other groups on nodes whose former ComputeDomain is still ending."""
-    names = {domain["metadata"]["name"] for domain in held}
-    ending = {
-        str(one["metadata"]["labels"][GROUP_LABEL])
-        for one in ours(storm, DOMAINS, "computedomains")
-        if one["metadata"]["name"] in names and "deletionTimestamp" in one["metadata"]
-    }
-    if not ending:
-        return
+def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
+    """End a group whose ComputeDomain is held, and submit another one that fits on its nodes alone."""
+    used = {str(pod["spec"]["nodeName"]) for pod in pods}
+    pool = next(n.labels[scenario.POOL_LABEL] for n in scenario.all_nodes() if n.name in used)
     others = [
-        pod
-        for pod in ours(storm, "/api/v1", "pods")
-        if pod["spec"].get("nodeName") in used and pod["metadata"]["labels"][GROUP_LABEL] not in ending
+        node.name
+        for node in scenario.all_nodes()
+        if node.labels[scenario.POOL_LABEL] == pool and node.name not in used
     ]
-    storm.counts["start on a node whose domain is ending"] += len(others)
+    for pod in pods:
+        note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "0"}
+        storm.site.api.patch(path_of(pod, "/api/v1", "pods"), {"metadata": {"annotations": note}})
+    storm.submit(pool, FOLLOW_UP.format(others=", ".join(others)))
+    storm.later(0.5, partial(_count_reused, storm, domain, used, HELD_SECONDS[0] * 2))
+
+
+def _count_reused(storm: Storm, domain: Json, used: set[str], looks: float) -> None:
+    """Pods of other groups on nodes whose former ComputeDomain is still ending."""
+    now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
+    ending = now is not None and "deletionTimestamp" in now["metadata"]
+    found = [
+        pod for pod in running(storm) if pod["spec"].get("nodeName") in used and _group(pod) != _group(domain)
+    ]
+    if ending and found:
+        storm.counts[REUSED] += len(found)
+    elif now is not None and looks > 0:
+        storm.later(0.5, partial(_count_reused, storm, domain, used, looks - 1))
 
 
 def _let_go(storm: Storm, held: list[Json]) -> None:

@@ -29,7 +29,6 @@ POINTS = (
     "before-lease-given-back",
 )
 OF_WEB = "after-submission-before-reply"
-AT_ONCE = 2
 
 
 @dataclass(slots=True)
@@ -39,6 +38,7 @@ class Points:
     directory: Path
     generator: Random
     hits: Counter[str] = field(default_factory=Counter)
+    at_once: int = 2
 
     def missing(self) -> list[str]:
         return [point for point in POINTS if not self.hits[point]]
@@ -49,7 +49,7 @@ class Points:
         wanted = [point for point in self.missing() if point not in armed and point != OF_WEB]
         if not self.hits[OF_WEB]:  # it takes down no worker, so it is in nobody's way
             (self.directory / OF_WEB).touch()
-        for point in self.generator.sample(wanted, min(max(AT_ONCE - len(armed), 0), len(wanted))):
+        for point in self.generator.sample(wanted, min(max(self.at_once - len(armed), 0), len(wanted))):
             (self.directory / point).touch()
 
     def arm_any(self) -> None:

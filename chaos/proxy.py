@@ -39,6 +39,7 @@ CHUNK = 65536
 READS = {"500": 0.01, "429": 0.01, "timeout": 0.004, "stale list": 0.05}
 WRITES = {"500": 0.015, "429": 0.015, "409": 0.015, "timeout": 0.004, "reply lost": 0.02}
 WATCHES = {"watch cut": 0.12, "410 answer": 0.04, "410 event": 0.04, "slow stream": 0.1, "500": 0.02}
+FIRST = 0.1
 KINDS = sorted(READS | WRITES | WATCHES)
 
 log = logging.getLogger(__name__)
@@ -46,14 +47,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Weather:
-    """How often what goes wrong; ``strength`` 0 is a plain proxy."""
+    """How often what goes wrong; ``strength`` 0 is a plain proxy. What never happened comes first."""
 
     generator: random.Random
     strength: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
 
+    def missing(self) -> list[str]:
+        return [kind for kind in KINDS if not self.counts[kind]]
+
     def strike(self, rates: Mapping[str, float]) -> str:
         """What goes wrong with a request, or nothing."""
+        wanted = [kind for kind in rates if not self.counts[kind]]
+        if wanted and self.generator.random() < FIRST * self.strength:
+            return self.generator.choice(wanted)
         draw = self.generator.random()
         for kind, rate in rates.items():
             draw -= rate * self.strength

@@ -10,7 +10,7 @@ import psycopg
 from chaos import behind, edits, ledger, processes
 from chaos.messages import Meddler
 from chaos.nursery import END_LEASES
-from chaos.points import Points
+from chaos.points import POINTS, Points
 from chaos.site import Say, Site
 from chaos.storm import Sequence, Storm
 from chaos.witness import Witness
@@ -74,8 +74,8 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         log=submissions_log,
         seconds=options.seconds,
     )
-    storm = Storm(site, generators["faults"], say)
-    points = Points(site.points, generators["points"])
+    storm = Storm(site, generators["faults"], say, submit=submitter.extra)
+    points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
     witness = Witness(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
     say(f"the storm begins: {len(work)} workflows with {options.groups} task groups")
@@ -92,7 +92,7 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         site.proxy.weather.strength = 0.0
     outcome.storm_seconds = time.monotonic() - began
     _heal(storm, points, options)
-    submitter.settle()
+    work = submitter.settle()
     say("healed; waiting for the service to come to rest")
     outcome.rest = ledger.wait_for_rest(site, seconds=REST_SECONDS, say=say)
     witness.stop()
@@ -100,7 +100,8 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     outcome.release = ledger.release_times(site)
     outcome.submitted = len(work)
     outcome.missed = [f"crash point {point}" for point in points.missing()]
-    outcome.missed += [name for name in FAULTS if not storm.counts[name]]
+    outcome.missed += [name for name in (*FAULTS, behind.REUSED) if not storm.counts[name]]
+    outcome.missed += site.proxy.weather.missing()
     outcome.ended = ledger.statuses(site)
     for line in ledger.odd_ends(site):
         say(f"ended without its own doing: {line}")
@@ -121,11 +122,11 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
     gap = options.seconds / (len(FAULTS) * (1.5 if options.short else 3.0))
     due = time.monotonic() + gap
     while (now := time.monotonic()) < ends or (
-        now < ends + MORE_SECONDS and (points.missing() or kinds.first)
+        now < ends + MORE_SECONDS and (points.missing() or kinds.first or not storm.counts[behind.REUSED])
     ):
         storm.undo_due()
-        points.arm()
         _revive(storm, points, options)
+        points.arm()
         if now >= due and (now < ends or kinds.first):
             name = kinds.next()
             if not storm.strike(name, FAULTS[name][1]) and not storm.counts[name]:

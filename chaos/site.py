@@ -68,7 +68,7 @@ class Site:
         """Have a worker in the place of the first that is replaced at once when it dies."""
         command = self.supervisor.stop_one("worker")
         arguments = command.argv[command.argv.index("worker") :]
-        argv = [sys.executable, "-m", "chaos.nursery", *arguments]
+        argv = [sys.executable, "-m", "chaos.nursery", *arguments, "--without-mingle", "--without-gossip"]
         self.supervisor.start(replace(command, argv=argv))
 
     def add_worker(self, name: str) -> None:

@@ -32,6 +32,7 @@ class Storm:
     site: Site
     generator: random.Random
     say: Say
+    submit: Callable[[str, str], None]  # one more workflow: pool and text
     counts: Counter[str] = field(default_factory=Counter)
     deleted: set[str] = field(default_factory=set)  # uids of objects that the harness deleted itself
     _later: list[tuple[float, int, Undo]] = field(default_factory=list)

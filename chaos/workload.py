@@ -136,6 +136,7 @@ class Submitter:
         self._lock = threading.Lock()
         self._number = 0
         self._planned = len(work)
+        self._extras: list[Submission] = []
         self._more = more
         self._began = time.monotonic()
         self._every = seconds / max(len(work), 1)
@@ -153,11 +154,20 @@ class Submitter:
         for thread in self._threads:
             thread.join(120)
 
-    def settle(self) -> None:
-        """Ask again for every answer that is still unknown, now that nothing fails any more."""
-        for one in self.work:
+    def settle(self) -> list[Submission]:
+        """Ask again for every answer that is still unknown, now that nothing fails; returns everything."""
+        everything = [*self.work, *self._extras]
+        for one in everything:
             if one.attempts and not one.name and not one.refused:
                 self._send(one)
+        return everything
+
+    def extra(self, pool: str, text: str) -> None:
+        """Submit one more at once, from the caller's thread."""
+        one = Submission(key=f"extra-{pool}-{time.monotonic_ns()}", pool=pool, groups=1, text=text)
+        with self._lock:
+            self._extras.append(one)
+        self._send(one)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -122,3 +122,16 @@ def test_a_process_with_the_same_pid_that_started_at_another_time_is_not_the_one
     another = Process(pid=me.pid, started=me.started + "1")
     assert not another.alive()
     assert another.end(seconds=0)  # and this test goes on: nobody was signalled
+
+
+def test_a_killed_server_is_started_again_in_its_place_when_asked(tmp_path):
+    with Supervisor(log_dir=tmp_path) as supervisor:
+        for name in ("first", "second", "third"):
+            supervisor.start(python(name, "import time; time.sleep(600)"))
+        old = supervisor.find("second").pid
+        supervisor.kill("second")
+        until(lambda: supervisor.find("second").ending() == "SIGKILL")
+        new = supervisor.restart("second")
+        assert new.pid != old
+        assert [child.command.name for child in supervisor.children] == ["first", "second", "third"]
+        supervisor.check()

@@ -1,0 +1,91 @@
+"""What the fault harness calls backwards, unsafe and missing; a checker that finds nothing proves nothing."""
+
+import itertools
+from random import Random
+
+import pytest
+
+from chaos import points
+from chaos.proxy import KINDS, READS, WATCHES, WRITES, Weather
+from chaos.statuslog import Move, backwards
+from chaos.storm import Sequence
+from chaos.witness import Witness, _note
+from chaos.workload import submissions
+from osmo_topology import crashpoints
+
+GROUP = "workflows_taskgroup"
+
+
+def move(before, after, *, relation=GROUP, released=False):
+    return Move(relation, "one", before, after, released)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        move("RUNNING", "SCHEDULING"),
+        move("COMPLETED", "RUNNING"),
+        move("FAILED", "FAILED_CANCELED"),
+        move("RUNNING", None),
+        move("COMPLETED", "COMPLETED", released=True),
+        move("RUNNING", "PENDING", relation="workflows_workflow"),
+    ],
+    ids=str,
+)
+def test_a_move_that_must_never_be_is_found(wrong):
+    assert list(backwards([wrong])) == [wrong]
+
+
+def test_moves_that_may_be_are_not_found():
+    steps = (None, "SUBMITTING", "PROCESSING", "SCHEDULING", "RUNNING", "COMPLETED")
+    life = [move(a, b) for a, b in itertools.pairwise(steps)]
+    assert list(backwards([*life, move("COMPLETED", "COMPLETED")])) == []
+
+
+def test_a_compute_domain_that_ends_under_a_pod_is_found_unless_the_harness_did_it():
+    witness = Witness(plane=None)
+    pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
+    seen(witness.pods, "ADDED", pod, 5)
+    seen(witness.domains, "ADDED", domain, 4)
+    seen(witness.domains, "MODIFIED", domain | {"deletionTimestamp": "now"}, 9)
+    seen(witness.pods, "DELETED", pod, 12)
+    assert list(witness.violations()) == ["ComputeDomain domain was deleted while pod were there"]
+    witness.spared.add("d")
+    assert list(witness.violations()) == []
+
+
+def test_a_compute_domain_that_ends_after_the_last_pod_is_well():
+    witness = Witness(plane=None)
+    pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
+    seen(witness.pods, "ADDED", pod, 5)
+    seen(witness.domains, "ADDED", domain, 4)
+    seen(witness.pods, "DELETED", pod, 8)
+    seen(witness.domains, "DELETED", domain, 9)
+    assert list(witness.violations()) == []
+
+
+def seen(lives, event, metadata, version):
+    labels = {"osmo.nvidia.com/task-group": "g"}
+    _note(lives, event, {"metadata": metadata | {"resourceVersion": str(version), "labels": labels}})
+
+
+def test_the_harness_knows_every_crash_point_of_the_service():
+    assert set(points.POINTS) == set(crashpoints.POINTS)
+
+
+def test_every_kind_of_spoilt_request_comes_and_none_when_it_is_calm():
+    weather = Weather(Random(1), strength=1.0)
+    for rates in (READS, WRITES, WATCHES):
+        for _ in range(500):
+            weather.counts[weather.strike(rates)] += 1
+    assert weather.missing() == []
+    assert set(KINDS) <= set(weather.counts)
+    weather.strength = 0.0
+    assert {weather.strike(READS) for _ in range(500)} == {""}
+
+
+def test_a_seed_repeats_workflows_and_the_order_of_faults():
+    first, second = (submissions(Random("7 work"), groups=20) for _ in range(2))
+    assert [one.text for one in first] == [one.text for one in second]
+    orders = [Sequence(Random(7), {"a": 1, "b": 2, "c": 3}) for _ in range(2)]
+    assert [orders[0].next() for _ in range(9)] == [orders[1].next() for _ in range(9)]
