@@ -11,7 +11,8 @@ from localcluster.crds import kai, nvidia
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
 HELD = 4
-HELD_SECONDS = (12.0, 20.0)
+HELD_SECONDS = (6.0, 15.0)
+LONGEST_HOLD = 40.0
 REUSED = "start on a node whose former domain is ending"
 FOLLOW_UP = """workflow:
   name: follow-up
@@ -115,7 +116,8 @@ def hold_domains(storm: Storm) -> int:
     held = [*first, *(one for one in living if one not in first)][:HELD]
     for domain in held:
         _set_finalizers(storm, domain, [*(domain["metadata"].get("finalizers") or []), HOLD])
-    storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held))
+    storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held[1:]))
+    storm.later(LONGEST_HOLD, partial(_let_go, storm, held))
     _follow_up(storm, held[0], pods[_group(held[0])])
     return len(held)
 
@@ -137,11 +139,11 @@ def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
         note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "0"}
         storm.site.api.patch(path_of(pod, "/api/v1", "pods"), {"metadata": {"annotations": note}})
     storm.submit(pool, FOLLOW_UP.format(others=", ".join(others)))
-    storm.later(0.5, partial(_count_reused, storm, domain, used, HELD_SECONDS[0] * 2))
+    storm.later(0.5, partial(_count_reused, storm, domain, used, int(LONGEST_HOLD)))
 
 
-def _count_reused(storm: Storm, domain: Json, used: set[str], looks: float) -> None:
-    """Pods of other groups on nodes whose former ComputeDomain is still ending."""
+def _count_reused(storm: Storm, domain: Json, used: set[str], looks: int) -> None:
+    """Pods of other groups on nodes whose former ComputeDomain is still ending; then let that one go."""
     now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
     ending = now is not None and "deletionTimestamp" in now["metadata"]
     found = [
@@ -149,7 +151,10 @@ def _count_reused(storm: Storm, domain: Json, used: set[str], looks: float) -> N
     ]
     if ending and found:
         storm.counts[REUSED] += len(found)
-    elif now is not None and looks > 0:
+        _let_go(storm, [domain])
+    elif now is None or looks == 0:
+        storm.again.append("hold ComputeDomains")  # its group was not taken down in time, or not at all
+    else:
         storm.later(0.5, partial(_count_reused, storm, domain, used, looks - 1))
 
 

@@ -127,6 +127,8 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
         storm.undo_due()
         _revive(storm, points, options)
         points.arm()
+        while storm.again:
+            kinds.again(storm.again.pop())
         if now >= due and (now < ends or kinds.first):
             name = kinds.next()
             if not storm.strike(name, FAULTS[name][1]) and not storm.counts[name]:

@@ -34,6 +34,7 @@ class Storm:
     say: Say
     submit: Callable[[str, str], None]  # one more workflow: pool and text
     counts: Counter[str] = field(default_factory=Counter)
+    again: list[str] = field(default_factory=list)  # kinds that did not do what they are for
     deleted: set[str] = field(default_factory=set)  # uids of objects that the harness deleted itself
     _later: list[tuple[float, int, Undo]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
