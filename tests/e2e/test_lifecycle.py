@@ -210,12 +210,15 @@ def test_a_repeated_submission_with_its_key_creates_nothing_twice(world):
 
 
 def test_a_cluster_that_takes_calls_and_never_answers_keeps_no_other_from_its_work(world, tmp_path):
-    """Its groups would hold every thread of the worker for minutes."""
+    """Its groups would hold every thread of the worker for minutes.
+
+    Without TLS: a reply is waited for longer than a greeting.
+    """
     with socket.create_server(("127.0.0.1", 0), backlog=512) as silent:
         port = silent.getsockname()[1]
         kubeconfig = tmp_path / "kubeconfig"
         text = Path(world.kubeconfig).read_text()
-        kubeconfig.write_text(re.sub(r"https://127\.0\.0\.1:\d+", f"https://127.0.0.1:{port}", text))
+        kubeconfig.write_text(re.sub(r"https://127\.0\.0\.1:\d+", f"http://127.0.0.1:{port}", text))
         backend = f"{world.prefix}silent"
         content = {"kubeconfig": str(kubeconfig), "k8s_namespace": world.namespace}
         settings = {"scheduler_settings": {"scheduler_type": "kai"}}
