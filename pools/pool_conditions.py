@@ -118,13 +118,13 @@ def _incomplete(pool: PoolSeen, members: Nodes) -> Iterator[Condition]:
     if not pool.levels:
         return
     found = cover(members, pool.levels, named=NAMED, paths=pool.paths)
+    if found.is_complete and not found.shared:
+        yield Condition(type=INCOMPLETE, status="False", reason="Complete")
+        return
     told = [_lacking(found, level) for level in found.levels if level.lacking]
     values = [_parents(pool, value) for value in found.shared[:NAMED]]
     if len(found.shared) > NAMED:
         values.append(f"So do {len(found.shared) - NAMED} more values.")
-    if not told and not values:
-        yield Condition(type=INCOMPLETE, status="False", reason="Complete")
-        return
     reason = "NodesLackLabels" if told else "ValuesUnderTwoParents"
     yield Condition(type=INCOMPLETE, status="True", reason=reason, message=" ".join(told + values))
 

@@ -21,8 +21,8 @@ from pools.models import Platform, Pool
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
-from scheduling.coverage import LevelCoverage, count
-from scheduling.levels import Domain, Levels, ranks
+from scheduling.coverage import LevelCoverage, count, levels_named
+from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain import uncovered
 from workflows.level_conditions import NAMED_NODES, unavailable
@@ -187,20 +187,19 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
 
     At most one query for each level named; nothing is said while no node is known.
     """
-    rank = ranks(facts.levels)
-    tasks = (task for gang in gangs for task in effective(gang).tasks)
-    named = {rank[r.key] for task in tasks for r in task.requirements if r.key in rank}
-    if named and facts.external_topology:
-        named = {len(facts.levels) - 1}  # it cannot be cut, so each constraint sees no other nodes
-    if not named or not facts.places:
+    gangs = tuple(gangs)
+    needed = max((levels_named(gang, facts.levels) for gang in gangs), key=len, default=())
+    if not needed or not facts.places:
         return []
+    keys = {r.key for gang in gangs for task in effective(gang).tasks for r in task.requirements}
+    named = [level.label for level in needed if level.key in keys]
+    if facts.external_topology:  # it cannot be cut, so each constraint sees no other nodes
+        needed, named = facts.levels, [facts.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     counted = count(facts.places, facts.levels, paths=paths)
-    needed = range(max(named) + 1) if paths else named
-    found = counted.only([facts.levels[at].label for at in needed])
-    if gone := unavailable(found):
+    if gone := unavailable(counted.only([level.label for level in needed] if paths else named)):
         return [gone]
-    told = found.only([facts.levels[at].label for at in named])
+    told = counted.only(named)
     return uncovered(replace(told, levels=tuple(_with_names(pool, facts, one) for one in told.levels)))
 
 

@@ -79,7 +79,6 @@ def test_a_topology_of_ours_that_a_hand_replaced_is_made_anew(world):
         topology_keys=[{"key": "rack", "label": RACK}, {"key": "own", "label": world.prefix + "x"}]
     )
     ours = world.wait(lambda: with_level(world, world.prefix + "x"), bool)
-    world.api.delete(f"{TOPOLOGIES}/{ours['metadata']['name']}")
     make_topology(world, ours["metadata"]["name"], RACK, labels=ours["metadata"]["labels"])
     world.wait(lambda: with_level(world, world.prefix + "x"), bool)
     world.wait(lambda: condition(pool_of(world, pool), "TopologyDrift"), is_("False"))

@@ -75,7 +75,8 @@ def _levels(view: GroupView) -> tuple[str, LabelCoverage | None]:
     coverage = coverage_of(named, _pool_nodes(view))
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
-    return lost, coverage if named.external else coverage.only(named.labels)
+    told = {coverage.levels[-1].level.label} if named.external else named.labels
+    return lost, coverage.only(told)
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:
