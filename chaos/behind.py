@@ -114,10 +114,10 @@ def hold_domains(storm: Storm) -> int:
     if not first:
         return 0
     held = [*first, *(one for one in living if one not in first)][:HELD]
-    for domain in held:
-        _set_finalizers(storm, domain, [*(domain["metadata"].get("finalizers") or []), HOLD])
     storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held[1:]))
     storm.later(LONGEST_HOLD, partial(_let_go, storm, held))
+    for domain in held:
+        _set_finalizers(storm, domain, [*(domain["metadata"].get("finalizers") or []), HOLD])
     _follow_up(storm, held[0], pods[_group(held[0])])
     return len(held)
 

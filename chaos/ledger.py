@@ -38,6 +38,7 @@ CLAIMS = {
 SHOWN = 10
 SHOWN_CHARACTERS = 500
 SAY_SECONDS = 15.0
+POLL_SECONDS = 0.5
 AUDIT_SECONDS = 60
 
 
@@ -94,14 +95,16 @@ def wait_for_rest(site: Site, *, seconds: float, say: Say) -> float | None:
     """Wait until nothing is unreleased and nothing is left; how long it took, None if it did not."""
     began = said = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
-        rows, objects = unreleased(site), left_in_cluster(site)
+        rows = unreleased(site)
+        objects = [] if rows else left_in_cluster(site)
         if not rows and not objects:
             return now - began
         if now - said > SAY_SECONDS:
             said = now
-            say(f"{len(rows)} task groups and {len(objects)} objects are left: {(rows + objects)[:SHOWN]}")
+            left = f"{len(rows)} task groups" if rows else f"{len(objects)} objects"
+            say(f"{left} are left, the oldest: {(rows + objects)[0][:SHOWN_CHARACTERS]}")
         site.supervisor.check()
-        time.sleep(0.5)
+        time.sleep(POLL_SECONDS)
     return None
 
 

@@ -20,7 +20,8 @@ FAULTS = {**processes.FAULTS, **behind.FAULTS, **edits.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
 TICK = 0.1
 HEAL_SECONDS = 60
-REST_SECONDS = 300
+REST_SECONDS = 240
+REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
 MORE_SECONDS = 90  # longest that the storm goes on for what has not happened yet
 
 
@@ -94,7 +95,9 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     _heal(storm, points, options)
     work = submitter.settle()
     say("healed; waiting for the service to come to rest")
-    outcome.rest = ledger.wait_for_rest(site, seconds=REST_SECONDS, say=say)
+    outcome.rest = ledger.wait_for_rest(
+        site, seconds=REST_SECONDS + REST_SECONDS_EACH * options.groups, say=say
+    )
     witness.stop()
     outcome.findings = ledger.check(site, work, unsafe=witness.violations(), log=submissions_log)
     outcome.release = ledger.release_times(site)
