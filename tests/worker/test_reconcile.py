@@ -392,6 +392,22 @@ def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     assert fresh(group).status == "SCHEDULING"
 
 
+def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
+    """Without it there is no template for the pods' claims, and no scheduler places them."""
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    (before,) = world.cluster.all(COMPUTE_DOMAIN)
+    world.cluster.delete(COMPUTE_DOMAIN, before["metadata"]["name"], uid=None, namespace="osmo")
+    assert world.cluster.names(COMPUTE_DOMAIN) == world.cluster.names(RESOURCE_CLAIM_TEMPLATE) == []
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    world.settle()
+    (after,) = world.cluster.all(COMPUTE_DOMAIN)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert len(world.cluster.names(RESOURCE_CLAIM_TEMPLATE)) == 1
+    assert fresh(group).status == "SCHEDULING"
+
+
 def test_a_pod_group_that_somebody_deletes_of_a_running_gang_is_let_be(world):
     """A new one would count its members from nothing, and its scheduler might evict them."""
     group = world.group(pods=2)

@@ -110,6 +110,12 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
     return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
 
 
+def domain_seen(view: GroupView) -> bool:
+    return ObservedObject.objects.filter(
+        kind="ComputeDomain", group_uuid=view.uuid, cluster_id=cluster_of(view)
+    ).exists()
+
+
 def template_seen(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
         kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=cluster_of(view)
