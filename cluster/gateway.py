@@ -346,8 +346,7 @@ class ClusterGateway:
                 continue
             if reply.status < 300:
                 return reply
-            body = reply.data
-            reply.close()
+            body = _refusal(reply, request)
             if reply.status == 401 and not last:
                 forget(self._access)
                 continue
@@ -380,6 +379,21 @@ class ClusterGateway:
         finally:
             answers.note(self._access, replied=replied)
         return reply
+
+
+def _refusal(reply: urllib3.BaseHTTPResponse, request: requests.Request) -> bytes:
+    """The body of a refusal; that of a stream is read only now, and may break off."""
+    try:
+        return reply.data
+    except (HTTPError, OSError) as failure:
+        raise Unreachable(
+            f"the refusal with {reply.status} broke off: {failure}",
+            request=str(request),
+            status=reply.status,
+            maybe_applied=request.writes,
+        ) from failure
+    finally:
+        reply.close()
 
 
 def _headers(connection: Connection, request: requests.Request) -> dict[str, str]:

@@ -117,6 +117,16 @@ def test_a_page_of_a_proxy_is_no_answer(cluster, script):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
 
 
+def test_a_refusal_that_breaks_off_is_no_answer(cluster, script):
+    """A watch reads its refusal as it comes, so the connection can still be cut under it."""
+    script.replies.append(Reply(503, b'{"kind": "Sta', cut=True))
+    with (
+        pytest.raises(Unreachable, match="503"),
+        cluster.watch(CONFIG_MAP, resource_version="1", timeout_seconds=5),
+    ):
+        pytest.fail("there is no stream")
+
+
 def test_every_request_can_be_found_in_the_audit_log(cluster, script):
     cluster.get(CONFIG_MAP, "a", namespace="ns")
     cluster.get(CONFIG_MAP, "b", namespace="ns")
