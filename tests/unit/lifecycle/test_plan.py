@@ -1,10 +1,14 @@
 """What is done next about a group's objects, from what is there."""
 
+from itertools import accumulate, count, takewhile
+
 import pytest
 
+from cluster.errors import NotServed
 from pools.kinds import kind_of
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
+from workflows.reconcile.apply import trouble_of
 from workflows.reconcile.outcomes import Retry, backoff
 from workflows.reconcile.plan import Wanted, plan_create, plan_pods_down, plan_rest_down
 from workflows.reconcile.seen import Found, Seen
@@ -99,3 +103,9 @@ def test_retries_are_spread_and_capped():
     assert (pauses[0], pauses[-1]) == (0.5, 30.0)
     assert backoff(Retry(trouble="", slow=True), failures=1, spread=0.5) >= 20
     assert backoff(Retry(trouble="", after=90.0), failures=1, spread=0.0) == 90.0
+
+
+def test_a_definition_that_is_missing_for_an_hour_is_asked_for_at_most_twice_a_minute():
+    missing = trouble_of(NotServed("the cluster does not serve PodGroup"))
+    pauses = accumulate(backoff(missing, failures=n, spread=0.0) for n in count(1))
+    assert sum(1 for _ in takewhile(lambda passed: passed <= 3600, pauses)) <= 120
