@@ -4,9 +4,11 @@ An unprobed or unreachable cluster counts as the oldest supported version, so no
 scheduler might not keep.
 """
 
+from dataclasses import dataclass
+
 from pools.models import Backend
 from scheduling.backends.registry import installed
-from scheduling.capabilities import Capabilities, SchedulerVersion
+from scheduling.capabilities import MEANING, Capabilities, Capability, SchedulerVersion
 
 
 def capabilities_of(backend: Backend) -> Capabilities:
@@ -19,3 +21,24 @@ def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
     if scheduler is None:  # its package was taken away: it can hold nothing
         return Capabilities(scheduler_type, frozenset(), 0)
     return scheduler.capabilities(SchedulerVersion.parse(version) if version else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One capability as a backend has it. ``needs`` is the scheduler's version for it; None: no version."""
+
+    capability: str
+    held: bool
+    needs: str | None
+    meaning: str
+
+
+def table_of(backend: Backend) -> tuple[Held, ...]:
+    """Every capability, for REST and the admin page: the table that refusals read."""
+    scheduler = installed().get(backend.scheduler_type)
+    needs = scheduler.needs if scheduler else {}
+    held = capabilities_of(backend)
+    return tuple(
+        Held(str(one), one in held, str(needs[one]) if one in needs else None, MEANING[one])
+        for one in Capability
+    )

@@ -12,12 +12,11 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from pools import conditions, selectors, services
 from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table
 from pools.admin.forms import DocumentForm, YamlField
-from pools.capabilities import capabilities_of
+from pools.capabilities import capabilities_of, table_of
 from pools.documents.backend import COLUMNS
 from pools.models import Backend
 from pools.services import Change, Saved
 from scheduling.backends.registry import installed
-from scheduling.capabilities import MEANING, Capability
 
 SETTINGS = ("scheduler_type", "scheduler_name", "scheduler_timeout")
 
@@ -101,10 +100,13 @@ class BackendAdmin(ConfigurationAdmin):
 
     @admin.display(description="capabilities")
     def capabilities_shown(self, backend: Backend) -> SafeString:
-        held = capabilities_of(backend)
-        rows = [(str(one), MEANING[one], "yes" if one in held else "no") for one in Capability]
-        levels = ("max_levels", "the most topology keys of a pool", str(held.max_levels))
-        return shown_table(("capability", "meaning", "held"), [*rows, levels])
+        rows = [
+            (one.capability, one.meaning, one.needs or "none has it", "yes" if one.held else "no")
+            for one in table_of(backend)
+        ]
+        most = str(capabilities_of(backend).max_levels)
+        levels = ("max_levels", "the most topology keys of a pool", "", most)
+        return shown_table(("capability", "meaning", "needs version", "held"), [*rows, levels])
 
     @admin.display(description="conformance card")
     def card_shown(self, backend: Backend) -> SafeString:

@@ -5,11 +5,12 @@ document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET retu
 """
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pools import conditions
-from pools.capabilities import capabilities_of
+from pools.capabilities import capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
@@ -99,6 +100,7 @@ def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
         "version": backend.kubernetes_version,
         "scheduler_version": backend.scheduler_version,
         "capabilities": capabilities_of(backend).as_json(),
+        "capability_table": [asdict(row) for row in table_of(backend)],
         "card": backend.card,
         "conditions": backend.conditions,
         "last_heartbeat": _time(backend.probed_at),

@@ -136,6 +136,17 @@ class NodeConditionsSerializer(serializers.Serializer[Any]):
     prefix = serializers.CharField(required=False)
 
 
+class HeldSerializer(serializers.Serializer[Any]):
+    """One capability as a backend's scheduler has it."""
+
+    capability = serializers.CharField()
+    held = serializers.BooleanField()
+    needs = serializers.CharField(
+        allow_null=True, help_text="The scheduler's version for it. null: no version has it."
+    )
+    meaning = serializers.CharField()
+
+
 class BackendSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(read_only=True)
     description = serializers.CharField(required=False)
@@ -155,6 +166,7 @@ class BackendSerializer(serializers.Serializer[Any]):
     version = serializers.CharField(read_only=True, help_text="Kubernetes version.")
     scheduler_version = serializers.CharField(read_only=True, help_text="Inferred from served schemas.")
     capabilities = serializers.DictField(read_only=True)
+    capability_table = HeldSerializer(many=True, read_only=True)
     card = serializers.DictField(read_only=True, help_text="What the last probe that was answered found.")
     conditions = ConditionSerializer(many=True, read_only=True)
     last_heartbeat = serializers.CharField(read_only=True, allow_null=True, help_text="Naive UTC.")

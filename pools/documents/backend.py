@@ -11,6 +11,7 @@ from scheduling.backends.registry import installed
 READ_ONLY = frozenset(
     {
         "capabilities",
+        "capability_table",
         "card",
         "conditions",
         "created_date",

@@ -53,6 +53,12 @@ def test_the_list_has_every_backend(admin, ann):
     shown = ann.get("/api/configs/backend").json()["backends"]
     assert [entry["name"] for entry in shown] == ["a", "b"]
     assert shown[0]["capabilities"]["topology.required"] is True
+    by_name = {row["capability"]: row for row in shown[0]["capability_table"]}
+    assert {name: row["held"] for name, row in by_name.items()} == {
+        name: held for name, held in shown[0]["capabilities"].items() if name != "max_levels"
+    }
+    assert by_name["topology.required"]["needs"] == "0.13"
+    assert "one domain" in by_name["topology.required"]["meaning"]
     assert shown[0]["k8s_namespace"] == "osmo"
 
 
