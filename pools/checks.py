@@ -63,28 +63,47 @@ def check_placement(
     enabled: bool,
     moved: bool,
     capabilities: Capabilities,
+    schedulers: Sequence[str],
+    usable: Sequence[str],
     owns_topologies: bool,
     lacks: Mapping[str, Sequence[str]],
 ) -> list[Fault]:
     """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before.
 
+    ``schedulers``: the scheduler backends that are installed; ``usable``: the backends that take pools.
     ``owns_topologies``: its scheduler reads levels from objects in the cluster, which somebody else may own.
     ``lacks``: what the cluster was found not to serve, by the field of the pool that is new and needs it.
     """
+    disabled = []
+    if moved and not enabled:
+        message = f'Backend "{backend}" is disabled: enable it, or name another one.'
+        disabled.append(Fault(("backend",), "backend_disabled", message, allowed=tuple(usable)))
+    if moved and capabilities.scheduler not in schedulers:  # what it could hold is not known
+        return [*disabled, _uninstalled(backend, capabilities.scheduler, schedulers)]
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
     for field, gone in lacks.items():
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(gone)}.'
         faults.append(Fault((field,), "not_served", message))
     if document.topology_source == "external" and not owns_topologies:
-        message = (
-            f'Scheduler "{capabilities.scheduler}" of backend "{backend}" reads levels from node labels and '
-            "from no Topology object, so there is none to name."
-        )
+        message = f"{_owns_none(capabilities.scheduler, backend)}, so there is none to name."
         faults.append(Fault(("topology_source",), "no_topology_objects", message, allowed=("managed",)))
-    if moved and not enabled:
-        message = f'Backend "{backend}" is disabled: enable it, or name another one.'
-        faults.append(Fault(("backend",), "backend_disabled", message))
-    return faults
+    return [*faults, *disabled]
+
+
+def _uninstalled(backend: str, scheduler: str, schedulers: Sequence[str]) -> Fault:
+    there = tuple(sorted(schedulers))
+    message = (
+        f'Backend "{backend}" has scheduler "{scheduler}", which is not installed here; there are '
+        f"{', '.join(there)}: install it, or name a backend with one of these."
+    )
+    return Fault(("backend",), "scheduler_not_installed", message, allowed=there)
+
+
+def _owns_none(scheduler: str, backend: str) -> str:
+    return (
+        f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
+        "object"
+    )
 
 
 def _topology_source(document: PoolDocument) -> Iterator[Fault]:
@@ -145,6 +164,37 @@ def check_scheduler_holds_pools(
         for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
             message = f'Pool "{name}" of this backend has topology keys. {fault.message}'
             faults.append(Fault(path, fault.code, message, fault.allowed, capability=fault.capability))
+    return faults
+
+
+def check_backend_serves_pools(
+    lacks: Mapping[str, Mapping[str, Sequence[str]]],
+    *,
+    external: Mapping[str, str],
+    backend: str,
+    scheduler: str,
+    owns_topologies: bool,
+    path: Path,
+) -> list[Fault]:
+    """Find the pools of a backend that it, as changed, could no longer serve.
+
+    ``lacks``: by pool, what its new cluster was found not to serve, by the pool's field that needs it.
+    ``external``: by pool, the Topology object of somebody else that it names.
+    """
+    faults = []
+    for pool, fields in sorted(lacks.items()):
+        for field, gone in fields.items():
+            message = (
+                f'Pool "{pool}" of this backend has {field}, and what that needs is not served there: '
+                f"{'; '.join(gone)}."
+            )
+            faults.append(Fault(path, "not_served", message))
+    for pool, name in sorted(external.items()) if not owns_topologies else ():
+        message = (
+            f'Pool "{pool}" of this backend names Topology "{name}". {_owns_none(scheduler, backend)}: move '
+            "the pool first, or give it topology_source: managed."
+        )
+        faults.append(Fault(path, "no_topology_objects", message))
     return faults
 
 

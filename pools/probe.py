@@ -195,6 +195,16 @@ def missing(findings: Sequence[Mapping[str, Any]], purpose: Purpose) -> list[str
     return list(dict.fromkeys(gone))
 
 
+def lacks(findings: Sequence[Mapping[str, Any]], *, nvlink: bool, keys: bool) -> dict[str, list[str]]:
+    """What a card says is not there for a pool, by the field of the pool that needs it."""
+    asked = {"nvlink": (nvlink, Purpose.NVLINK), "topology_keys": (keys, Purpose.TOPOLOGY)}
+    return {
+        field: gone
+        for field, (wanted, purpose) in asked.items()
+        if wanted and (gone := missing(findings, purpose))
+    }
+
+
 def _conformance_condition(probe: Probe) -> Condition:
     """Whether all that is needed was found; NVLink has a condition of its own."""
     needed = [one for one in probe.findings if one.purpose in (Purpose.SCHEDULER, Purpose.TOPOLOGY)]

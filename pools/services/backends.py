@@ -6,22 +6,28 @@ Then the row is checked and written under the lock that pools' saves take too, s
 the capability that a pool's keys need between the check and the write, in either order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils import timezone
 
 from pools import notices, selectors
 from pools.capabilities import capabilities_at
-from pools.checks import check_backend, check_name, check_scheduler_holds_pools
+from pools.checks import (
+    check_backend,
+    check_backend_serves_pools,
+    check_name,
+    check_scheduler_holds_pools,
+)
 from pools.clusters import cluster_for
 from pools.documents import backend as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
-from pools.models import Backend, ConfigRevision
-from pools.probe import READ_SECONDS, Address, Probe, ask
+from pools.models import Backend, ConfigRevision, Pool
+from pools.probe import READ_SECONDS, Address, Probe, ask, lacks
 from pools.services.observed import note_probe
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound
 
@@ -174,10 +180,17 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         return faults
     kind = document.scheduler_settings.scheduler_type
     version = probe.scheduler_version if probe else backend.scheduler_version
-    pools = {
-        pool.name: selectors.pool_levels(pool) for pool in backend.pools.prefetch_related("topology_keys")
-    }
-    faults += check_scheduler_holds_pools(pools, capabilities=capabilities_at(kind, version), path=SCHEDULER)
+    pools = list(backend.pools.prefetch_related("topology_keys"))
+    levels = {pool.name: selectors.pool_levels(pool) for pool in pools}
+    faults += check_scheduler_holds_pools(levels, capabilities=capabilities_at(kind, version), path=SCHEDULER)
+    faults += check_backend_serves_pools(
+        _newly_lacking(backend, pools, probe),
+        external={pool.name: pool.topology_name for pool in pools if pool.topology_name},
+        backend=backend.name,
+        scheduler=kind,
+        owns_topologies=isinstance(installed().get(kind), TopologyOwner),
+        path=SCHEDULER if kind != backend.scheduler_type else ("kubeconfig",),
+    )
     moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)
     if moved and (left := usage().unreleased_groups(backend.pk)):
         message = (
@@ -186,6 +199,25 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         )
         faults.append(Fault(("kubeconfig",), "another_cluster", message))
     return faults
+
+
+def _newly_lacking(
+    backend: Backend, pools: Sequence[Pool], probe: Probe | None
+) -> dict[str, dict[str, list[str]]]:
+    """What a new address or scheduler takes from each pool.
+
+    What was not served before either is left out: a backend that lost it can still be changed.
+    """
+    if probe is None or not probe.reachable:
+        return {}
+    before, after = backend.card.get("findings", []), probe.card()["findings"]
+    lost = {}
+    for pool in pools:
+        wants = {"nvlink": pool.nvlink, "keys": bool(pool.topology_keys.all())}
+        known = lacks(before, **wants)
+        if new := {field: gone for field, gone in lacks(after, **wants).items() if field not in known}:
+            lost[pool.name] = new
+    return lost
 
 
 def _write(

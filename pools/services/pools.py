@@ -15,9 +15,9 @@ from pools.documents import pool as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool, TopologyKey
-from pools.probe import missing
+from pools.probe import lacks
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
-from scheduling.backends.base import Purpose, TopologyOwner
+from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
 
@@ -161,10 +161,16 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
         enabled=backend.enabled,
         moved=moved,
         capabilities=capabilities_of(backend),
+        schedulers=sorted(installed()),
+        usable=() if backend.enabled else _usable_backends(),
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
     )
     return [_at(fault, draft.path) for fault in faults]
+
+
+def _usable_backends() -> list[str]:
+    return list(selectors.living_backends().filter(enabled=True).values_list("name", flat=True))
 
 
 def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | None) -> dict[str, list[str]]:
@@ -174,13 +180,11 @@ def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | Non
     """
     if conditions.status_of(backend.conditions, "Reachable") != "True":
         return {}
-    wanted = {}
-    if document.nvlink and not (before and before.nvlink):
-        wanted["nvlink"] = Purpose.NVLINK
-    if document.topology_keys and not (before and before.topology_keys.all()):
-        wanted["topology_keys"] = Purpose.TOPOLOGY
-    found = backend.card.get("findings", [])
-    return {field: gone for field, purpose in wanted.items() if (gone := missing(found, purpose))}
+    return lacks(
+        backend.card.get("findings", []),
+        nvlink=document.nvlink and not (before and before.nvlink),
+        keys=bool(document.topology_keys) and not (before and before.topology_keys.all()),
+    )
 
 
 def _write(draft: _Draft, *, change: Change) -> Pool:

@@ -163,6 +163,67 @@ def test_keys_are_refused_where_the_scheduler_finds_no_topologies(cluster):
     services.put_pool(name="train", document={"backend": "kai"}, change=ADMIN)
 
 
+KEYS = [{"key": "zone", "label": "example.com/zone"}]
+EXTERNAL = {"topology_keys": KEYS, "topology_source": "external", "topology_name": "floor"}
+
+
+@pytest.mark.parametrize(
+    ("pool", "gone", "said"),
+    [
+        ({"nvlink": True}, COMPUTE_DOMAIN, 'Pool "train" of this backend has nvlink'),
+        ({"topology_keys": KEYS}, KAI_TOPOLOGY, 'Pool "train" of this backend has topology_keys'),
+    ],
+)
+def test_an_address_is_refused_where_a_pool_would_lose_what_it_needs(clusters, pool, gone, said):
+    clusters["/etc/new"] = kai_cluster(uid="another")
+    clusters["/etc/new"].unserved.add(gone)
+    register()
+    services.put_pool(name="train", document={"backend": "kai", **pool}, change=ADMIN)
+    with pytest.raises(InvalidSpec, match=said) as refusal:
+        register(kubeconfig="/etc/new")
+    assert [(fault.path, fault.code) for fault in refusal.value.faults] == [(("kubeconfig",), "not_served")]
+    assert Backend.objects.get().kubeconfig == "/etc/kai"
+
+
+def test_a_backend_that_lost_the_driver_can_still_be_changed(clusters, cluster):
+    register()
+    services.put_pool(name="train", document={"backend": "kai", "nvlink": True}, change=ADMIN)
+    cluster.unserved.add(COMPUTE_DOMAIN)
+    tasks.probe_backend(Backend.objects.get().pk)
+    assert register(kubeconfig="/etc/same").value.kubeconfig == "/etc/same"
+
+
+def test_a_scheduler_without_topology_objects_is_refused_under_a_pool_that_names_one(cluster):
+    register()
+    services.put_pool(name="train", document={"backend": "kai", **EXTERNAL}, change=ADMIN)
+    with pytest.raises(InvalidSpec, match=r'Pool "train" .* names Topology "floor"') as refusal:
+        register(scheduler_settings={"scheduler_type": "kubernetes"})
+    assert [(fault.path, fault.code) for fault in refusal.value.faults] == [
+        (("scheduler_settings", "scheduler_type"), "no_topology_objects")
+    ]
+
+
+def test_a_backend_whose_scheduler_was_taken_away_takes_no_pool_and_keeps_those_it_has(cluster):
+    register()
+    services.put_pool(name="old", document={"backend": "kai"}, change=ADMIN)
+    Backend.objects.update(scheduler_type="slurm")
+    with pytest.raises(InvalidSpec, match='"slurm", which is not installed') as refusal:
+        services.put_pool(name="new", document={"backend": "kai"}, change=ADMIN)
+    (fault,) = refusal.value.faults
+    assert (fault.path, fault.code) == (("backend",), "scheduler_not_installed")
+    assert {"kai", "kubernetes", "default"} <= set(fault.allowed)
+    changed = {"backend": "kai", "enable_maintenance": True}
+    assert services.put_pool(name="old", document=changed, change=ADMIN).value.enable_maintenance
+
+
+def test_a_refusal_of_a_disabled_backend_says_which_take_pools(cluster):
+    register()
+    register("off", "/etc/same", enabled=False)
+    with pytest.raises(InvalidSpec, match="is disabled") as refusal:
+        services.put_pool(name="train", document={"backend": "off"}, change=ADMIN)
+    assert [fault.allowed for fault in refusal.value.faults] == [("kai",)]
+
+
 def test_a_cluster_that_drops_what_is_written_does_not_conform(cluster, monkeypatch):
     def create(kind, obj, *, dry_run=False):
         kept = {**obj, "spec": {key: value for key, value in obj["spec"].items() if key != "subGroups"}}

@@ -173,6 +173,33 @@ def test_a_deleted_backend_leaves_nothing_once_its_groups_are_released(cluster, 
     assert Backend.objects.get().cleaned_at is not None
 
 
+def test_a_pool_that_moves_leaves_what_its_groups_need_and_can_come_back(cluster, clusters, running):
+    clusters["/etc/new"] = new = kai_cluster(uid="another")
+    register()
+    register("new", "/etc/new")
+    save()
+    settle(cluster)
+    at_home = sorted(cluster.objects)
+    running.unreleased, running.queues = 1, {names.queue("osmo", "train")}
+    running.topologies = {("kai", (ZONE["label"],)), ("kai", (ZONE["label"], RACK["label"]))}
+    save(backend="new")
+    settle(cluster)
+    assert sorted(cluster.objects) == at_home
+
+    save()
+    running.unreleased, running.queues, running.topologies = 0, set(), set()
+    settle(cluster)
+    settle(new)
+    assert sorted(cluster.objects) == at_home
+    assert new.names(KAI_QUEUE) == new.names(KAI_TOPOLOGY) == []
+
+    save(backend="new")
+    settle(cluster)
+    settle(new)
+    assert cluster.names(KAI_QUEUE) == cluster.names(KAI_TOPOLOGY) == []
+    assert (len(new.names(KAI_QUEUE)), len(new.names(KAI_TOPOLOGY))) == (2, 2)
+
+
 def test_a_refusal_of_one_object_stops_no_other(cluster):
     register()
     save()
