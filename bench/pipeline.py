@@ -153,6 +153,7 @@ def _facts() -> Any:
         queue_timeout=Timeouts(default=3600, most=3600),
         default_exit_actions={},
         gpu_maximum=None,
+        shared_credentials=frozenset(),
         limits=WorkflowLimits.of(WorkflowConfigDocument()),
     )
 

@@ -15,6 +15,7 @@ from pools.documents.workflow import WorkflowConfigDocument
 from pools.durations import ACCEPTED, parse_duration
 from pools.exit_codes import exit_codes
 from pools.models import CONFIG_NAME, config_name
+from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
 from scheduling.levels import Levels, check_levels, is_label_key
@@ -50,6 +51,7 @@ def check_pool(document: PoolDocument) -> list[Fault]:
         allowed = tuple(sorted(document.platforms))
         faults.append(Fault(("default_platform",), "unknown_platform", message, allowed=allowed))
     faults += _topology_source(document)
+    faults += _shared_credentials(document.shared_credentials)
     faults += _timeouts(document)
     faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
     faults += _gpus(document)
@@ -122,6 +124,26 @@ def _topology_source(document: PoolDocument) -> Iterator[Fault]:
     if not document.topology_keys:
         message = "An external topology needs topology_keys: they say which of its levels users may name."
         yield Fault(("topology_keys",), "no_keys", message)
+
+
+def _shared_credentials(secrets: Sequence[str]) -> Iterator[Fault]:
+    """A pool shares Secrets that are nobody's: no task group's files, and no user's own."""
+    for place, name in enumerate(secrets):
+        path: Path = ("shared_credentials", place)
+        if len(name) > names.MAX_CREDENTIAL or not _OBJECT_NAME.fullmatch(name):
+            message = (
+                "A Secret is named with lower-case letters, digits, '-' and '.'; at most "
+                f"{names.MAX_CREDENTIAL} characters are accepted."
+            )
+            yield Fault(path, "invalid_secret_name", message)
+        elif name.startswith((names.OWN_PREFIX, names.USER_PREFIX)):
+            message = (
+                f"Secrets beginning with {names.OWN_PREFIX} or {names.USER_PREFIX} belong to task groups and "
+                "to users: copy it to another name to share it."
+            )
+            yield Fault(path, "reserved_secret_name", message)
+        elif name in secrets[:place]:
+            yield Fault(path, "twice", f"The Secret {name!r} is listed above already.")
 
 
 def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:

@@ -229,6 +229,13 @@ class Pool(models.Model):
         db_default="",
         help_text="Name of the Topology object of an external source; empty for a managed one.",
     )
+    shared_credentials = ArrayField(
+        models.CharField(max_length=200),
+        default=list,
+        blank=True,
+        db_default=[],
+        help_text="Secrets of the backend's namespace that tasks of everybody in this pool may read.",
+    )
     download_type = models.CharField(max_length=32, null=True, blank=True)
     default_exec_timeout = models.CharField(max_length=32, blank=True, default="")
     default_queue_timeout = models.CharField(max_length=32, blank=True, default="")

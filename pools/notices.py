@@ -24,6 +24,7 @@ FROZEN = (
     "node_selector",
     "tolerations",
     "platforms",
+    "shared_credentials",
     "default_exit_actions",
 )
 """Fields of a pool that a workflow keeps as they were when it was accepted."""

@@ -34,6 +34,12 @@ GROUP_LABEL = "osmo.nvidia.com/task-group"
 CHANNEL_CLAIM = "channel"
 """Name by which a pod knows its claim on the ComputeDomain."""
 
+MAX_CREDENTIAL = 200
+"""Characters of a credential's name: what a Secret's 253 leave beside the prefix, and some."""
+
+USER_PREFIX = "user-"
+"""Begins the name of every Secret that is one user's; no pool may share such a one."""
+
 _HASHED = re.compile(r".*-[0-9a-f]{10}")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -73,6 +79,14 @@ def headless_service(group: UUID) -> str:
 def secret(group: UUID, purpose: str) -> str:
     """A group's secret for one purpose: a short lower-case word of ours, such as ``files``."""
     return f"osmo-{group.hex}-{purpose}"
+
+
+def credential_prefix(installation: UUID, user: str) -> str:
+    """Begins the names of the Secrets that tasks of this user may read, in every backend's namespace.
+
+    The digest stands for one user of one installation, so nobody can write the name of another's Secret.
+    """
+    return f"{USER_PREFIX}{digest('credential', installation.hex, user, length=20)}-"
 
 
 def pod(task: UUID, *, retry: int) -> str:

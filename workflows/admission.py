@@ -120,6 +120,7 @@ class _Run:
     faults: list[Fault]
     notices: list[Notice]
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
 
     def timeout(self, key: str, wanted: float | None, allowed: Timeouts) -> float:
         """The timeout in force: the user's, cut at the most, or the default. Seconds."""
@@ -240,7 +241,7 @@ class _Run:
             privileged=task.privileged,
             host_network=task.host_network,
             volume_mounts=tuple(dict.fromkeys((*platform.default_mounts, *task.volume_mounts))),
-            credentials=task.credentials,
+            credentials={self.secret(name, task): use for name, use in task.credentials.items()},
             cpu=resource.cpu,
             gpu=resource.gpu,
             memory=resource.memory,
@@ -254,6 +255,20 @@ class _Run:
             lead=task.lead,
             claims_channel=nvlink and resource.gpu > 0,
         )
+
+    def secret(self, name: str, task: TaskSpec) -> str:
+        """The Secret behind a credential: one that the pool shares, or the user's own of that name."""
+        shared = name in self.facts.shared_credentials
+        secret = name if shared else names.credential_prefix(self.facts.installation, self.wish.user) + name
+        if name not in self.secrets:
+            self.secrets.add(name)
+            whose = f'pool "{self.facts.name}" shares' if shared else f'is "{self.wish.user}"\'s own'
+            said = (
+                f'Credential "{name}" is read from the Secret "{secret}" in namespace '
+                f'"{self.facts.namespace}", which {whose}.'
+            )
+            self.notices.append(Notice("credential", said, (*task.path, "credentials", name)))
+        return secret
 
 
 def _member(task: TaskSpec) -> GangTask:

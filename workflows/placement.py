@@ -103,8 +103,10 @@ class TaskPlacement:
 
     ``node_selector`` and ``tolerations`` are the pool's and the platform's, merged. ``memory`` and
     ``storage`` are Kubernetes quantities, empty for none. Tokens such as ``{{host:other}}`` in command,
-    args, environment and files are still as written. ``credentials`` maps the name of a Secret to the
-    directory it is mounted at or to ``{variable: key}``. ``exit_actions`` are the task's own.
+    args, environment and files are still as written. ``credentials`` maps the name of a Secret, which is
+    not what the user called it, to the directory it is mounted at or to ``{variable: key}``. A mount's
+    source is a directory of the node up to ``/./``; the rest is looked up inside it. ``exit_actions`` are
+    the task's own.
     ``claims_channel``: the user container claims a channel of the group's ComputeDomain.
     """
 

@@ -88,6 +88,7 @@ class PoolFacts:
     queue_timeout: Timeouts
     default_exit_actions: Mapping[str, str]
     gpu_maximum: float | None
+    shared_credentials: frozenset[str]
     limits: WorkflowLimits
 
 
@@ -131,6 +132,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         ),
         default_exit_actions=pool.default_exit_actions,
         gpu_maximum=_gpu_maximum(pool),
+        shared_credentials=frozenset(pool.shared_credentials),
         limits=limits,
     )
 

@@ -27,6 +27,10 @@ class PoolForm(DocumentForm):
 
     node_selector = YamlField(empty={}, help_text=f"{SELECTOR}. Empty: all nodes of the backend.")
     tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
+    shared_credentials = YamlField(
+        empty=[],
+        help_text="Secrets of the backend's namespace, as YAML; tasks of everybody here may read them.",
+    )
     default_exit_actions = YamlField(empty={}, help_text="As YAML, such as: RESCHEDULE: 1-3,7")
     resources = YamlField(
         empty={}, help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited."
@@ -169,6 +173,7 @@ class PoolAdmin(ConfigurationAdmin):
         ),
         ("Topology", {"fields": ("topology_source", "topology_name")}),
         ("Nodes", {"fields": ("node_selector", "tolerations")}),
+        ("Access", {"fields": ("shared_credentials",)}),
         (
             "Limits",
             {

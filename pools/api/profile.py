@@ -15,6 +15,7 @@ from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
 from osmo_topology.web.tokens import instant
 from pools import selectors
+from scheduling.names import credential_prefix
 
 
 class ProfileSettingsSerializer(serializers.Serializer[Any]):
@@ -44,6 +45,9 @@ class ProfileReplySerializer(serializers.Serializer[Any]):
     roles = serializers.ListField(child=serializers.CharField())
     pools = serializers.ListField(child=serializers.CharField())
     token = TokenInUse(allow_null=True)
+    credential_prefix = serializers.CharField(
+        help_text="Begins the names of the Secrets behind the caller's credentials."
+    )
 
 
 class ProfileSettingsView(APIView):
@@ -62,7 +66,15 @@ class ProfileSettingsView(APIView):
         usable = selectors.pools_allowed_to(request.user, Action.WORKFLOW_CREATE)
         pools = list(usable.order_by("name").values_list("name", flat=True))
         roles = list(grants_of(request.user).roles)
-        return Response({"profile": profile, "roles": roles, "pools": pools, "token": _token(request.auth)})
+        return Response(
+            {
+                "profile": profile,
+                "roles": roles,
+                "pools": pools,
+                "token": _token(request.auth),
+                "credential_prefix": credential_prefix(selectors.installation(), request.user.get_username()),
+            }
+        )
 
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
     def post(self, request: Request) -> JsonResponse:

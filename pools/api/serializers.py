@@ -107,6 +107,11 @@ class PoolSerializer(PoolBaseSerializer):
     topology_name = serializers.CharField(
         required=False, allow_blank=True, help_text="Name of the external Topology object."
     )
+    shared_credentials = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="Secrets of the backend's namespace that tasks of everybody in this pool may read.",
+    )
     common_default_variables = serializers.DictField(required=False, help_text="Must be empty.")
     common_resource_validations = serializers.ListField(required=False, help_text="Must be empty.")
     common_pod_template = serializers.ListField(required=False, help_text="Must be empty.")

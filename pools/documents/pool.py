@@ -97,6 +97,7 @@ class PoolDocument(Document):
     unsupported_preferred: Literal["refuse", "warn"] = "refuse"
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
+    shared_credentials: Annotated[list[Line], Field(max_length=64)] = []
     download_type: Literal["download"] | None = None
     default_exec_timeout: Line = ""
     default_queue_timeout: Line = ""
@@ -124,6 +125,7 @@ COLUMNS = (
     "unsupported_preferred",
     "topology_source",
     "topology_name",
+    "shared_credentials",
     "download_type",
     "default_exec_timeout",
     "default_queue_timeout",

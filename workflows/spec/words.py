@@ -157,15 +157,18 @@ def node(name: str) -> str | None:
 
 
 def secret(name: str) -> str | None:
-    """What is wrong with the name of a credential, which is a Secret of the cluster, or None.
+    """What is wrong with the name of a credential, which becomes that of a Secret, or None.
 
     Names of ours are refused: a task group's own files are Secrets in the same namespace.
     """
     if name.startswith(names.OWN_PREFIX):
         return f"{shown(name)} may be a Secret of a task group: no credential begins with {names.OWN_PREFIX}."
-    if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
+    if len(name) <= names.MAX_CREDENTIAL and _SUBDOMAIN.fullmatch(name):
         return None
-    return f'{shown(name)} is no name of a Secret: lower-case letters, digits, "-" and ".".'
+    return (
+        f'{shown(name)} is no name of a credential: lower-case letters, digits, "-" and ".", at most '
+        f"{names.MAX_CREDENTIAL} characters."
+    )
 
 
 def secret_key(name: str) -> str | None:
