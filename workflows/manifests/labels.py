@@ -19,8 +19,11 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 PRODUCT = "osmo-topology"
 
 _RESERVED = re.compile(
-    r"(osmo\.|runai/|kai\.scheduler/|([^/]*\.)?(nvidia\.com|run\.ai|kubernetes\.io|k8s\.io)/)"
+    r"osmo\.|runai[-/]|priorityClassName$|([^/]*\.)?"
+    r"(nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|istio\.io|kubernetes\.io|(x-)?k8s\.io)/"
 )
+"""Names by which a scheduler, a queueing layer, a sidecar injector or we are told what to do with a pod."""
+
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
