@@ -20,7 +20,7 @@ from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
 from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry, version_for
-from workflows.platform_rules import check_use, choose, notices_of
+from workflows.platform_rules import check_use, choose, frozen_mount, notices_of
 from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.spec.words import MAX_NAME
@@ -240,7 +240,7 @@ class _Run:
             files=task.files,
             privileged=task.privileged,
             host_network=task.host_network,
-            volume_mounts=tuple(dict.fromkeys((*platform.default_mounts, *task.volume_mounts))),
+            volume_mounts=_mounts(task, platform),
             credentials={self.secret(name, task): use for name, use in task.credentials.items()},
             cpu=resource.cpu,
             gpu=resource.gpu,
@@ -269,6 +269,12 @@ class _Run:
             )
             self.notices.append(Notice("credential", said, (*task.path, "credentials", name)))
         return secret
+
+
+def _mounts(task: TaskSpec, platform: PlatformFacts) -> tuple[str, ...]:
+    """Each mount once: those that every task gets, then the task's own that are allowed."""
+    own = (frozen for mount in task.volume_mounts if (frozen := frozen_mount(mount, platform)) is not None)
+    return tuple(dict.fromkeys((*platform.default_mounts, *own)))
 
 
 def _member(task: TaskSpec) -> GangTask:

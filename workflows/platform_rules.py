@@ -41,22 +41,31 @@ def check_use(task: TaskSpec, platform: PlatformFacts) -> Iterator[Fault]:
         said = f"{where} does not allow tasks on the network of their node."
         yield Fault((*task.path, "hostNetwork"), "host_network_not_allowed", said, allowed=("false",))
     for i, mount in enumerate(task.volume_mounts):
-        if not _allowed(mount, platform):
+        if frozen_mount(mount, platform) is None:
             said = f"{where} does not allow to mount {mount.partition(':')[0][:200]!a} of its nodes."
             path: Path = (*task.path, "volumeMounts", i)
             yield Fault(path, "mount_not_allowed", said, allowed=platform.allowed_mounts)
 
 
-def _allowed(mount: str, platform: PlatformFacts) -> bool:
-    """Whether a mount's source is an allowed directory or lies below one; ``..`` leads nowhere else."""
+def frozen_mount(mount: str, platform: PlatformFacts) -> str | None:
+    """A mount as it is frozen, or None if the platform does not allow it.
+
+    ``/./`` ends the directory that the platform allows. What lies below goes into the pod as a subPath,
+    which the kubelet opens step by step inside its volume: in a hostPath a link that some task made in a
+    shared directory would lead anywhere on the node. The broadest directory that fits counts, because
+    links below it are the users' own to make.
+    """
     if mount in platform.default_mounts:
-        return True
-    source = posixpath.normpath(mount.partition(":")[0])
-    for entry in platform.allowed_mounts:
-        root = posixpath.normpath(entry.partition(":")[0])
-        if source == root or source.startswith(root.rstrip("/") + "/"):
-            return True
-    return False
+        return mount
+    source, _, target = mount.partition(":")
+    source = posixpath.normpath(source)
+    roots = sorted((posixpath.normpath(one.partition(":")[0]) for one in platform.allowed_mounts), key=len)
+    for root in roots:
+        if root in {source, "/"}:
+            return f"{source}:{target or source}"
+        if source.startswith(root + "/"):
+            return f"{root}/./{source[len(root) + 1 :]}:{target or source}"
+    return None
 
 
 def notices_of(resource: Resource, platform: PlatformFacts) -> Iterator[Notice]:

@@ -161,4 +161,6 @@ def _mounts(placement: TaskPlacement, frame: PodFrame, volumes: _Volumes) -> Ite
             yield {"name": volume, "mountPath": use, "readOnly": True}
     for mount in placement.volume_mounts:
         source, _, target = mount.partition(":")
-        yield {"name": volumes.name_of({"hostPath": {"path": source}}), "mountPath": target or source}
+        root, _, below = source.partition("/./")
+        volume = volumes.name_of({"hostPath": {"path": root or "/"}})
+        yield {"name": volume, "mountPath": target or source} | ({"subPath": below} if below else {})
