@@ -6,11 +6,13 @@ from typing import Any
 
 from chaos.storm import Storm
 from localcluster import nodes, scenario
-from localcluster.api import Json
+from localcluster.api import ApiError, Json
 from localcluster.crds import kai, nvidia
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
 HELD = 4
+WRITES = 5
+CONFLICT = 409
 HELD_SECONDS = (6.0, 15.0)
 LONGEST_HOLD = 40.0
 REUSED = "start on a node whose former domain is ending"
@@ -117,7 +119,7 @@ def hold_domains(storm: Storm) -> int:
     storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held[1:]))
     storm.later(LONGEST_HOLD, partial(_let_go, storm, held))
     for domain in held:
-        _set_finalizers(storm, domain, [*(domain["metadata"].get("finalizers") or []), HOLD])
+        _set_hold(storm, domain, wanted=True)
     _follow_up(storm, held[0], pods[_group(held[0])])
     return len(held)
 
@@ -160,16 +162,26 @@ def _count_reused(storm: Storm, domain: Json, used: set[str], looks: int) -> Non
 
 def _let_go(storm: Storm, held: list[Json]) -> None:
     for domain in held:
-        now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
-        if now is not None and now["metadata"]["uid"] == domain["metadata"]["uid"]:
-            left = [name for name in now["metadata"].get("finalizers") or [] if name != HOLD]
-            _set_finalizers(storm, now, left)
+        _set_hold(storm, domain, wanted=False)
 
 
-def _set_finalizers(storm: Storm, domain: Json, finalizers: list[str]) -> None:
-    version = domain["metadata"]["resourceVersion"]
-    body = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
-    storm.site.api.patch(path_of(domain, DOMAINS, "computedomains"), body)
+def _set_hold(storm: Storm, domain: Json, *, wanted: bool) -> None:
+    """Put our finalizer on a ComputeDomain, or take it off; its controller may be writing as well."""
+    path = path_of(domain, DOMAINS, "computedomains")
+    for left in reversed(range(WRITES)):
+        now = storm.site.api.find(path)
+        if now is None or now["metadata"]["uid"] != domain["metadata"]["uid"]:
+            return
+        others = [name for name in now["metadata"].get("finalizers") or [] if name != HOLD]
+        version = now["metadata"]["resourceVersion"]
+        finalizers = [*others, HOLD] if wanted else others
+        try:
+            storm.site.api.patch(path, {"metadata": {"resourceVersion": version, "finalizers": finalizers}})
+        except ApiError as error:
+            if error.code != CONFLICT or not left:
+                raise
+        else:
+            return
 
 
 def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[Storm], int]:
