@@ -105,6 +105,8 @@ def site(*, seed: str, say: Say) -> Iterator[Site]:
         finally:
             api.close()
             proxy.stop()
+            # asked to end, it would wait for the watches of those that are stopped after it
+            supervisor.stop_one("kube-apiserver", with_signal=signal.SIGKILL)
 
 
 def _leave(*_: object) -> None:
