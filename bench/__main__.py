@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import create_rate, environment, memory, pipeline, queries, status_delay, submission
+from bench import create_rate, environment, load, memory, pipeline, queries, status_delay, submission
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -32,6 +32,7 @@ PARTS: dict[str, Part] = {
     "status_delay": lambda small: status_delay.measure(small=small, say=say),
     "queries": lambda small: queries.measure(small=small, say=say),
     "memory": lambda small: memory.measure(small=small, say=say),
+    "load": lambda small: load.measure(small=small, say=say),
 }
 
 

@@ -7,7 +7,7 @@ hand in others.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -138,8 +138,11 @@ def namespace_of(backend: str) -> str:
 
 
 @contextmanager
-def site(*, say: Say, standins: bool) -> Iterator[Site]:
-    """Start everything; at the end, however it comes, everything is stopped and its files are gone."""
+def site(*, say: Say, standins: bool, more: Mapping[str, str] | None = None) -> Iterator[Site]:
+    """Start everything; at the end, however it comes, everything is stopped and its files are gone.
+
+    ``more`` are settings of the product.
+    """
     with run_directory("bench") as directory, Supervisor(log_dir=directory / "logs") as supervisor:
         running = stack.start(
             supervisor,
@@ -148,6 +151,7 @@ def site(*, say: Say, standins: bool) -> Iterator[Site]:
             durable=False,
             say=say,
             standins=standins,
+            more=more,
         )
         assert running.plane is not None
         api = Api(running.plane.access())

@@ -5,6 +5,7 @@ bounds a run is its lease's deadline, not a time limit, and what bounds a cluste
 its seats (``pools.seats``).
 """
 
+import threading
 import time
 from datetime import timedelta
 from uuid import UUID
@@ -31,8 +32,12 @@ from workflows.services.nudge import nudge_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long orphans of a backend that is gone are looked for
 SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
+REFILL_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
+
+_refilling = threading.Lock()
+_refilled_at = float("-inf")
 
 
 @shared_task(acks_late=True, ignore_result=True)
@@ -54,6 +59,7 @@ def reconcile_task_group(group_id: str) -> None:
             following = seats.WORK.next(access) if time.monotonic() < until else None
     finally:
         seats.WORK.leave(access)
+    _refill()
 
 
 def _access(group_id: str) -> Access | None:
@@ -85,8 +91,28 @@ def _bind(group_id: UUID) -> None:
 def sweep_due_groups() -> None:
     """Tell workers of the groups that are due, unless they have enough to do."""
     sweep.note_sweep()
-    if not queue.is_full():
-        nudge_on_commit(sweep.due_groups(), most=sweep.BATCH)
+    _tell_of_due()
+
+
+def _tell_of_due() -> None:
+    if room := queue.room():
+        nudge_on_commit(sweep.due_groups(limit=room), most=room)
+
+
+def _refill() -> None:
+    """Ask for more of what is due when the queue runs low, so that a short queue keeps nobody idle.
+
+    One thread of a process at a time, and not often: the question reads every group that is due.
+    """
+    global _refilled_at  # noqa: PLW0603 -- one clock for all threads of the process
+    if time.monotonic() - _refilled_at < REFILL_SECONDS or not _refilling.acquire(blocking=False):
+        return
+    try:
+        _refilled_at = time.monotonic()
+        if queue.waiting() <= queue.LOW:
+            _tell_of_due()
+    finally:
+        _refilling.release()
 
 
 @shared_task(base=Periodic, ignore_result=True)

@@ -84,10 +84,10 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
         name = settings.CELERY_TASK_DEFAULT_QUEUE
         monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(redis_url))
         client.delete(name)
-        assert (queue.length(), queue.is_full()) == (0, False)
+        assert (queue.length(), queue.room()) == (0, queue.FULL)
         client.rpush(name, *["{}"] * (queue.FULL + 1))
         queue.forget()
-        assert (queue.length(), queue.is_full()) == (queue.FULL + 1, True)
+        assert (queue.length(), queue.room()) == (queue.FULL + 1, 0)
         sent = []
         monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
         nudge._send([world.group().pk])

@@ -47,12 +47,13 @@ def nudge_on_commit(group_ids: Iterable[UUID], *, most: int = MOST_MESSAGES) -> 
 
 
 def _send(ids: list[UUID]) -> None:
-    if ids and queue.is_full():
-        NUDGES_DROPPED.labels("queue_full").inc(len(ids))
-        return
+    fitting = ids[: queue.room()] if ids else []
+    if left := len(ids) - len(fitting):
+        NUDGES_DROPPED.labels("queue_full").inc(left)
+    queue.sent(len(fitting))
     try:
-        for group_id in ids:
+        for group_id in fitting:
             current_app.send_task(RECONCILE, args=[str(group_id)], retry=False)
     except (KombuError, OSError) as error:
-        NUDGES_DROPPED.labels("broker_away").inc(len(ids))
-        log.warning("nudge_not_sent", groups=len(ids), error=str(error))
+        NUDGES_DROPPED.labels("broker_away").inc(len(fitting))
+        log.warning("nudge_not_sent", groups=len(fitting), error=str(error))

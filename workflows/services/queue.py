@@ -1,7 +1,10 @@
-"""How long the workers' queue is: what bounds it, since every message in it can be left to the sweep.
+"""How much room the workers' queue has: what bounds it, since every message can be left to the sweep.
 
-Asked for in Redis, and remembered for a moment, so that a burst of nudges costs one question. A broker that
-does not answer has no length: then nothing is held back, and sending finds out for itself.
+A queue is taken in the order of its messages, and the sweep in fair turns. So the queue is kept as short as
+keeps the workers busy: a newcomer waits for a few dozen looks at others' groups and not for thousands. Its
+length is asked for in Redis, remembered for a moment and counted on by what this process sends, so that a
+burst of nudges costs one question. A broker that does not answer has no length: then nothing is held back,
+and sending finds out for itself.
 """
 
 import threading
@@ -12,8 +15,10 @@ from celery import current_app
 from django.conf import settings
 from kombu.exceptions import ChannelError, KombuError
 
-FULL = 200
-"""Messages beyond which no more are sent; workers take some seconds for as many."""
+FULL = 50
+"""Messages beyond which no more are sent."""
+LOW = 15
+"""Messages at which workers ask for more of what is due, ahead of beat's next sweep."""
 REMEMBERED_SECONDS = 0.25
 SILENT_SECONDS = 5.0
 """The same after a question that was not answered."""
@@ -21,7 +26,8 @@ SILENT_SECONDS = 5.0
 log = structlog.get_logger(__name__)
 
 _measuring = threading.Lock()
-_last: tuple[float, bool] = (float("-inf"), False)  # until when it counts, and what was found
+_until = float("-inf")  # when to ask again
+_waiting = 0  # as found, and what was sent since
 
 
 def length() -> int | None:
@@ -37,21 +43,31 @@ def length() -> int | None:
             return None
 
 
-def is_full() -> bool:
-    """Whether more messages would only lengthen the queue. Nobody waits for somebody else's question."""
-    global _last  # noqa: PLW0603 -- one memory for all threads of the process
-    if time.monotonic() < _last[0] or not _measuring.acquire(blocking=False):
-        return _last[1]
-    try:
-        waiting = length()
-        remembered = SILENT_SECONDS if waiting is None else REMEMBERED_SECONDS
-        _last = (time.monotonic() + remembered, (waiting or 0) > FULL)
-    finally:
-        _measuring.release()
-    return _last[1]
+def waiting() -> int:
+    """Messages that wait, as far as this process knows. Nobody waits for somebody else's question."""
+    global _until, _waiting  # noqa: PLW0603 -- one memory for all threads of the process
+    if time.monotonic() >= _until and _measuring.acquire(blocking=False):
+        try:
+            found = length()
+            _waiting = found or 0
+            _until = time.monotonic() + (SILENT_SECONDS if found is None else REMEMBERED_SECONDS)
+        finally:
+            _measuring.release()
+    return _waiting
+
+
+def room() -> int:
+    """How many more messages may be sent."""
+    return max(0, FULL - waiting())
+
+
+def sent(messages: int) -> None:
+    """Count on what was sent since the question."""
+    global _waiting  # noqa: PLW0603 -- as above
+    _waiting += messages
 
 
 def forget() -> None:
     """Ask anew at the next question."""
-    global _last  # noqa: PLW0603 -- as above
-    _last = (float("-inf"), False)
+    global _until  # noqa: PLW0603 -- as above
+    _until = float("-inf")
