@@ -89,8 +89,8 @@ class Kai(ByTable):
         del kubernetes
         if pod_group_schema is None:
             raise UnsupportedCapability(
-                f"The cluster serves no {self.pod_group.crd}: KAI is not installed there, and {KAI_OLDEST} "
-                "or later is needed."
+                f"KAI is not installed: the cluster serves no {self.pod_group.crd}. KAI {KAI_OLDEST} or "
+                "later is needed."
             )
         return kai_version_from_schema(pod_group_schema)
 

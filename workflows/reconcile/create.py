@@ -68,7 +68,7 @@ def _missing(view: GroupView, cluster: LeasedCluster) -> str:
     try:
         scheduler.version_of(kubernetes=str(scheduler.oldest), pod_group_schema=None)
     except UnsupportedCapability as error:
-        return error.message
+        return f'Backend "{view.placement.backend}": {error.message}'
     return ""
 
 

@@ -81,7 +81,8 @@ class LeasedCluster:
             yield
         except NotServed as error:
             raise NotServed(
-                f"the cluster does not serve {kind}; is its definition installed?", request=error.request
+                f'backend "{self._lease.backend.name}" does not serve {kind}; is what defines it installed?',
+                request=error.request,
             ) from error
 
     def _cover(self) -> None:
