@@ -1,12 +1,14 @@
 """What holds for every answer: an id, one error shape, and nothing open but health."""
 
 import re
+import threading
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
+from osmo_topology.web import health
 from osmo_topology.web.services import make_token
 
 pytestmark = pytest.mark.django_db
@@ -130,3 +132,22 @@ def test_readiness_names_what_does_not_answer_and_goes_on_without_what_it_can(cl
     assert answer.json()["redis"].startswith("does not answer")
     assert answer.json()["sweep"].startswith("never ran")
     assert "secret" not in answer.content.decode()
+
+
+def test_readiness_waits_for_nothing_that_hangs(client, monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(health, "_looks", {})
+
+    def hang():
+        released.wait(60)
+        return []
+
+    health.register("database", hang, needed=True)
+    try:
+        for _ in range(3):
+            answer = client.get("/readyz")
+            assert (answer.status_code, answer.json()["database"]) == (503, "does not answer")
+        assert sum(thread.name == "look at database" for thread in threading.enumerate()) == 1
+    finally:
+        released.set()

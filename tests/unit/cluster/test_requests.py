@@ -58,3 +58,28 @@ def test_a_kind_is_found_by_what_an_object_says_of_itself():
 def test_no_two_kinds_share_a_path():
     paths = [requests.path_of(kind) for kind in kinds.ALL]
     assert len(paths) == len(set(paths))
+
+
+SUBJECTS = {
+    "a pod": (requests.read("/api/v1/namespaces/a/pods/p"), ("get", "pods")),
+    "a pod's log": (requests.read("/api/v1/namespaces/a/pods/p/log"), ("get", "pods/log")),
+    "all pods of a namespace": (requests.read("/api/v1/namespaces/a/pods", {"limit": "5"}), ("list", "pods")),
+    "a watch": (requests.read("/api/v1/nodes", {"watch": "true"}), ("watch", "nodes")),
+    "a namespace": (requests.read("/api/v1/namespaces/kube-system"), ("get", "namespaces")),
+    "a custom kind": (
+        requests.read("/apis/scheduling.run.ai/v2/queues/q"),
+        ("get", "queues.scheduling.run.ai"),
+    ),
+    "a change": (
+        requests.Request("PATCH", "/apis/kai.scheduler/v1alpha1/topologies/t?force=true"),
+        ("patch", "topologies.kai.scheduler"),
+    ),
+    "an end": (requests.Request("DELETE", "/api/v1/namespaces/a/secrets/s"), ("delete", "secrets")),
+    "what a group serves": (requests.read("/apis/resource.nvidia.com/v1beta1"), ("get", "discovery")),
+    "the version": (requests.read("/version"), ("get", "version")),
+}
+
+
+@pytest.mark.parametrize(("request_", "want"), SUBJECTS.values(), ids=SUBJECTS.keys())
+def test_a_request_is_counted_under_the_verb_and_the_kind_of_its_right(request_, want):
+    assert requests.subject_of(request_) == want
