@@ -40,6 +40,9 @@ TOKEN_SECONDS = 5.0  # tokens are refreshed a minute and more before they end
 
 log = logging.getLogger(__name__)
 
+_UNREADABLE = (ConfigException, OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError)
+"""What the package raises for files that are no kubeconfig."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -145,10 +148,26 @@ def _settings(access: Access) -> client.Configuration:
             )
         else:
             config.load_incluster_config(client_configuration=settings)
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        said = " ".join(str(error).split())  # YAML's own errors have several lines
-        raise BadConnectionSettings(f"{access}: {said}{_contexts(access)}") from error
+    except _UNREADABLE as error:
+        raise BadConnectionSettings(f"{access}: {_said(error)}{_contexts(access)}") from error
+    if not isinstance(settings.host, str):
+        raise BadConnectionSettings(f"{access}: the server of its cluster is no address")
     return settings
+
+
+def _said(error: Exception) -> str:
+    """What is wrong with a kubeconfig, in no word of what stands in it but the names it gives to things.
+
+    The path is any that an administrator of configuration writes, and the answer is theirs to read.
+    """
+    if isinstance(error, (ConfigException, OSError)):
+        return " ".join(str(error).split())
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"it is not YAML: {error.reason}"
+    if isinstance(error, yaml.YAMLError):
+        mark = getattr(error, "problem_mark", None)
+        return "it is not YAML" + (f", see line {mark.line + 1}, column {mark.column + 1}" if mark else "")
+    return f"it is not written as a kubeconfig ({type(error).__name__})"
 
 
 def _contexts(access: Access) -> str:
@@ -157,7 +176,7 @@ def _contexts(access: Access) -> str:
         return ""
     try:
         known, _ = config.list_kube_config_contexts(config_file=access.kubeconfig)
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
+    except _UNREADABLE:
         return ""  # the message already says what is wrong with the file
     return "; its contexts are: " + ", ".join(sorted(str(entry["name"]) for entry in known))
 
@@ -177,7 +196,7 @@ def _tls(settings: client.Configuration) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
         if not settings.verify_ssl:
-            log.warning("TLS of %s is not verified, because its kubeconfig says so", settings.host)
+            log.warning("TLS of %s is not verified, because its kubeconfig says so", _host(settings))
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # said once is enough
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -185,6 +204,11 @@ def _tls(settings: client.Configuration) -> ssl.SSLContext:
             context.load_cert_chain(settings.cert_file, settings.key_file)
     except (OSError, ssl.SSLError) as error:
         raise BadConnectionSettings(
-            f"the certificates for {settings.host} cannot be used: {error}"
+            f"the certificates for {_host(settings)} cannot be used: {error}"
         ) from error
     return context
+
+
+def _host(settings: client.Configuration) -> str:
+    """The server's address, without a password that may stand in it."""
+    return str(settings.host).rpartition("@")[2]
