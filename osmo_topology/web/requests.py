@@ -9,6 +9,7 @@ from typing import IO, Any
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
+from django_structlog.middlewares import RequestMiddleware
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
@@ -37,6 +38,14 @@ class RequestIdMiddleware:
         if "\0" in request.path_info:  # names nothing, and a database refuses to look for it
             return errors.not_found(request)
         return self.get_response(request)
+
+
+class RequestLogMiddleware(RequestMiddleware):
+    """Log each request by its method and path: a query may hold a variable of a task, ``env_vars``."""
+
+    @staticmethod
+    def format_request(request: HttpRequest) -> str:
+        return f"{request.method} {request.path}"
 
 
 class StrictJSONParser(JSONParser):
