@@ -1,5 +1,6 @@
 """Faults in the cluster that nobody told the service of: hands that delete, hold, evict and remove."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,10 +16,12 @@ WRITES = 5
 CONFLICT = 409
 HELD_SECONDS = (6.0, 15.0)
 LONGEST_HOLD = 40.0
+FOLLOW_SECONDS = 25.0
+REUSES = "hold ComputeDomains"
 REUSED = "start on a node whose former domain is ending"
 FOLLOW_UP = """workflow:
   name: follow-up
-  labels: {{sim.osmo.local/run-for: 2s}}
+  labels: {{sim.osmo.local/run-for: 8s}}
   tasks: [{{name: t, image: busybox, command: [train], resource: one}}]
   resources:
     one: {{gpu: 4, nodesExcluded: [{others}]}}
@@ -141,10 +144,10 @@ def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
         note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "0"}
         storm.site.api.patch(path_of(pod, "/api/v1", "pods"), {"metadata": {"annotations": note}})
     storm.submit(pool, FOLLOW_UP.format(others=", ".join(others)))
-    storm.later(0.5, partial(_count_reused, storm, domain, used, int(LONGEST_HOLD)))
+    storm.later(0.5, partial(_count_reused, storm, domain, used, time.monotonic() + FOLLOW_SECONDS))
 
 
-def _count_reused(storm: Storm, domain: Json, used: set[str], looks: int) -> None:
+def _count_reused(storm: Storm, domain: Json, used: set[str], until: float) -> None:
     """Pods of other groups on nodes whose former ComputeDomain is still ending; then let that one go."""
     now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
     ending = now is not None and "deletionTimestamp" in now["metadata"]
@@ -154,10 +157,11 @@ def _count_reused(storm: Storm, domain: Json, used: set[str], looks: int) -> Non
     if ending and found:
         storm.counts[REUSED] += len(found)
         _let_go(storm, [domain])
-    elif now is None or looks == 0:
-        storm.again.append("hold ComputeDomains")  # its group was not taken down in time, or not at all
+    elif now is None or time.monotonic() > until:
+        _let_go(storm, [domain])
+        storm.again.append(REUSES)  # its group was not taken down in time, or not at all
     else:
-        storm.later(0.5, partial(_count_reused, storm, domain, used, looks - 1))
+        storm.later(0.5, partial(_count_reused, storm, domain, used, until))
 
 
 def _let_go(storm: Storm, held: list[Json]) -> None:
@@ -215,7 +219,7 @@ FAULTS = {
     "fail pods": (6, fail_pods),
     "evict pods": (3, evict_pods),
     "remove node": (3, remove_node),
-    "hold ComputeDomains": (3, hold_domains),
+    REUSES: (3, hold_domains),
     "remove CRD of ComputeDomains": (
         1,
         remove_definition(nvidia.definitions, "computedomains.resource.nvidia.com"),

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, LiteralString
@@ -91,14 +91,21 @@ def left_in_cluster(site: Site) -> list[str]:
     return found
 
 
-def wait_for_rest(site: Site, *, seconds: float, say: Say) -> float | None:
-    """Wait until nothing is unreleased and nothing is left; how long it took, None if it did not."""
-    began = said = time.monotonic()
+def wait_for_rest(site: Site, *, seconds: float, say: Say, wake_driver: Callable[[], None]) -> float | None:
+    """Wait until nothing is unreleased and nothing is left; how long it took, None if it did not.
+
+    NVIDIA's controller looks for templates of ComputeDomains that went without it (their definition was
+    removed) every ten minutes and whenever a ComputeDomain is made; ``wake_driver`` has one made.
+    """
+    began = said = woken = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
         rows = unreleased(site)
         objects = [] if rows else left_in_cluster(site)
         if not rows and not objects:
             return now - began
+        if objects and now - woken > SAY_SECONDS and all("ClaimTemplate" in one for one in objects):
+            woken = now
+            wake_driver()
         if now - said > SAY_SECONDS:
             said = now
             left = f"{len(rows)} task groups" if rows else f"{len(objects)} objects"

@@ -22,6 +22,7 @@ TICK = 0.1
 HEAL_SECONDS = 60
 REST_SECONDS = 240
 REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
+AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 MORE_SECONDS = 90  # longest that the storm goes on for what has not happened yet
 
 
@@ -75,7 +76,7 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         log=submissions_log,
         seconds=options.seconds,
     )
-    storm = Storm(site, generators["faults"], say, submit=submitter.extra)
+    storm = Storm(site, generators["faults"], say, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
     witness = Witness(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
@@ -93,11 +94,15 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         site.proxy.weather.strength = 0.0
     outcome.storm_seconds = time.monotonic() - began
     _heal(storm, points, options)
-    work = submitter.settle()
+    submitter.settle()
     say("healed; waiting for the service to come to rest")
     outcome.rest = ledger.wait_for_rest(
-        site, seconds=REST_SECONDS + REST_SECONDS_EACH * options.groups, say=say
+        site,
+        seconds=REST_SECONDS + REST_SECONDS_EACH * options.groups,
+        say=say,
+        wake_driver=lambda: submitter.one_more("nvlink", behind.FOLLOW_UP.format(others="")),
     )
+    work = submitter.everything()
     witness.stop()
     outcome.findings = ledger.check(site, work, unsafe=witness.violations(), log=submissions_log)
     outcome.release = ledger.release_times(site)
@@ -130,11 +135,14 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
         storm.undo_due()
         _revive(storm, points, options)
         points.arm()
+        if not options.short and not points.missing() and order.random() < TICK / AGAIN_SECONDS:
+            points.arm_any()
         while storm.again:
             kinds.again(storm.again.pop())
         if now >= due and (now < ends or kinds.first):
             name = kinds.next()
-            if not storm.strike(name, FAULTS[name][1]) and not storm.counts[name]:
+            missing = not storm.counts[name] or (name == behind.REUSES and not storm.counts[behind.REUSED])
+            if not storm.strike(name, FAULTS[name][1]) and missing:
                 kinds.again(name)
             due = time.monotonic() + gap * order.uniform(0.3, 1.7)
         time.sleep(TICK)

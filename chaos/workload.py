@@ -154,15 +154,17 @@ class Submitter:
         for thread in self._threads:
             thread.join(120)
 
-    def settle(self) -> list[Submission]:
-        """Ask again for every answer that is still unknown, now that nothing fails; returns everything."""
-        everything = [*self.work, *self._extras]
-        for one in everything:
+    def everything(self) -> list[Submission]:
+        """All that was planned or sent."""
+        return [*self.work, *self._extras]
+
+    def settle(self) -> None:
+        """Ask again for every answer that is still unknown, now that nothing fails."""
+        for one in self.everything():
             if one.attempts and not one.name and not one.refused:
                 self._send(one)
-        return everything
 
-    def extra(self, pool: str, text: str) -> None:
+    def one_more(self, pool: str, text: str) -> None:
         """Submit one more at once, from the caller's thread."""
         one = Submission(key=f"extra-{pool}-{time.monotonic_ns()}", pool=pool, groups=1, text=text)
         with self._lock:
