@@ -28,6 +28,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_MOUNT = re.compile(r"/[^:]*(:/[^:]*)?")
 _URL = re.compile(r"https?://\S+")
 
 
@@ -244,8 +245,8 @@ def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iter
             yield Fault(where, "contradicts_pool", message, allowed=(ours,))
     for field in ("allowed_mounts", "default_mounts"):
         for i, mount in enumerate(getattr(platform, field)):
-            if not mount.startswith("/"):
-                message = "A mount is an absolute path, or two joined by ':'."
+            if not _MOUNT.fullmatch(mount) or not mount.isprintable() or ".." in re.split("[/:]", mount):
+                message = "A mount is an absolute path without '..', or two joined by ':'."
                 yield Fault((*path, field, i), "invalid_mount", message, allowed=("/data", "/data:/mnt"))
 
 

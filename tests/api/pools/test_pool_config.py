@@ -333,6 +333,32 @@ def test_whose_topology_it_is_must_be_said_wholly(put, kai, changes, fault):
     assert (f"configs.{fault[0]}", fault[1]) in faults(reply)
 
 
+@pytest.mark.parametrize(
+    ("secret", "code"),
+    [
+        ("osmo-0123-files-0", "reserved_secret_name"),
+        ("user-0123-token", "reserved_secret_name"),
+        ("kube-system/token", "invalid_secret_name"),
+        ("../token", "invalid_secret_name"),
+        ("", "invalid_secret_name"),
+        ("a" * 201, "invalid_secret_name"),
+        ("hub", "twice"),
+    ],
+)
+def test_a_pool_shares_only_secrets_that_are_nobodys(put, kai, secret, code):
+    status, reply = put("pool/train", {**POOL, "shared_credentials": ["hub", secret]})
+    assert status == 400
+    assert faults(reply) == {("configs.shared_credentials[1]", code)}
+
+
+@pytest.mark.parametrize("mount", ["data", "/a/..", "/a:/../b", "/a:/b:/c", "/a:", "/a:b", "/a\n", "/a\t:/b"])
+@pytest.mark.parametrize("field", ["allowed_mounts", "default_mounts"])
+def test_a_mount_is_one_that_a_cluster_takes(put, kai, field, mount):
+    status, reply = put("pool/train", {**POOL, "platforms": {"gpu": {field: ["/ok:/x", mount]}}})
+    assert status == 400
+    assert faults(reply) == {(f"configs.platforms.gpu.{field}[1]", "invalid_mount")}
+
+
 def test_a_scheduler_without_topology_objects_has_none_to_name(put, kai):
     native = {"kubeconfig": "/etc/kai", "scheduler_settings": {"scheduler_type": "kubernetes"}}
     put("backend/native", native)

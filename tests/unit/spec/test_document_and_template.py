@@ -112,6 +112,38 @@ def test_a_template_that_cannot_be_rendered_is_refused(text):
     assert refused.value.faults[0].code == "template"
 
 
+ESCAPES = {
+    "an attribute by filter": "{{ ''|attr('__class__') }}",
+    "an attribute by index": "{{ ''['__class__'] }}",
+    "an attribute in escapes": r"{{ ''['\x5f\x5fclass\x5f\x5f'] }}",
+    "the globals of the template": "{{ self.__init__.__globals__ }}",
+    "the globals of a function": "{{ lipsum.__globals__['os'].popen('id').read() }}",
+    "the globals of a class": "{{ cycler.__init__.__globals__ }}",
+    "the order of a class's bases": "{{ dict.mro() }}",
+    "the frame of a generator": "{{ (['a']|map('upper')).gi_frame.f_globals }}",
+    "an attribute by format": "{{ '{0.__class__}'.format('') }}",
+    "an attribute by format of a mapping": "{{ '{a.__class__}'.format_map({'a': 1}) }}",
+    "a method kept for later": "{% set f = '{0.__class__}'.format %}{{ f('') }}",
+    "a change of what is shared": "{{ [].append(1) }}",
+    "a file to import": "{% import '/etc/passwd' as x %}",
+    "a file to extend": "{% extends '/etc/passwd' %}",
+    "a range that is no end": "{{ range(10**9)|list }}",
+    "a field a gigabyte wide": "{{ '%1000000000s' % 'a' }}",
+}
+
+
+@pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES.keys())
+def test_a_template_finds_no_way_out(text):
+    with pytest.raises(InvalidSpec) as refused:
+        rendered(text)
+    assert refused.value.faults[0].code == "template"
+    assert "<" not in refused.value.message.replace("<template>", "")  # the repr of anything inside
+
+
+def test_a_template_that_maps_an_attribute_gets_nothing():
+    assert rendered("{{ ['']|map(attribute='__class__')|list }}") == "[Undefined]"
+
+
 def test_a_variable_without_a_value_is_refused_with_its_place():
     with pytest.raises(InvalidSpec) as refused:
         rendered("{{ x }}", variables=["x=1", "y"])
