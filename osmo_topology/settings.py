@@ -76,9 +76,13 @@ TEMPLATES = [
 
 
 def _database(url: str) -> dict[str, Any]:
-    """Django's settings for a PostgreSQL URL; ``?host=/dir`` names a socket directory, as in libpq."""
+    """Django's settings for a PostgreSQL URL; ``?host=/dir`` names a socket directory, as in libpq.
+
+    What is said of TLS (``sslmode``, ``sslrootcert`` and the like) goes to libpq as it is.
+    """
     parts = urlsplit(url)
-    socket = parse_qs(parts.query).get("host", [""])[0]
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    socket = query.get("host", "")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -90,7 +94,8 @@ def _database(url: str) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "options": f"-c statement_timeout={ENV.database_statement_seconds * 1000} "
-            "-c idle_in_transaction_session_timeout=60000"
+            "-c idle_in_transaction_session_timeout=60000",
+            **{name: value for name, value in query.items() if name.startswith("ssl")},
         },
     }
 

@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from osmo_topology import settings
 from osmo_topology.env import DEVELOPMENT_KEY, Environment
 
 KEY = "k" * 40
@@ -88,3 +89,10 @@ def test_a_sound_production_starts_with_a_gateway_and_shows_no_secret(start):
     )
     assert own.trusted_proxy_secrets[0].get_secret_value() == SECRET
     assert SECRET not in repr(own)
+
+
+def test_what_the_databases_address_says_of_tls_is_not_left_out():
+    """Left out, a connection that must be verified would be made to anybody."""
+    said = settings._database("postgresql://osmo:p@db/osmo?sslmode=verify-full&sslrootcert=/ca.pem")
+    assert (said["OPTIONS"]["sslmode"], said["OPTIONS"]["sslrootcert"]) == ("verify-full", "/ca.pem")
+    assert "sslmode" not in settings._database("postgresql://osmo@db/osmo?host=/run")["OPTIONS"]
