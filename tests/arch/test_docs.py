@@ -36,5 +36,13 @@ def test_every_condition_is_explained():
     assert {kind for kind in made if f"| `{kind}` |" not in pages} == set()
 
 
+def test_the_threat_model_names_tests_that_exist():
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (DOCS / "threat-model.md").read_text())
+    assert len(named) > 20
+    for path, name in named:
+        text = (ROOT / path).read_text()
+        assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE), f"{path}::{name}"
+
+
 def _headed(model, pages):
     return re.search(rf"^# .*{model._meta.verbose_name}", pages, re.MULTILINE | re.IGNORECASE)
