@@ -4,6 +4,7 @@ Every secret here is a distinctive word, so that all that was written and answer
 Not secret from a caller are the token that was just made for them and what they wrote themselves.
 """
 
+import base64
 import io
 import logging
 
@@ -14,12 +15,16 @@ from django.db import DatabaseError, OperationalError, connections
 from django.db.utils import ConnectionHandler
 from rest_framework.test import APIClient
 
+from cluster.errors import Forbidden, Invalid, Unreachable
+from cluster.kinds import POD, SECRET
 from osmo_topology.web.services import make_token
 from pools.models import Backend, ConfigRevision
 from pools.services import recording
 from tests.api.workflows.specs import alone, text
-from tests.factories import PoolFactory
-from workflows.models import Event
+from tests.factories import PoolFactory, TaskFactory
+from tests.worker.world import World
+from workflows.models import Event, Task, TaskGroup
+from workflows.placement import File
 
 pytestmark = pytest.mark.django_db
 
@@ -156,6 +161,43 @@ def test_what_a_spec_holds(case, root):
         for part in ("", "/events"):
             shown = root.get(f"/api/workflow/{answer.json()['name']}{part}")
             assert WORD not in (b"".join(shown) if shown.streaming else shown.content).decode()
+
+
+REFUSALS = {
+    "all goes well": [],
+    "a pod that is refused": [(POD, Invalid("spec.containers[0].image: Required value", status=422))],
+    "a Secret that is refused": [(SECRET, Forbidden("exceeded quota", status=403))],
+    "a server that does not answer": [(POD, Unreachable("no connection: refused"))],
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_a_worker_carries_into_the_cluster(case, root, logs):
+    world = World()
+    group = world.group(pods=0)
+    TaskFactory(
+        group=group,
+        lead=True,
+        placement__environment={"PASSWORD": secret("variable")},
+        placement__args=("--token", secret("argument")),
+        placement__files=(File(path="/etc/key", contents=secret("file")),),
+    )
+    logs.truncate(0)  # what the factory wrote of what it made
+    for kind, error in REFUSALS[case]:
+        world.cluster.fail(error, kind=kind, times=3)
+    world.settle()
+    kept = [base64.b64decode(text) for one in world.cluster.all(SECRET) for text in one["data"].values()]
+    assert kept in ([], [secret("file").encode()])
+    world.finish(group, 1)
+    world.settle()
+    assert Event.objects.exists()
+    found = [
+        *Event.objects.values(),
+        *TaskGroup.objects.values("failure_message", "waiting_reason", "stop_message", "conditions"),
+        *Task.objects.values("failure_message"),
+    ]
+    assert WORD not in str(found) + logs.getvalue()
+    told(root.get(f"/api/workflow/{group.workflow.name}"), status=200)
 
 
 KUBECONFIG = """

@@ -60,21 +60,35 @@ ANYTHING = st.recursive(
 
 
 def mostly(strategy):
-    """What belongs there, nine times in ten."""
-    return st.integers(0, 9).flatmap(lambda at: strategy if at else ANYTHING)
+    """What belongs there, nineteen times in twenty."""
+    return st.integers(0, 19).flatmap(lambda at: strategy if at else ANYTHING)
+
+
+def often(*words):
+    """One of these, four times in five."""
+    return st.integers(0, 4).flatmap(lambda at: st.sampled_from(words) if at else TEXTS)
 
 
 def shaped(**fields):
     return st.fixed_dictionaries({}, optional={name: mostly(field) for name, field in fields.items()})
 
 
-LABELS = st.dictionaries(TEXTS, TEXTS, max_size=2)
+LABELS = st.dictionaries(
+    st.sampled_from(["a/b", "c", "d.e/f"]), st.sampled_from(["", "x", "y"]), max_size=2
+) | st.dictionaries(TEXTS, TEXTS, max_size=1)
 TOLERATIONS = st.lists(
-    shaped(key=TEXTS, operator=TEXTS, value=TEXTS, effect=TEXTS, tolerationSeconds=st.integers()), max_size=2
+    shaped(
+        key=often("a", "b/c"),
+        operator=often("Exists", "Equal"),
+        value=often("", "v"),
+        effect=often("", "NoExecute"),
+        tolerationSeconds=st.integers(),
+    ),
+    max_size=2,
 )
-PATHS = st.lists(
-    st.sampled_from(["/data", "/data:/mnt", "/a/../b", "/a:/b:/c", "/", "//a", "/a\n"]) | TEXTS, max_size=2
-)
+GOOD_PATHS = st.sampled_from(["/data", "/data:/mnt", "/", "//a", "/a b", "/a/./b:/c"])
+BAD_PATHS = st.sampled_from(["/a/../b", "/a:/b:/c", "/a\n"])
+PATHS = st.lists(GOOD_PATHS, max_size=2) | st.lists(BAD_PATHS | TEXTS, max_size=1)
 PLATFORM = shaped(
     description=TEXTS,
     node_selector=LABELS,
@@ -84,30 +98,31 @@ PLATFORM = shaped(
     allowed_mounts=PATHS,
     default_mounts=PATHS,
 )
-NODE_KEYS = st.sampled_from(["zone", "rack", "clique", "host"])
-NODE_LABELS = st.sampled_from(["a/b", "c", "kubernetes.io/hostname"])
-ACTIONS = st.sampled_from(["COMPLETE", "FAIL", "RESCHEDULE"])
-GPU = shaped(guarantee=st.floats(), maximum=st.integers(-2, 9), weight=st.floats())
+GPU = shaped(guarantee=st.floats(-2, 9), maximum=st.integers(-2, 9), weight=st.floats(0, 9))
+EXIT_ACTIONS = st.dictionaries(
+    often("COMPLETE", "FAIL", "RESCHEDULE"), often("1-3,7", "3006", "7-3"), max_size=2
+)
+LEVEL = st.fixed_dictionaries(
+    {"key": often("zone", "rack", "clique", "host"), "label": often("a/b", "c", "kubernetes.io/hostname")}
+)
 POOL = {
     "backend": st.sampled_from(["kai", "native", "plain"]),
     "description": TEXTS,
     "nvlink": st.booleans(),
-    "topology_keys": st.lists(
-        st.fixed_dictionaries({"key": NODE_KEYS | TEXTS, "label": NODE_LABELS | TEXTS}), max_size=3
-    ),
+    "topology_keys": st.lists(LEVEL, max_size=3),
     "enable_maintenance": st.booleans(),
-    "default_platform": st.sampled_from(["", "gpu", "cpu"]),
-    "platforms": st.dictionaries(st.sampled_from(["gpu", "cpu"]) | TEXTS, PLATFORM, max_size=2),
+    "default_platform": st.sampled_from(["", "", "", "gpu"]),
+    "platforms": st.dictionaries(often("gpu", "cpu"), PLATFORM, max_size=2),
     "node_selector": LABELS,
     "tolerations": TOLERATIONS,
     "split_gangs": st.sampled_from(["refuse", "warn"]),
     "unsupported_preferred": st.sampled_from(["refuse", "warn"]),
     "topology_source": st.sampled_from(["managed", "external"]),
-    "topology_name": TEXTS,
-    "shared_credentials": st.lists(TEXTS, max_size=3),
-    "default_exec_timeout": TEXTS,
-    "max_queue_timeout": TEXTS,
-    "default_exit_actions": st.dictionaries(ACTIONS | TEXTS, TEXTS, max_size=2),
+    "topology_name": often("", "floor"),
+    "shared_credentials": st.lists(often("hub", "s3", "osmo-a"), max_size=2),
+    "default_exec_timeout": often("8h", "PT8H", ""),
+    "max_queue_timeout": often("60d", "90", "1m"),
+    "default_exit_actions": EXIT_ACTIONS,
     "resources": st.fixed_dictionaries({}, optional={"gpu": GPU}),
 }  # fmt: skip
 
@@ -143,14 +158,14 @@ LIMITS = {
     "max_num_tasks": st.integers(0, 10**6),
     "max_retry_per_task": st.integers(-1, 2000),
     "max_object_bytes": st.integers(0, 10**7),
-    "default_exec_timeout": TEXTS,
-    "max_exec_timeout": TEXTS,
-    "max_queue_timeout": TEXTS,
+    "default_exec_timeout": often("8h", "PT8H", ""),
+    "max_exec_timeout": often("60d", "90"),
+    "max_queue_timeout": often("60d", "90", "1m"),
     "max_log_lines": st.integers(),
     "workflow_info": shaped(max_name_length=st.integers(0, 70)),
 }
-NAMES = st.sampled_from(["train", "new", "new.2"]) | TEXTS.filter(
-    lambda one: "\0" not in one and one.isascii()
+NAMES = st.sampled_from(["train", "new", "new.2"]) | st.text(
+    st.characters(codec="ascii", min_codepoint=1), max_size=6
 )
 
 
