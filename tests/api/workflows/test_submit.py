@@ -214,7 +214,7 @@ def test_a_platform_adds_to_its_pool(submit, pool):
     spec = TaskPlacement.from_json(Task.objects.get().spec)
     assert spec.node_selector == {"pool": "h100", "size": "big"}
     assert [one["key"] for one in spec.tolerations] == ["gpu", "big"]
-    assert spec.volume_mounts == ("/shared", "/data/x:/x")
+    assert spec.volume_mounts == ("/shared", "/data/./x:/x")
     assert (spec.privileged, spec.host_network) == (True, True)
 
 
