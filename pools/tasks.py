@@ -11,7 +11,7 @@ from osmo_topology.periodic import Periodic
 from pools import conditions, seats, sync
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
-from pools.probe import READ_SECONDS, Address, ask, ensure_namespace
+from pools.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
 from pools.selectors import installation
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
@@ -21,27 +21,43 @@ RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
 
 @shared_task(base=Periodic, name="pools.probe_backends")
 def probe_backends() -> None:
-    """Nudge a probe of each backend that may still have something in its cluster."""
-    for pk in Backend.objects.filter(cleaned_at=None).values_list("pk", flat=True):
+    """Nudge a probe of each address at which a backend may still have something in its cluster."""
+    rows = Backend.objects.filter(cleaned_at=None).order_by("kubeconfig", "context", "pk")
+    for pk in rows.distinct("kubeconfig", "context").values_list("pk", flat=True):
         probe_backend.delay(pk)
 
 
 @shared_task(name="pools.probe_backend", soft_time_limit=RUN_SECONDS)
 def probe_backend(backend_id: int) -> None:
-    """Ask a backend's cluster what it is, make the namespace, and note both."""
-    backend = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
-    scheduler = installed().get(backend.scheduler_type) if backend else None
-    if backend is None or scheduler is None:
+    """Ask a backend's cluster what it is, and so for every backend at the same address.
+
+    There is one seat for an address, so backends that came one by one would take it from each other.
+    """
+    named = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
+    if named is None:
         return
-    asked = Address.of(backend)
-    with seats.PROBES.seat(access_of(backend)) as free:
-        if not free:  # another probe waits there already
+    with seats.PROBES.seat(access_of(named)) as free:
+        if not free:  # another probe goes through the same backends
             return
-        cluster = cluster_for(backend, read_seconds=READ_SECONDS)
-        probe = ask(cluster, scheduler, namespace=asked.namespace, installation=installation())
-        lives = probe.reachable and not backend.deleted_at
-        made = [ensure_namespace(cluster, backend.namespace)] if lives else []
+        same = Backend.objects.filter(cleaned_at=None, kubeconfig=named.kubeconfig, context=named.context)
+        silent: Probe | None = None
+        for backend in same.order_by("pk"):
+            probe = _probe(backend, silent)
+            silent = None if probe is None or probe.reachable else probe
+
+
+def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
+    """Ask, make the namespace, and note both; ``silent`` is what nobody answered a moment ago."""
+    scheduler = installed().get(backend.scheduler_type)
+    if scheduler is None:
+        return silent
+    asked = Address.of(backend)
+    cluster = cluster_for(backend, read_seconds=READ_SECONDS)
+    probe = silent or ask(cluster, scheduler, namespace=asked.namespace, installation=installation())
+    lives = probe.reachable and not backend.deleted_at
+    made = [ensure_namespace(cluster, backend.namespace)] if lives else []
     record_probe(backend.pk, probe, asked=asked, more=made)
+    return probe
 
 
 @shared_task(base=Periodic, name="pools.sync_clusters")

@@ -119,9 +119,12 @@ def _expanded(account, rule):
 def used(log, namespaces):
     """{(account, verb, resource): allowed} of the requests in these namespaces or in none.
 
-    Each is there twice, with the object's name behind the resource and without.
+    Each is there twice, with the object's name behind the resource and without. What is granted in a
+    namespace may be refused everywhere: ``manage.py audit`` lists a whole cluster if it may, else its
+    namespaces.
     """
     prefix = f"system:serviceaccount:{SYSTEM}:"
+    inside = set(granted())
     found = {}
     for line in log.read_text().splitlines():
         event = json.loads(line)
@@ -134,6 +137,9 @@ def used(log, namespaces):
         account = event["user"]["username"].removeprefix(prefix)
         what = f"{resource}.{ref['apiGroup']}" if ref.get("apiGroup") else resource
         allowed = event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid"
+        everywhere = event["verb"] == "list" and not ref.get("namespace")
+        if not allowed and everywhere and (account, "list", what) in inside:
+            continue
         for key in (what, f"{what} {ref.get('name', '')}"):
             asked = (account, event["verb"], key)
             found[asked] = found.get(asked, True) and allowed

@@ -262,3 +262,14 @@ def test_an_answer_about_an_address_that_was_changed_meanwhile_is_dropped(cluste
     Backend.objects.update(kubeconfig="/etc/same")
     record_probe(backend.pk, Probe(problem="gone", reason="Unreachable"), asked=asked)
     assert status("Reachable") == "True"
+
+
+def test_every_backend_at_one_address_is_probed_though_one_seat_is_there(cluster):
+    for name in ("one", "two", "three"):
+        register(name)
+    Backend.objects.update(probed_at=None)
+    tasks.probe_backend(Backend.objects.get(name="two").pk)
+    assert all(backend.probed_at for backend in Backend.objects.all())
+    with cluster.unreachable():
+        tasks.probe_backend(Backend.objects.get(name="three").pk)
+    assert {status("Reachable", name) for name in ("one", "two", "three")} == {"False"}
