@@ -43,7 +43,7 @@ def test_a_gang_that_no_rack_can_hold_waits_whole_and_says_so(world):
     pool = world.make_pool(scheduler="kubernetes")
     name = world.submit(pool, workflow(("g", list("abc")), resources=RACK_OF))
     said = world.wait(
-        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda reason: "rack" in reason
+        lambda: world.groups(name)["g"]["waiting_reason"] or "", lambda reason: "rack domains" in reason
     )
     assert "None of 2 rack domains has room for the 3 tasks of" in said
     assert [pod["spec"].get("nodeName") for pod in world.pods(name)] == [None] * 3
