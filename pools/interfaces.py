@@ -9,13 +9,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
+from scheduling.levels import Levels
+
 
 @dataclass(frozen=True, slots=True)
 class Unreleased:
-    """Workflows, and their task groups, that may still have something in a cluster."""
+    """Workflows, and their task groups, that may still have something in a cluster.
+
+    ``accepted`` has what they were accepted with: each backend's name with each list of levels.
+    """
 
     workflows: int = 0
     groups: int = 0
+    accepted: tuple[tuple[str, Levels], ...] = ()
 
 
 class PoolUsage(Protocol):

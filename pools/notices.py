@@ -7,7 +7,7 @@ from pools import conditions, selectors
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from scheduling.errors import Notice
-from scheduling.levels import check_look_alikes
+from scheduling.levels import Levels, check_look_alikes
 
 
 def pool_notices(pool: Pool) -> list[Notice]:
@@ -38,20 +38,18 @@ def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, 
         return []
     workflows = "1 workflow" if left.workflows == 1 else f"{left.workflows} workflows"
     groups = "1 task group" if left.groups == 1 else f"{left.groups} task groups"
+    held = "; ".join(_accepted(backend, levels) for backend, levels in left.accepted)
     message = (
-        f"{workflows} with {groups} accepted before and not released yet stay as they are: "
-        f"{'; '.join(_as_it_was(field, before) for field in changed)}. What they need in the cluster stays "
-        "until they are released."
+        f"{workflows} with {groups} accepted before and not released yet stay as they were accepted, for "
+        f"{held}: this change of {', '.join(changed)} reaches none of them. What they need in the cluster "
+        "stays until they are released."
     )
     return [Notice("frozen", message, (changed[0],))]
 
 
-def _as_it_was(field: str, before: Mapping[str, Any]) -> str:
-    value = before[field]
-    if field == "topology_keys":
-        keys = ", ".join(f"{entry['key']} ({entry['label']})" for entry in value)
-        return f"topology_keys {keys}" if keys else "no topology_keys"
-    return f"{field} {value}" if isinstance(value, (str, bool)) and value != "" else f"{field} as before"
+def _accepted(backend: str, levels: Levels) -> str:
+    keys = ", ".join(f"{level.key} ({level.label})" for level in levels)
+    return f"backend {backend} {f'with topology_keys {keys}' if keys else 'without topology_keys'}"
 
 
 def backend_notices(backend: Backend) -> list[Notice]:
@@ -102,6 +100,7 @@ def _of_labels(pool: Pool) -> list[Notice]:
     if any(key.outside == found.nodes for key in found.keys):
         carried = selectors.node_labels(selectors.pool_nodes(pool))
         told += check_look_alikes(levels, carried, path=("topology_keys",))
+    before = [0, *(key.outside for key in found.keys)]  # a broader key's nodes are told there
     return told + [
         Notice(
             "nodes_without_label",
@@ -110,5 +109,5 @@ def _of_labels(pool: Pool) -> list[Notice]:
             ("topology_keys", rank, "label"),
         )
         for rank, key in enumerate(found.keys)
-        if key.outside
+        if key.outside > before[rank]
     ]

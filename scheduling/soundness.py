@@ -255,7 +255,7 @@ def _two_waits(path: SetPath, said: Mapping[float, Sequence[tuple[GangTask, Requ
     return Fault(
         (*_written_at(task, requirement), "waitSeconds"),
         "two_waits",
-        f"{describe(path)} is waited for {' but '.join(in_words)}: write the same waitSeconds for all of "
+        f"{describe(path)} is to be held {' but '.join(in_words)}: write the same waitSeconds for all of "
         "them.",
     )
 

@@ -7,6 +7,7 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from pools.interfaces import Unreleased
+from scheduling.levels import Level
 from workflows.models import TaskGroup, Workflow
 from workflows.services.nudge import mark_due
 from workflows.statuses import WORKFLOW_TERMINAL
@@ -29,7 +30,12 @@ class WorkflowUsage:
 
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
         rows = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
-        return Unreleased(**rows.aggregate(workflows=Count("workflow", distinct=True), groups=Count("pk")))
+        counts = rows.aggregate(workflows=Count("workflow", distinct=True), groups=Count("pk"))
+        frozen = rows.order_by().values_list("placement__backend", "placement__levels").distinct()
+        accepted = {
+            (str(backend), tuple(Level(**level) for level in levels or ())) for backend, levels in frozen
+        }
+        return Unreleased(**counts, accepted=tuple(sorted(accepted)))
 
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 from pools import interfaces
 from pools.interfaces import NoUsage, Unreleased
+from scheduling.levels import Level
 
 
 class Usage(NoUsage):
@@ -17,7 +18,8 @@ class Usage(NoUsage):
         return self.living
 
     def unreleased_in_pool(self, pool_name):
-        return Unreleased(workflows=min(self.unreleased, 1), groups=self.unreleased)
+        accepted = (("kai", (Level("zone", "example.com/zone"),)),)
+        return Unreleased(workflows=min(self.unreleased, 1), groups=self.unreleased, accepted=accepted)
 
     def unreleased_groups(self, backend_id):
         return self.unreleased

@@ -1,5 +1,7 @@
 """A waiting group says what it waits for, the first obstacle on its way and no stale one."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduling.backends.base import Waiting
@@ -70,6 +72,11 @@ CASES = {
 @pytest.mark.parametrize(("changes", "want"), CASES.values(), ids=CASES)
 def test_a_group_says_what_it_waits_for(changes, want):
     assert want in said(**changes)
+
+
+def test_what_two_pod_groups_say_alike_is_told_once():
+    twice = replace(waiting(), pod_groups=waiting().pod_groups * 2, expected=waiting().expected * 2)
+    assert said(waiting=twice).count("No rack has room") == 1
 
 
 @pytest.mark.parametrize("status", sorted({"RUNNING", *TERMINAL}))
