@@ -29,6 +29,7 @@ class Member:
 
     status: str
     lead: bool
+    placed: bool = True  # whether it ever had a node; one that ended without says nothing of its group
 
 
 def ends_siblings(members: Sequence[Member], *, ignore_nonlead_status: bool) -> TaskStatus | None:
@@ -57,9 +58,9 @@ def group_status(members: Sequence[Member], *, ignore_nonlead_status: bool) -> T
 
 
 def _live(members: Sequence[Member]) -> TaskStatus:
-    if any(m.status in TERMINAL or m.status == TaskStatus.RUNNING for m in members):
+    if any(m.status == TaskStatus.RUNNING or (m.status in TERMINAL and m.placed) for m in members):
         return TaskStatus.RUNNING
-    return max((TaskStatus(m.status) for m in members), key=LIVE_ORDER.index)
+    return max((TaskStatus(m.status) for m in members if m.status not in TERMINAL), key=LIVE_ORDER.index)
 
 
 def _one_of(statuses: set[TaskStatus]) -> TaskStatus | None:

@@ -392,6 +392,24 @@ def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     assert fresh(group).status == "SCHEDULING"
 
 
+def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_goes_on_waiting_as_a_smaller_one(db):
+    world = World(scheduled=False)
+    group = world.group(pods=3, ignore_nonlead_status=True)
+    world.settle()
+    lost = Task.objects.get(group=group, position=2).pod_name
+    world.cluster.remove(POD, lost, namespace="osmo")
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    world.observe()
+    long_ago = timezone.now() - timedelta(minutes=1)
+    ObservedPod.objects.filter(name=lost).update(seen_at=long_ago)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+    world.settle()
+    assert statuses(group) == ["SCHEDULING", "SCHEDULING", "FAILED_BACKEND_ERROR"]
+    assert fresh(group).status == "SCHEDULING"
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    assert pod_group["spec"]["minMember"] == 2
+
+
 def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     """Without it there is no template for the pods' claims, and no scheduler places them."""
     world = World(scheduled=False)

@@ -76,7 +76,7 @@ def _write(view: GroupView, due: Due, lease: Lease) -> Attended:
 def _seen(view: GroupView, sight: Sight, *, held: int | None, reachable: bool) -> Waits:
     pods = [sight.pods.get(task.pod_name) for task in view.tasks]
     there = [pod for pod in pods if pod is not None and not pod.gone]
-    finished = any(not task.live for task in view.tasks)
+    finished = any(not task.live and task.node_name for task in view.tasks)
     bound = finished or any(pod.node_name for pod in there)
     return Waits(
         begins=view.begins,
@@ -149,7 +149,7 @@ def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
     wanted = {task.pod_name for task in view.tasks}
     pods = Looker(cluster, view.uuid, view.placement).pods_in_full()
     bound = any(pod.node_name for name, pod in pods.items() if name in wanted)
-    return bound or any(not task.live for task in view.tasks)
+    return bound or any(not task.live and task.node_name for task in view.tasks)
 
 
 def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: LeasedCluster) -> None:

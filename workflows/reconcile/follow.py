@@ -187,9 +187,11 @@ def _members(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[M
     """The latest tries as they will be; one that is tried again counts as not finished."""
     found = []
     for task in tasks:
-        status = moves[task.pk].status if task.pk in moves else task.status
+        move = moves.get(task.pk)
+        status = move.status if move else task.status
         again = status == TaskStatus.RESCHEDULED
-        found.append(Member(str(TaskStatus.PROCESSING) if again else status, task.lead))
+        placed = status == TaskStatus.COMPLETED or bool(task.node_name or (move and move.node_name))
+        found.append(Member(str(TaskStatus.PROCESSING) if again else status, task.lead, placed))
     return found
 
 

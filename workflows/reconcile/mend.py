@@ -39,11 +39,15 @@ def mend(view: GroupView, sight: Sight, cluster: LeasedCluster) -> Retry | Faile
 
 
 def _waits(view: GroupView, sight: Sight) -> bool:
-    """Whether the whole gang is there without a node, for longer than an observer takes to see it."""
+    """Whether all that is left of the gang has no node, for longer than an observer takes to see it."""
     made_at = view.row.created_in_cluster_at
     if made_at is None or view.now - made_at < UNSEEN_GRACE:
         return False
-    pods = [sight.pods.get(task.pod_name) for task in view.tasks]
-    return all(task.status == TaskStatus.SCHEDULING for task in view.tasks) and all(
-        pod is not None and not pod.gone and not pod.deleting and not pod.node_name for pod in pods
+    left = [task for task in view.tasks if task.live]
+    pods = [sight.pods.get(task.pod_name) for task in left]
+    return (
+        bool(left)
+        and not any(task.node_name for task in view.tasks)
+        and all(task.status == TaskStatus.SCHEDULING for task in left)
+        and all(pod is not None and not pod.gone and not pod.deleting and not pod.node_name for pod in pods)
     )
