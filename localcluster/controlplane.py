@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import urllib3
 import yaml
@@ -115,6 +115,7 @@ def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
     for definition in definitions:
         name = definition["metadata"]["name"]
         _wait(partial(_established, api, f"{crds}/{name}"), what=f"{name} to be served")
+        _wait(partial(_listed, api, definition), what=f"objects of {name} to be listed")
 
 
 def set_kai_webhook(api: Api, *, kai_version: kai.Version, enabled: bool) -> None:
@@ -323,6 +324,19 @@ def _api_probe(plane: Plane) -> Callable[[], str | None]:
 def _established(api: Api, path: str) -> bool:
     conditions = api.get(path).get("status", {}).get("conditions", [])
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _listed(api: Api, definition: dict[str, Any]) -> bool:
+    """Whether objects of the kind can be listed: an established one may still answer 429 for a while."""
+    spec = definition["spec"]
+    (version,) = [each["name"] for each in spec["versions"] if each["storage"]]
+    try:
+        api.list(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+    except ApiError as error:
+        if error.code in {404, 429, 503}:
+            return False
+        raise
+    return True
 
 
 def _wait(condition: Callable[[], bool], *, what: str) -> None:

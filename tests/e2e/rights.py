@@ -98,12 +98,12 @@ def kubeconfig(api, admin, directory):
 def granted():
     """(account, verb, resource) of every rule; a rule for some names has them behind the resource."""
     bodies = manifests("cluster.yaml") + manifests("namespace.yaml")
-    rules = {body["metadata"]["name"]: body["rules"] for body in bodies if "rules" in body}
+    rules = {(body["kind"], body["metadata"]["name"]): body["rules"] for body in bodies if "rules" in body}
     for body in bodies:
         if "roleRef" not in body:
             continue
         for subject in body["subjects"]:
-            for rule in rules[body["roleRef"]["name"]]:
+            for rule in rules[body["roleRef"]["kind"], body["roleRef"]["name"]]:
                 yield from _expanded(subject["name"], rule)
 
 

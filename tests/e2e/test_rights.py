@@ -8,6 +8,11 @@ SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 
 RARE = {
     ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py audit looks for forgotten ones",
+    ("worker", "list", "nodes"): "asked only while no node of the cluster was observed",
+    ("worker", "delete", "priorityclasses.scheduling.k8s.io"): "once a cluster's last backend is deleted",
+    ("worker", "patch", "priorityclasses.scheduling.k8s.io"): "puts back what a hand has edited",
+    ("worker", "patch", "queues.scheduling.run.ai"): "a pool's quota is edited",
+    ("worker", "patch", "topologies.kai.scheduler"): "puts back a mark that a hand has taken away",
 }
 """Granted and not used by this run: why it is needed all the same."""
 
