@@ -9,10 +9,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pools.documents.text import parse_document
 from scheduling.errors import InvalidSpec
 from workflows.placement import TaskPlacement
 from workflows.spec import Limits, parse_workflow, read_workflow
-from workflows.spec.document import parse_document
 from workflows.spec.grammar import (
     CheckpointModel,
     FileModel,

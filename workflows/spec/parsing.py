@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pools.documents.text import Document, Limits, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
-from workflows.spec.document import Document, Limits, parse_document
 from workflows.spec.reading import Reader
 from workflows.spec.template import is_templated, render
 from workflows.spec.values import WorkflowSpec

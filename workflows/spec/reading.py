@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
+from pools.documents.text import Limits
 from pools.durations import parse_duration
 from pools.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.placement import File
 from workflows.spec import words
-from workflows.spec.document import Limits
 from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
 from workflows.spec.upstream import find_cycle
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec

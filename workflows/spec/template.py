@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
+from pools.documents.text import Limits, check_text, parse_document
 from scheduling.errors import Fault, InvalidSpec, listing
-from workflows.spec.document import Limits, check_text, parse_document
 
 CHILD = FilePath(__file__).with_name("template_child.py")
 DEFERRED = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from pools.documents.text import Limits
 from scheduling.errors import Fault, InvalidSpec, Path
-from workflows.spec.document import Limits
 from workflows.spec.grammar import (
     GroupModel,
     ResourceModel,

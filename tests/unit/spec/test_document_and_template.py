@@ -2,8 +2,8 @@
 
 import pytest
 
+from pools.documents.text import Limits, parse_document
 from scheduling.errors import InvalidSpec
-from workflows.spec.document import Limits, parse_document
 from workflows.spec.template import is_templated, render
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(

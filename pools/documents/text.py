@@ -160,7 +160,7 @@ class _Builder:
     def _start_document(self, _: Any, place: Place) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _refused("A second YAML document begins here; a workflow is one.", "yaml_documents", place)
+            raise _refused("A second YAML document begins here; only one is read.", "yaml_documents", place)
 
     def _scalar(self, event: Any, place: Place) -> None:
         top = self._stack[-1] if self._stack else None
