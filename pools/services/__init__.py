@@ -5,6 +5,7 @@ ConfigRevision. REST, the admin and commands call these and nothing below them.
 """
 
 from pools.services.backends import delete_backend, post_backend, put_backend
+from pools.services.history import retag, roll_back, take_out
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.recording import Change, Saved
 from pools.services.workflow_config import patch_workflow_config, put_workflow_config
@@ -21,4 +22,7 @@ __all__ = [
     "put_pool",
     "put_pools",
     "put_workflow_config",
+    "retag",
+    "roll_back",
+    "take_out",
 ]

@@ -1,0 +1,217 @@
+"""Reads of the history of configuration, and the view of it that OSMO's clients know.
+
+A ConfigRevision keeps one object as one change left it. OSMO keeps the whole set of a type with every
+change; that set is built here when it is asked for, in one pass over the revisions between the first and
+the last that are shown: what each object was at the first of them, then every change after it. Rejected:
+storing the set with each row, which grows with the square of the number of pools and would show a caller
+pools that are not theirs.
+
+A revision that was taken out of the history (``deleted_at``) is shown nowhere, and cannot be gone back to.
+What it changed still happened, so it counts where a set is built: taking a revision out never alters what
+the others show.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import yaml
+from django.db.models import Q, QuerySet
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action
+from pools.models import ConfigRevision
+from pools.selectors import Caller
+from scheduling.errors import Fault, InvalidSpec, NotFound
+
+MAX_OBJECTS = 20_000
+"""Objects in all sets of one reply together: a thousand sets of a thousand pools are no reply."""
+
+MAX_PAGE = 1000
+NAMED: Mapping[str, str] = {"POOL": "pool", "BACKEND": "backend"}
+"""Types whose objects are resources of their own; all others are ``config/<type>``."""
+
+NOT_KEPT = (
+    "BACKEND_TEST",
+    "DATASET",
+    "GROUP_TEMPLATE",
+    "POD_TEMPLATE",
+    "RESOURCE_VALIDATION",
+    "ROLE",
+    "SERVICE",
+)
+"""OSMO's other types; a client lists them all, and those that are not kept here have no revisions."""
+
+Contents = Mapping[str, Any]
+"""Name -> content: the set of a type."""
+
+METADATA = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
+"""What is read of a revision where its content is not wanted."""
+
+
+def resource_of(config_type: str, name: str) -> str:
+    """What a role must grant ``config:Read`` or ``config:Update`` on for this object."""
+    kind = NAMED.get(config_type)
+    return f"{kind}/{name}" if kind else f"config/{config_type.lower()}"
+
+
+def known_types() -> tuple[str, ...]:
+    return tuple(sorted({*ConfigRevision.Type.values, *NOT_KEPT}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryFilter:
+    """What a list is asked for; ``at`` picks, of each type, what was newest then."""
+
+    types: Collection[str] = ()
+    name: str = ""
+    revision: int | None = None
+    tags: Collection[str] = ()
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    at: datetime | None = None
+    newest_first: bool = field(default=False)
+    offset: int = 0
+    limit: int = 20
+
+
+def revisions_visible_to(user: Caller) -> QuerySet[ConfigRevision]:
+    """The revisions of everything whose configuration a user may read, those taken out excepted."""
+    return _narrowed(ConfigRevision.objects.filter(deleted_at=None), user)
+
+
+def page(user: Caller, wanted: HistoryFilter) -> list[ConfigRevision]:
+    """One page of the history, without contents: the newest that match, in the order asked for."""
+    rows = _matching(revisions_visible_to(user), wanted).only(*METADATA)
+    if wanted.at:
+        newest = rows.filter(created_at__lte=wanted.at).order_by("config_type", "-revision")
+        found = sorted(newest.distinct("config_type"), key=_age)
+    else:
+        ordered = rows.order_by("-created_at", "-pk")
+        found = list(ordered[wanted.offset : wanted.offset + wanted.limit])[::-1]
+    return found[::-1] if wanted.newest_first else found
+
+
+def _age(row: ConfigRevision) -> tuple[datetime, int]:
+    return row.created_at, row.pk
+
+
+def _matching(rows: QuerySet[ConfigRevision], wanted: HistoryFilter) -> QuerySet[ConfigRevision]:
+    if wanted.types:
+        rows = rows.filter(config_type__in=wanted.types)
+    if wanted.name:
+        rows = rows.filter(name=wanted.name)
+    if wanted.revision is not None:
+        rows = rows.filter(revision=wanted.revision)
+    if wanted.tags:
+        rows = rows.filter(tags__contains=list(wanted.tags))
+    if wanted.created_after:
+        rows = rows.filter(created_at__gt=wanted.created_after)
+    if wanted.created_before:
+        rows = rows.filter(created_at__lt=wanted.created_before)
+    return rows
+
+
+def revision_visible_to(user: Caller, config_type: str, revision: int) -> ConfigRevision:
+    """One revision. Raises NotFound for one that is not there, was taken out, or is not theirs to see."""
+    rows = revisions_visible_to(user).filter(config_type=config_type, revision=revision)
+    if row := rows.first():
+        return row
+    newest = revisions_visible_to(user).filter(config_type=config_type).order_by("-revision")
+    last = newest.values_list("revision", flat=True).first()
+    hint = f"; the newest is {last}." if last else "; there is none of this type."
+    raise NotFound(f"There is no revision {config_type}:{revision}{hint}")
+
+
+def sets_after(user: Caller, rows: Iterable[ConfigRevision]) -> dict[tuple[str, int], Contents]:
+    """The set of each row's type after its change, of what the user may read. Two queries for each type.
+
+    Raises InvalidSpec if they hold too much for one reply.
+    """
+    wanted: dict[str, list[int]] = {}
+    for row in rows:
+        wanted.setdefault(row.config_type, []).append(row.revision)
+    found: dict[tuple[str, int], Contents] = {}
+    for config_type, revisions in wanted.items():
+        for revision, contents in _sets(user, config_type, sorted(set(revisions))):
+            found[config_type, revision] = contents
+            if sum(map(len, found.values())) > MAX_OBJECTS:
+                raise _too_much()
+    return found
+
+
+def _too_much() -> InvalidSpec:
+    message = f"The sets of these revisions hold over {MAX_OBJECTS} objects: ask for fewer with limit, or "
+    message += "give omit_data=True."
+    return InvalidSpec(message, [Fault(("limit",), "too_large", message)])
+
+
+def _sets(user: Caller, config_type: str, revisions: Sequence[int]) -> Iterable[tuple[int, Contents]]:
+    rows = _narrowed(ConfigRevision.objects.filter(config_type=config_type), user)
+    first, last = revisions[0], revisions[-1]
+    start = rows.filter(revision__lte=first).order_by("name", "-revision").distinct("name")
+    held = {name: content for name, content in start.values_list("name", "content") if content is not None}
+    later = rows.filter(revision__gt=first, revision__lte=last).order_by("revision")
+    changes = (
+        later.values_list("revision", "name", "content").iterator(chunk_size=200) if last > first else ()
+    )
+    due = list(revisions)
+    for revision, name, content in changes:
+        while due[0] < revision:
+            yield due.pop(0), dict(held)
+        if content is None:
+            held.pop(name, None)
+        else:
+            held[name] = content
+    yield from ((revision, dict(held)) for revision in due)
+
+
+def _narrowed(rows: QuerySet[ConfigRevision], user: Caller) -> QuerySet[ConfigRevision]:
+    """Those of the rows whose objects' configuration a user may read."""
+    grants = grants_of(user)
+    others = [kind for kind in ConfigRevision.Type.values if kind not in NAMED]
+    allowed = [kind for kind in others if grants.allows(Action.CONFIG_READ, resource_of(kind, ""))]
+    seen = Q(config_type__in=allowed)
+    for config_type, kind in NAMED.items():
+        names = grants.names(kind, {Action.CONFIG_READ})
+        one = Q(config_type=config_type)
+        seen |= one if names is None else one & Q(name__in=names)
+    return rows.filter(seen)
+
+
+def as_set(config_type: str, contents: Contents) -> Any:
+    """A set as OSMO writes it: pools under ``pools``, backends as a list, the limits bare, others by name."""
+    named = {name: {"name": name, **contents[name]} for name in sorted(contents)} if contents else {}
+    if config_type == ConfigRevision.Type.POOL:
+        return {"pools": named}
+    if config_type == ConfigRevision.Type.BACKEND:
+        return list(named.values())
+    if config_type == ConfigRevision.Type.WORKFLOW:
+        return contents.get("workflow", {})
+    return {name: contents[name] for name in sorted(contents)}
+
+
+def as_yaml(content: Any) -> str:
+    """Content as people read it; empty for what is not there."""
+    if content is None:
+        return ""
+    return yaml.safe_dump(content, sort_keys=True, allow_unicode=True, width=100)
+
+
+def changed_names(before: Contents, after: Contents) -> list[str]:
+    """The objects that are not the same in both sets."""
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def unified(before: Any, after: Any, *, name: str, was: str, now: str) -> str:
+    """What changed of one object, as a unified diff of its YAML; empty if nothing did."""
+    lines = difflib.unified_diff(
+        as_yaml(before).splitlines(),
+        as_yaml(after).splitlines(),
+        fromfile=f"{name} ({was})" if before is not None else "nothing",
+        tofile=f"{name} ({now})" if after is not None else "nothing",
+        lineterm="",
+    )
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""Writes to the history of configuration: going back, tags, and taking a revision out.
+
+Going back to a revision restores the one object it changed to what that change left, as a new revision. It
+goes through the same service as every other write, so everything is checked again against the present
+(schedulers, clusters, living workflows), and nothing else is touched. Rejected: OSMO's way, which writes the
+whole set of the type back and so undoes what others did to other pools meanwhile.
+
+A type of configuration takes part by adding its restorer to ``RESTORERS``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from osmo_topology.web.errors import summary
+from pools.models import ConfigRevision
+from pools.services.backends import delete_backend, put_backend
+from pools.services.pools import delete_pool, put_pool
+from pools.services.recording import MAX_TAGS, Change
+from pools.services.workflow_config import put_workflow_config
+from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound
+
+
+class Restore(Protocol):
+    """Write an object as it once was, or delete it (``content`` None); checks as on every write.
+
+    Deleting what is not there is NotFound. A write that changes nothing leaves no revision.
+    """
+
+    def __call__(
+        self, *, name: str, content: Any, change: Change, force: bool, expected_revision: int | None
+    ) -> None: ...
+
+
+def _pool(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+    if content is None:
+        delete_pool(name=name, change=change, force=force, expected_revision=expected_revision)
+    else:
+        put_pool(name=name, document=content, change=change, expected_revision=expected_revision)
+
+
+def _backend(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+    if content is None:
+        delete_backend(name=name, change=change, force=force, expected_revision=expected_revision)
+    else:
+        put_backend(name=name, document=content, change=change, expected_revision=expected_revision)
+
+
+def _workflow(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+    del name, force, expected_revision
+    put_workflow_config(document=content, change=change)
+
+
+RESTORERS: dict[str, Restore] = {
+    ConfigRevision.Type.BACKEND: _backend,
+    ConfigRevision.Type.POOL: _pool,
+    ConfigRevision.Type.WORKFLOW: _workflow,
+}
+"""How each type of configuration is written back."""
+
+
+def roll_back(
+    *, config_type: str, revision: int, change: Change, force: bool, expected_revision: int | None = None
+) -> ConfigRevision:
+    """Restore the object that a revision changed to what it was after it; returns its newest revision.
+
+    If it was a deletion the object is deleted, if it is gone since it is made again. Raises InvalidSpec
+    naming what does not hold any more, Conflict where something stands against a deletion.
+    """
+    row = _shown(config_type, revision)
+    said = f"Rolled back to {config_type}:{revision}"
+    why = f"{said}: {change.description}" if change.description else f"{said}."
+    try:
+        RESTORERS[config_type](
+            name=row.name,
+            content=row.content,
+            change=replace(change, description=why),
+            force=force,
+            expected_revision=expected_revision,
+        )
+    except InvalidSpec as error:
+        raise _no_longer_holds(row, error) from error
+    except NotFound:
+        if row.content is not None:
+            raise  # something else is gone; what was deleted before is as it should be
+    newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name).order_by("-revision")
+    return newest.defer("content")[0]
+
+
+def _no_longer_holds(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
+    at = f"{row.config_type}:{row.revision}"
+    faults = [
+        Fault((at, *f.path), f.code, f.message, f.allowed, capability=f.capability) for f in error.faults
+    ]
+    told = summary(error.faults) if error.faults else error.message
+    return InvalidSpec(
+        f'{at} of "{row.name}" does not hold any more, and nothing was changed. {told}', faults
+    )
+
+
+def retag(
+    *, config_type: str, revision: int, add: Sequence[str] = (), remove: Sequence[str] = ()
+) -> ConfigRevision:
+    """Add and remove tags of a revision. Raises InvalidSpec for more tags than are kept."""
+    with transaction.atomic():
+        row = _shown(config_type, revision, lock="yes")
+        kept = [tag for tag in row.tags if tag not in remove]
+        tags = list(dict.fromkeys([*kept, *add]))
+        if len(tags) > MAX_TAGS:
+            message = f"A revision has at most {MAX_TAGS} tags; this would make {len(tags)}."
+            raise InvalidSpec(message, [Fault(("set_tags",), "too_many", message)])
+        row.tags = tags
+        row.save(update_fields=["tags"])
+    return row
+
+
+def take_out(*, config_type: str, revision: int, username: str) -> ConfigRevision:
+    """Take a revision out of the history: it is not shown any more, and still counts in sets.
+
+    Raises Conflict for what holds now, the newest revision of an object.
+    """
+    with transaction.atomic():
+        row = _shown(config_type, revision, lock="yes")
+        newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name)
+        if newest.aggregate(newest=Max("revision"))["newest"] == revision:
+            message = f'{config_type}:{revision} is what "{row.name}" is now, so it stays in the history.'
+            raise Conflict(message)
+        row.deleted_at = timezone.now()
+        row.deleted_by = username
+        row.save(update_fields=["deleted_at", "deleted_by"])
+    return row
+
+
+def _shown(config_type: str, revision: int, *, lock: str = "no") -> ConfigRevision:
+    rows = ConfigRevision.objects.filter(config_type=config_type, revision=revision, deleted_at=None)
+    if lock == "yes":
+        rows = rows.select_for_update()
+    if config_type not in RESTORERS or (row := rows.first()) is None:
+        raise NotFound(f"There is no revision {config_type}:{revision}.")
+    return row
