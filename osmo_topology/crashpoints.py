@@ -27,6 +27,7 @@ POINTS = (
     "created-pods",
     "before-created-recorded",
     "after-relax-decision",
+    "before-minimum-set",
     "after-end-recorded",
     "deleted-pods",
     "deleted-podgroups",

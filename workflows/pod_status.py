@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from workflows.evictions import EVICTED_CODE, PREEMPTED_CODE, read_eviction
 from workflows.observation import DISRUPTION, PREEMPTED, PodSeen, instant
 from workflows.statuses import TaskStatus
 
@@ -21,9 +22,7 @@ UNKNOWN_CODE = 4000
 BACKEND_CODE = 3001
 SERVER_CODE = 3002
 START_ERROR_CODE = 3003
-EVICTED_CODE = 3004
 START_TIMEOUT_CODE = 3005
-PREEMPTED_CODE = 3006
 UPSTREAM_CODE = 3000
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
@@ -66,27 +65,21 @@ def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
     return _starting(pod, now) or _live(pod, now)
 
 
-def read_gone(pod: PodSeen | None, *, evictions: Sequence[str], now: datetime) -> Reading:
-    """Read a pod that is no longer there. ``evictions`` are what its scheduler said of evicting."""
+def read_gone(pod: PodSeen | None, *, evicted: str, now: datetime, node_gone: bool = False) -> Reading:
+    """Read a pod that is no longer there.
+
+    ``evicted`` is what its scheduler said of evicting it, ``node_gone`` that its node was removed.
+    """
     if pod is not None and (last := read_pod(pod, now=now)) is not None and last.code is not None:
         return last
-    if evictions:
-        return _evicted(evictions[-1])
-    return Reading(
-        status=TaskStatus.FAILED_BACKEND_ERROR,
-        code=BACKEND_CODE,
-        message="Its pod vanished from the cluster: somebody deleted it, or its node was removed.",
-    )
-
-
-def _evicted(said: str) -> Reading:
-    """KAI deletes plainly and tells why in an event on the pod group."""
-    if "stalegangeviction" in said:
-        message = f"The scheduler evicted it because too few tasks of its gang were running: {said}"
-        return Reading(status=TaskStatus.FAILED_EVICTED, code=EVICTED_CODE, message=message)
-    return Reading(
-        status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, message=f"The scheduler evicted it: {said}"
-    )
+    if evicted:
+        read = read_eviction(evicted)
+        return Reading(status=read.status, code=read.code, message=read.message)
+    if pod is not None and (why := _disruption(pod)):
+        return _backend(f"Its pod was disrupted: {why}")
+    if pod is not None and node_gone:
+        return _backend(f"Its node {pod.node_name} was removed from the cluster, and its pod with it.")
+    return _backend("Its pod vanished from the cluster: somebody deleted it, or its node was removed.")
 
 
 def _disrupted(pod: PodSeen) -> Reading | None:
@@ -94,12 +87,18 @@ def _disrupted(pod: PodSeen) -> Reading | None:
         if condition.get("reason") == PREEMPTED:
             message = condition.get("message") or "The scheduler preempted it."
             return Reading(status=TaskStatus.FAILED_PREEMPTED, code=PREEMPTED_CODE, message=message)
-    if pod.phase == "Failed":
-        for condition in _true_conditions(pod):
-            if condition.get("type") == DISRUPTION:
-                why = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-                return _backend(f"Its pod was disrupted: {why or 'no reason given'}")
+    if pod.phase == "Failed" and (why := _disruption(pod)):
+        return _backend(f"Its pod was disrupted: {why}")
     return None
+
+
+def _disruption(pod: PodSeen) -> str:
+    """Why something of Kubernetes asked for the pod's end; empty if nothing did."""
+    for condition in _true_conditions(pod):
+        if condition.get("type") == DISRUPTION:
+            said = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+            return said or "no reason given"
+    return ""
 
 
 def _failed(pod: PodSeen, now: datetime) -> Reading | None:

@@ -392,22 +392,45 @@ def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     assert fresh(group).status == "SCHEDULING"
 
 
-def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_goes_on_waiting_as_a_smaller_one(db):
-    world = World(scheduled=False)
-    group = world.group(pods=3, ignore_nonlead_status=True)
-    world.settle()
-    lost = Task.objects.get(group=group, position=2).pod_name
-    world.cluster.remove(POD, lost, namespace="osmo")
-    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+def lose(world, group, *names, seconds=60):
+    """Somebody deletes pods and whatever else is named, long ago as far as the rows know."""
+    for name in names:
+        kind = KAI_POD_GROUP if name == group.uuid.hex else POD
+        world.cluster.remove(kind, name, namespace="osmo")
     world.observe()
-    long_ago = timezone.now() - timedelta(minutes=1)
-    ObservedPod.objects.filter(name=lost).update(seen_at=long_ago)
+    long_ago = timezone.now() - timedelta(seconds=seconds)
+    ObservedPod.objects.filter(name__in=names).update(seen_at=long_ago)
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+
+
+@pytest.mark.parametrize("nvlink", [False, True])
+def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_again(db, nvlink):
+    world = World(scheduled=False)
+    group = world.group(pods=3, pool=world.pool(nvlink=nvlink))
     world.settle()
-    assert statuses(group) == ["SCHEDULING", "SCHEDULING", "FAILED_BACKEND_ERROR"]
-    assert fresh(group).status == "SCHEDULING"
+    name = Task.objects.get(group=group, position=2).pod_name
+    before = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}[name]
+    lose(world, group, name, group.uuid.hex)
+    world.settle()
+    assert statuses(group) == ["SCHEDULING"] * 3
+    assert (len(world.pods()), fresh(group).status) == (3, "SCHEDULING")
     (pod_group,) = world.cluster.all(KAI_POD_GROUP)
-    assert pod_group["spec"]["minMember"] == 2
+    assert pod_group["spec"]["minMember"] == 3
+    after = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}[name]
+    assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
+    assert Event.objects.filter(reason="PodsMadeAgain", message__contains="task-2").count() == 1
+
+
+def test_a_pod_that_vanishes_beside_placed_ones_is_not_made_again(db):
+    """It may have run; and a gang that has places counts without it."""
+    world = World(scheduled=False)
+    group = world.group(pods=3)
+    world.settle()
+    first, _, last = [task.pod_name for task in group.tasks.order_by("position")]
+    world.cluster.edit(POD, first, lambda obj: obj["spec"].update(nodeName="node-0"), namespace="osmo")
+    lose(world, group, last)
+    world.settle()
+    assert statuses(group) == ["RUNNING", "SCHEDULING", "FAILED_BACKEND_ERROR"]
 
 
 def test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):

@@ -5,6 +5,7 @@ neither undoes the other and an edit by anybody else in between is met by lookin
 be the one after a crash: what is missing is seen from the row's stage and the pod group's annotation.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -16,6 +17,7 @@ from pools import conditions
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
+from scheduling.errors import listing
 from workflows import patience
 from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
 from workflows.patience import Do, Due, Line, Waits
@@ -24,9 +26,10 @@ from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.seen import Looker, pod_group_kind
-from workflows.reconcile.values import GroupView
+from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, record
+from workflows.statuses import TaskStatus
 
 AGAIN = timedelta(seconds=1)
 
@@ -163,30 +166,69 @@ def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: Leased
     _patch(view, kind, live, annotations=marks, spec=body.get("spec") or {}, cluster=cluster)
 
 
-def resize(view: GroupView, sight: Sight, cluster: LeasedCluster) -> None:
-    """Hold the scheduler's gang to the tasks that are left, once some have finished or come again."""
-    if all(task.live and not task.retry_id for task in view.tasks):
+def resize(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster) -> None:
+    """Hold the scheduler's gang to the tasks that are left, once some have finished, failed or come again.
+
+    A gang below its minimum is evicted after its scheduler's grace period, so this is done in the look that
+    learns of it. ``silent`` says that the observer's row of the pod group may be old. Raises ClusterError.
+    """
+    living = [task for task in view.tasks if task.live]
+    waits = waiting_beside_others(living, sight)
+    if len(living) == len(view.tasks) and not waits and not any(task.retry_id for task in living):
         return
     kind = pod_group_kind(view.placement)
-    found = observed.pod_groups(view)
-    if kind is None or len(found) != 1 or not edits_pod_groups(view):
+    if kind is None or not living or not edits_pod_groups(view):
         return
-    living = [task.name for task in view.tasks if task.live]
-    waits = [t.name for t in view.tasks if t.live and t.retry_id and not _has_node(t.pod_name, sight)]
-    members = names.digest(living, waits, length=16)
-    if found[0]["metadata"]["annotations"].get(MEMBERS_ANNOTATION) == members:
+    members = names.digest([task.name for task in living], waits, length=16)
+    seen = () if silent else observed.pod_groups(view)
+    if len(seen) == 1 and _members_of(seen[0]) == members:
         return
-    if (live := _read(view, kind, cluster)) is None:
+    if (live := _read(view, kind, cluster)) is None or _members_of(live) == members:
         return
     gang = _gang(view, _stage_of(view, live))
-    wanted = scheduler_backend(view.placement.scheduler_type).resized(gang, living=living, waiting=waits)
-    if wanted:
-        _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
+    wanted = scheduler_backend(view.placement.scheduler_type).resized(
+        gang, living=[task.name for task in living], waiting=waits
+    )
+    if not wanted:
+        return
+    reached("before-minimum-set")
+    _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
+    if without := _gone_without(view, waits):
+        record(lease, Changes(notes=(_told_without(without),)))
 
 
-def _has_node(pod_name: str, sight: Sight) -> bool:
-    pod = sight.pods.get(pod_name)
-    return pod is not None and bool(pod.node_name) and not pod.gone
+def waiting_beside_others(living: Sequence[TaskView], sight: Sight) -> list[str]:
+    """The tasks whose pods hold no place while others of their gang do.
+
+    Those that are tried again and have no node, and those whose pods are going. With no place held at all
+    there are none: the gang comes back whole or not at all.
+    """
+    pods = {task.name: sight.pods.get(task.pod_name) for task in living}
+    going = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.gone)}
+    placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - going
+    if not placed:
+        return []
+    return [t.name for t in living if t.name in going or (t.retry_id and t.name not in placed)]
+
+
+def _gone_without(view: GroupView, waits: Sequence[str]) -> list[str]:
+    """The tasks that the gang goes on without, for now or for good."""
+    finished = (TaskStatus.COMPLETED, TaskStatus.RESCHEDULED)
+    failed = [task.name for task in view.tasks if not task.live and task.status not in finished]
+    return [*failed, *waits]
+
+
+def _told_without(without: Sequence[str]) -> Note:
+    said = (
+        f"The gang goes on without {listing(without)}: its minimum was lowered, so that its scheduler does "
+        "not evict the rest."
+    )
+    return Note(key=f"without:{names.digest(without, length=16)}", reason="MinimumLowered", message=said)
+
+
+def _members_of(pod_group: Obj) -> str | None:
+    found: str | None = (pod_group["metadata"].get("annotations") or {}).get(MEMBERS_ANNOTATION)
+    return found
 
 
 def _read(view: GroupView, kind: Kind, cluster: LeasedCluster) -> Obj | None:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pools.conditions import Condition
 from scheduling import names
 from workflows.derive import Member, ends_siblings, group_status
+from workflows.evictions import said_of
 from workflows.observation import PodSeen
 from workflows.pod_status import Reading, read_gone, read_pod
 from workflows.reconcile.values import GroupView, TaskView
@@ -29,24 +30,31 @@ _OBSERVABLE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING, TaskStatus.RUNNIN
 class Sight:
     """What is known of a group's pods by name, and since when each is gone.
 
-    ``complete`` says that a pod that is not in ``pods`` is not in the cluster. ``evictions`` are what the
-    scheduler said of evicting, oldest first. ``exit_actions`` are the tasks' own, by row.
+    ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``heard`` that an observer is
+    at work. ``evictions`` are what the scheduler said of evicting, oldest first, ``nodes_gone`` nodes that
+    the cluster has no more. ``exit_actions`` are the tasks' own, by row.
     """
 
     pods: Mapping[str, PodSeen]
     gone_at: Mapping[str, datetime]
     complete: bool = False
+    heard: bool = True
+    nodes_gone: Collection[str] = ()
     evictions: Sequence[str] = ()
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What to record, when to look again without news, and the tasks whose pods nobody has seen."""
+    """What to record, when to look again without news, and the pods that nobody has seen.
+
+    ``lost`` are tasks of a gang without any place whose pods are gone: they are made again.
+    """
 
     changes: Changes
     recheck: datetime | None
     unseen: tuple[str, ...] = ()
+    lost: tuple[TaskView, ...] = ()
 
 
 def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Verdict:
@@ -67,7 +75,7 @@ def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Ve
         message=_message(view.tasks, moves) if status in TERMINAL else "",
         conditions=tearing_down() if status in TERMINAL else (),
     )
-    return Verdict(changes=changes, recheck=read.recheck, unseen=tuple(read.unseen))
+    return Verdict(changes=changes, recheck=read.recheck, unseen=tuple(read.unseen), lost=tuple(read.lost))
 
 
 def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
@@ -124,6 +132,9 @@ class _Reader:
         self._view, self._sight = view, sight
         self.recheck: datetime | None = None
         self.unseen: list[str] = []
+        self.lost: list[TaskView] = []
+        self._waits_whole = sight.heard and _waits_whole(view, sight)
+        self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
         if task.status not in _OBSERVABLE:
@@ -157,13 +168,19 @@ class _Reader:
             self.unseen.append(task.pod_name)
             self._again((task.scheduling_since or now) + UNSEEN_GRACE)
             return None
+        said = said_of(task.pod_name, evictions=self._sight.evictions, peers=self._pod_names)
         last = read_pod(pod, now=now) if pod is not None else None
-        known = (last is not None and last.code is not None) or self._sight.evictions
+        known = (last is not None and last.code is not None) or said
         since = self._sight.gone_at.get(task.pod_name)
         if not known and since is not None and now - since < VANISHED_GRACE:
             self._again(since + VANISHED_GRACE)
             return None
-        return read_gone(pod, evictions=self._sight.evictions, now=now)
+        if not known and self._waits_whole:
+            self.lost.append(task)
+            self._again(now + VANISHED_GRACE)
+            return None
+        node_gone = pod is not None and pod.node_name in self._sight.nodes_gone
+        return read_gone(pod, evicted=said, now=now, node_gone=node_gone)
 
     def _again(self, at: datetime) -> None:
         self.recheck = at if self.recheck is None else min(self.recheck, at)
@@ -181,6 +198,15 @@ class _Reader:
         if action is not None and reading.status == TaskStatus.COMPLETED:
             return TaskStatus.FAILED
         return reading.status
+
+
+def _waits_whole(view: GroupView, sight: Sight) -> bool:
+    """Whether the gang waits and no task of it, finished ones included, was ever seen with a node."""
+    return (
+        view.row.status == TaskStatus.SCHEDULING
+        and not any(task.node_name for task in view.tasks)
+        and not any(pod.node_name for pod in sight.pods.values())
+    )
 
 
 def _members(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[Member]:

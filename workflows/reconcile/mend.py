@@ -1,30 +1,43 @@
 """Making again what somebody deleted of a gang that still waits for its place.
 
 Its pods belong to a pod group by name, and without it no scheduler places them; without the ComputeDomain
-there is no template for their claims. The gang would wait until its queue timeout, which may be two months
-away. Once a pod has a node neither is made again: a scheduler that counts from nothing might take the gang
-for one that is too small and evict it, and claims in use name the ComputeDomain that is gone. Nor is a pod,
-whose end is its task's.
+there is no template for their claims; and a gang of which a pod is missing is not placed at all. It would
+wait until its queue timeout, which may be two months away. So all three are made again, a pod under its own
+name and as the same try, since it was never seen with a node and so cannot have run.
+
+Once a pod has a node nothing is made again: a scheduler that counts from nothing might take the gang for one
+that is too small and evict it, claims in use name the ComputeDomain that is gone, and the end of a pod that
+may have run is its task's.
 
 Seen from the observer's rows, because a look must cost a waiting gang no call; made with a create, which
 meets whatever is there after all.
 """
 
-from cluster.kinds import COMPUTE_DOMAIN
+from collections.abc import Sequence
+
+from cluster.kinds import COMPUTE_DOMAIN, POD
+from scheduling.errors import listing
 from workflows.reconcile import observed
 from workflows.reconcile.apply import carry_out
+from workflows.reconcile.create import wanted_of
 from workflows.reconcile.follow import UNSEEN_GRACE, Sight
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.outcomes import Failed, Retry
+from workflows.reconcile.outcomes import Again, Failed, Retry
 from workflows.reconcile.plan import Create
 from workflows.reconcile.seen import pod_group_kind
-from workflows.reconcile.values import GroupView
+from workflows.reconcile.values import GroupView, TaskView
+from workflows.services.lease import Lease
+from workflows.services.transition import Changes, Note, record
 from workflows.statuses import TaskStatus
 
+SOON = 2.0
 
-def mend(view: GroupView, sight: Sight, cluster: LeasedCluster) -> Retry | Failed | None:
-    """Make the gang's ComputeDomain and its pod groups again if none is there. Raises ClusterError."""
-    if not _waits(view, sight):
+
+def mend(
+    view: GroupView, sight: Sight, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
+) -> Again | Retry | Failed | None:
+    """Make what is missing of the gang again, ``lost`` pods last. Raises ClusterError."""
+    if not _waits(view, sight, lost):
         return None
     steps: list[Create] = []
     if view.placement.nvlink and not observed.domain_seen(view):
@@ -35,16 +48,37 @@ def mend(view: GroupView, sight: Sight, cluster: LeasedCluster) -> Retry | Faile
         attempts = sorted({task.attempt for task in view.tasks})
         groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
         steps += [Create(kind, groups)] if groups else []
-    return carry_out(steps, cluster=cluster, grace_seconds=None)
+    if trouble := carry_out(steps, cluster=cluster, grace_seconds=None):
+        return trouble
+    return _make_pods(view, sight, lost, lease, cluster) if lost else None
 
 
-def _waits(view: GroupView, sight: Sight) -> bool:
+def _make_pods(
+    view: GroupView, sight: Sight, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
+) -> Again | Retry | Failed | None:
+    """Make pods again, once the template of their claims is there."""
+    if view.placement.nvlink and not (observed.domain_seen(view) and observed.template_seen(view)):
+        return Again(seconds=SOON)
+    pods = wanted_of(view, tuple(lost)).pods
+    if trouble := carry_out([Create(POD, pods)], cluster=cluster, grace_seconds=None):
+        return trouble
+    times = sorted(str(sight.gone_at.get(task.pod_name)) for task in lost)
+    said = (
+        f"Somebody deleted the pods of {listing(task.name for task in lost)} while the group waited for its "
+        "place: they were made again."
+    )
+    record(lease, Changes(notes=(Note(key=f"again:{times[-1]}", reason="PodsMadeAgain", message=said),)))
+    return None
+
+
+def _waits(view: GroupView, sight: Sight, lost: Sequence[TaskView]) -> bool:
     """Whether all that is left of the gang has no node, for longer than an observer takes to see it."""
     made_at = view.row.created_in_cluster_at
     if made_at is None or view.now - made_at < UNSEEN_GRACE:
         return False
+    gone = {task.pk for task in lost}
     left = [task for task in view.tasks if task.live]
-    pods = [sight.pods.get(task.pod_name) for task in left]
+    pods = [sight.pods.get(task.pod_name) for task in left if task.pk not in gone]
     return (
         bool(left)
         and not any(task.node_name for task in view.tasks)

@@ -54,9 +54,19 @@ def sight_of(view: GroupView) -> Sight:
     return Sight(
         pods=pods,
         gone_at=gone_at,
+        nodes_gone=_nodes_gone(view, pods) if gone_at else (),
         evictions=evictions(view) if gone_at else (),
         exit_actions=retry_rules(view.row, ending) if ending else {},
     )
+
+
+def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
+    """Nodes of pods that are gone which the cluster has no more, as far as its nodes are known."""
+    names = {pod.node_name for pod in pods.values() if pod.gone and pod.node_name}
+    if not names or not knows_nodes(view):
+        return frozenset()
+    rows = Node.objects.filter(cluster_id=cluster_of(view), name__in=names)
+    return frozenset(names.difference(rows.values_list("name", flat=True)))
 
 
 def _has_ended(pod: PodSeen | None) -> bool:

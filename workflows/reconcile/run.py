@@ -156,26 +156,26 @@ class _Look:
         verdict = self._verdict(view, sight)
         silent = observed.observer_is_silent(view)
         if silent or (verdict.unseen and _overdue(view)):
-            sight = self._live_sight(view, sight)
+            sight = self._live_sight(view, sight, heard=not silent)
             verdict = self._verdict(view, sight)
         self.sight = sight
         if verdict.changes.tasks or verdict.changes.group:
             record(self.lease, verdict.changes)
-        if verdict.changes.tries or verdict.changes.group:
+        if verdict.changes.tries or verdict.changes.group or _ends_some(verdict.changes):
             return None  # the rows have moved: timers and what to do next follow from them
-        if not silent and (trouble := mend(view, sight, self.cluster)) is not None:
-            return trouble
+        if not silent and (outcome := mend(view, sight, verdict.lost, self.lease, self.cluster)) is not None:
+            return outcome
         attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
         if attended.moved:
             return None
-        resize(view, sight, self.cluster)
+        resize(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
         times = (verdict.recheck, attended.at, next_deadline(view))
         return _next_look(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
         return follow(view, sight, editable=lambda: edits_pod_groups(view))
 
-    def _live_sight(self, view: GroupView, sight: Sight) -> Sight:
+    def _live_sight(self, view: GroupView, sight: Sight, *, heard: bool) -> Sight:
         """Pods as they are in the cluster now, where the observer has not seen all of them."""
         found = Looker(self.cluster, view.uuid, view.placement).pods_in_full()
         gone = {name: replace(pod, gone=True) for name, pod in sight.pods.items() if name not in found}
@@ -183,6 +183,8 @@ class _Look:
             pods={**gone, **found},
             gone_at=sight.gone_at,
             complete=True,
+            heard=heard,
+            nodes_gone=sight.nodes_gone,
             evictions=observed.evictions(view),
             exit_actions=observed.rules_of_living(view),
         )
@@ -204,6 +206,11 @@ class _Look:
             record(self.lease, Changes(conditions=(late,)))
             if waited_for(view) >= STUCK_AFTER:
                 record(self.lease, stuck("Retrying", message))
+
+
+def _ends_some(changes: Changes) -> bool:
+    """Whether fewer tasks live than before: the gang's minimum must follow in this very look."""
+    return any(move.status in TERMINAL for move in changes.tasks)
 
 
 def _started(view: GroupView) -> Changes | None:

@@ -1,0 +1,158 @@
+"""A gang that loses tasks and lives on is held to what is left, before its scheduler evicts the rest.
+
+KAI deletes a gang that is below its minimum for longer than its grace period.
+"""
+
+import pytest
+
+from cluster.kinds import EVENT, KAI_POD_GROUP, POD
+from osmo_topology import crashpoints
+from pools.models import Cluster
+from tests.factories import LEVELS
+from tests.worker.test_crashes import Killed, lost
+from tests.worker.world import World, fresh, statuses
+from workflows.models import Event
+from workflows.reconcile import edit
+
+AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3001-3006"}}
+
+
+def minimum(world):
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    spec = pod_group["spec"]
+    if "subGroups" not in spec:
+        return spec["minMember"]
+    return {one["name"]: one["minMember"] for one in spec["subGroups"] if "minMember" in one}
+
+
+def edit_pod(world, name, change):
+    world.cluster.edit(POD, name, change, namespace="osmo")
+
+
+def pod_of(group, name):
+    return group.tasks.get(name=name, latest=True).pod_name
+
+
+@pytest.fixture
+def running(db):
+    world = World()
+    group = world.group(pods=4, frozen=AGAIN)
+    world.settle()
+    return world, group
+
+
+def test_one_look_lowers_the_minimum_for_a_task_that_failed_for_good(running):
+    world, group = running
+    world.finish(group, 9, tasks=["task-2"])
+    world.observe()
+    world.look(group)
+    assert statuses(group) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
+    assert minimum(world) == 3
+    (told,) = Event.objects.filter(reason="MinimumLowered")
+    assert told.message.startswith('The gang goes on without "task-2"')
+
+
+def test_it_is_lowered_before_the_next_try_is_made_and_raised_when_that_has_a_node(running):
+    world, group = running
+    world.cluster.players.pop(0)  # nothing is placed any more
+    world.finish(group, 2, tasks=["task-1"])
+    world.observe()
+    world.look(group)
+    assert (minimum(world), group.tasks.get(name="task-1", latest=True).retry_id) == (3, 1)
+    world.settle()
+    assert minimum(world) == 3
+    edit_pod(world, pod_of(group, "task-1"), lambda obj: obj["spec"].update(nodeName="node-0"))
+    world.settle()
+    assert (statuses(group), minimum(world)) == (["RUNNING"] * 4, 4)
+
+
+def test_a_pod_that_is_going_no_longer_counts(running):
+    """KAI counts it as gone from the moment of its deletion, and a lost node may hold it for ever."""
+    world, group = running
+    world.cluster.players.clear()
+    edit_pod(
+        world, pod_of(group, "task-3"), lambda obj: obj["metadata"].update(deletionTimestamp="2026-01-01")
+    )
+    world.settle()
+    assert (statuses(group), minimum(world)) == (["RUNNING"] * 4, 3)
+
+
+def test_a_gang_of_which_every_pod_is_evicted_comes_back_whole(running):
+    world, group = running
+    names = [task.pod_name for task in group.tasks.order_by("position")]
+    world.cluster.players.pop(0)
+    for name in names:
+        said = f"Pod osmo/{name} was preempted by higher priority workload osmo/x"
+        world.cluster.put(
+            EVENT,
+            {
+                "metadata": {
+                    "name": f"e-{name}",
+                    "namespace": "osmo",
+                    "annotations": {"evictor-action-type": "preempt"},
+                },
+                "involvedObject": {"kind": "PodGroup", "name": group.uuid.hex, "namespace": "osmo"},
+                "reason": "Evict",
+                "message": said,
+                "type": "Normal",
+            },
+        )
+    for name in names:  # one after the other, each seen on its own
+        world.cluster.remove(POD, name, namespace="osmo")
+        world.observe()
+        world.look(group)
+    world.settle()
+    first = group.tasks.filter(retry_id=0).values_list("status", "exit_code")
+    assert set(first) == {("RESCHEDULED", 3006)}
+    assert (minimum(world), len(world.pods())) == (4, 4)
+    assert fresh(group).status in ("RUNNING", "SCHEDULING", "PROCESSING")
+
+
+def test_a_set_that_lost_a_task_is_lowered_and_the_other_is_not(db):
+    world = World()
+    group = world.group(pods=4, pool=world.pool(levels=LEVELS))
+    sets = ("left", "left", "right", "right")
+    for task, name in zip(group.tasks.order_by("position"), sets, strict=True):
+        rack = {"key": "rack", "group": name, "required": True}
+        task.spec = {**task.spec, "requirements": [rack]}
+        task.save()
+    world.settle()
+    assert sorted(minimum(world).values()) == [2, 2]
+    world.finish(group, 9, tasks=["task-3"])
+    world.observe()
+    world.look(group)
+    assert sorted(minimum(world).values()) == [1, 2]
+
+
+def test_a_worker_that_dies_just_before_is_taken_over_from(running, monkeypatch):
+    world, group = running
+    died = []
+
+    def die(point):
+        if point == "before-minimum-set" and not died:
+            died.append(point)
+            raise Killed
+
+    monkeypatch.setattr(edit, "reached", die)
+    assert "before-minimum-set" in crashpoints.POINTS
+    world.finish(group, 9, tasks=["task-2"])
+    world.observe()
+    with pytest.raises(Killed):
+        world.look(group)
+    assert (minimum(world), statuses(group)[2]) == (4, "FAILED")
+    lost()
+    world.look(group)
+    assert (minimum(world), died) == (3, ["before-minimum-set"])
+    version = world.cluster.all(KAI_POD_GROUP)[0]["metadata"]["resourceVersion"]
+    world.look(group)
+    world.settle()
+    assert world.cluster.all(KAI_POD_GROUP)[0]["metadata"]["resourceVersion"] == version
+
+
+def test_it_is_lowered_without_an_observer_too(running):
+    """Its row of the pod group may be old then, or missing."""
+    world, group = running
+    Cluster.objects.update(heartbeat_at=None)
+    world.finish(group, 9, tasks=["task-2"])
+    world.look(group)
+    assert (statuses(group)[2], minimum(world)) == ("FAILED", 3)

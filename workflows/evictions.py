@@ -1,0 +1,65 @@
+"""Which of a scheduler's words on evicting are about one pod that is gone, and what they mean for its task.
+
+KAI deletes plainly and tells why in an event on the pod group, with the pod's name in its text and the
+action in an annotation, which the observer adds to the text. A pod's name is that of one try, so what was
+said of an earlier try never counts for a later one. From the tenth like event on, the client that KAI writes
+with folds them into one and only the first names stay (client-go's correlator): then what is said of peers
+counts for all. What names no pod of ours (another scheduler's words) counts for all too. A pod that vanishes
+while its peers were evicted by name was not evicted: somebody else took it.
+
+Pure. Source: KAI v0.13 and v0.17 events as seen; actions preempt, reclaim, consolidation, stalegangeviction.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from workflows.statuses import TaskStatus
+
+EVICTED_CODE = 3004
+PREEMPTED_CODE = 3006
+FOLDED_AFTER = 10
+STALE = "stalegangeviction"
+
+_POD = re.compile(r"\b[0-9a-f]{32}-[0-9]+\b")  # as scheduling.names.pod makes them
+_ACTION = re.compile(r"\(action: ([a-z]+)\)\s*$")
+_SENTENCES = {
+    STALE: "The scheduler evicted it because too few tasks of its gang were running",
+    "preempt": "The scheduler evicted it to make room for work of higher priority",
+    "reclaim": "The scheduler evicted it because another queue reclaimed its share",
+    "consolidation": "The scheduler evicted it to pack running work closer together",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """How an eviction ends a task."""
+
+    status: TaskStatus
+    code: int
+    message: str
+
+
+def said_of(pod: str, *, evictions: Sequence[str], peers: Collection[str]) -> str:
+    """The last of ``evictions`` that is about this pod, empty for none.
+
+    ``peers`` are the pods of its group's latest tries.
+    """
+    named = {said: set(_POD.findall(said)) for said in evictions}
+    if own := [said for said in evictions if pod in named[said]]:
+        return own[-1]
+    if of_all := [said for said in evictions if not named[said]]:
+        return of_all[-1]
+    of_peers = [said for said in evictions if not named[said].isdisjoint(peers)]
+    folded = len(of_peers) >= FOLDED_AFTER or any("combined from similar events" in one for one in of_peers)
+    return of_peers[-1] if folded else ""
+
+
+def read_eviction(said: str) -> Evicted:
+    """Preemption, reclaim and consolidation are preemption to OSMO; a stale gang is an eviction."""
+    match = _ACTION.search(said)
+    action = match[1] if match else ""
+    message = f"{_SENTENCES.get(action, 'The scheduler evicted it')}: {said}"
+    if action == STALE:
+        return Evicted(TaskStatus.FAILED_EVICTED, EVICTED_CODE, message)
+    return Evicted(TaskStatus.FAILED_PREEMPTED, PREEMPTED_CODE, message)
