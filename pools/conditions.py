@@ -66,3 +66,8 @@ def status_of(conditions: Iterable[dict[str, Any]], kind: str) -> str | None:
 def as_time(moment: datetime) -> str:
     """An instant as naive UTC, to the second."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+
+
+def as_exact_time(moment: datetime) -> str:
+    """An instant as naive UTC, to the microsecond, which tells apart what one second held."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")

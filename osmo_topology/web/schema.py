@@ -97,9 +97,13 @@ def describe_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         for method, operation in operations.items():
             errors = {
                 **ANYWHERE,
-                **({} if method == "get" and "{" not in path else NAMING),
+                **(NAMING if method != "get" or _names_something(path, operation) else {}),
                 **({} if method == "get" else CHANGING),
             }
             for code, description in errors.items():
                 operation["responses"].setdefault(code, {"description": description, "content": content})
     return result
+
+
+def _names_something(path: str, operation: dict[str, Any]) -> bool:
+    return "{" in path or any(one.get("required") for one in operation.get("parameters", ()))

@@ -1,7 +1,7 @@
 """Reading what clients of configuration send: envelopes, flags and If-Match."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,14 +27,17 @@ class Envelope:
     force: bool = False
 
 
-def envelope(request: Request, *, holds: str | None) -> Envelope:
-    """Read ``{<holds>, description?, tags?, force?}``; ``holds`` None for a deletion."""
+def envelope(request: Request, *, holds: str | None, also: Collection[str] = ()) -> Envelope:
+    """Read ``{<holds>, description?, tags?, force?}``; ``holds`` None for a deletion.
+
+    ``also`` names further fields that the caller reads; ``force`` among them where something is held.
+    """
     body = request.data
     if not isinstance(body, Mapping):
         raise InvalidSpec(
             "The body must be a JSON object.", [Fault((), "not_a_mapping", "An object is needed.")]
         )
-    known = [*([holds] if holds else ["force"]), "description", "tags"]
+    known = [*([holds] if holds else ["force"]), *also, "description", "tags"]
     faults = [unknown_field((str(key),), known) for key in body if key not in known]
     if holds and holds not in body:
         faults.append(Fault((holds,), "required", f'The configuration is given as "{holds}".'))

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from pools.api import views
+from pools.api import history, views
 from pools.api.profile import ProfileSettingsView
 
 
@@ -21,6 +21,17 @@ class ConfigName:
 register_converter(ConfigName, "config_name")
 
 urlpatterns = [
+    path("api/configs/diff", history.DiffView.as_view()),
+    path("api/configs/history", history.HistoryView.as_view()),
+    path("api/configs/history/rollback", history.RollbackView.as_view()),
+    path(
+        "api/configs/history/<config_name:config_type>/revision/<config_name:revision>",
+        history.RevisionView.as_view(),
+    ),
+    path(
+        "api/configs/history/<config_name:config_type>/revision/<config_name:revision>/tags",
+        history.RevisionTagsView.as_view(),
+    ),
     path("api/configs/backend", views.BackendsView.as_view()),
     path("api/configs/backend/<config_name:name>", views.BackendView.as_view()),
     path("api/configs/pool", views.PoolsConfigView.as_view()),

@@ -47,6 +47,12 @@ GET    /api/configs/workflow                  403     403      403      403     
 PUT    /api/configs/workflow                  403     403      403      403      403      403    ok
 PATCH  /api/configs/workflow                  403     403      403      403      403      403    ok
 
+GET    /api/configs/diff                      403     403      403      403      ok       ok     ok
+GET    /api/configs/history                   403     403      403      403      ok       ok     ok
+POST   /api/configs/history/rollback          403     403      403      403      ok       403    ok
+DELETE /api/configs/history/{type}/revision/{no} 403     403      403      403      404      403    404
+POST   /api/configs/history/{type}/revision/{no}/tags  403  403   403      403      ok       403    ok
+
 GET    /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
 POST   /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
 GET    /api/auth/access_token                 ok      ok       ok       ok       ok       ok     ok

@@ -17,7 +17,7 @@ TEMPLATES = re.compile(r"common_|default_variables|resource_validations|override
 
 def test_every_address_has_a_heading_and_no_other():
     told = re.findall(r"^## `/(\S+)`", (DOCS / "api-configuration.md").read_text(), re.MULTILINE)
-    served = [re.sub(r"<config_name:name>", "{name}", str(entry.pattern)) for entry in urlpatterns]
+    served = [re.sub(r"<config_name:(\w+)>", r"{\1}", str(entry.pattern)) for entry in urlpatterns]
     assert sorted(address.replace("{pool}", "{name}") for address in told) == sorted(served)
 
 

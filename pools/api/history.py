@@ -1,0 +1,296 @@
+"""The history of configuration over REST, in OSMO's paths and shapes.
+
+A row shows who changed which object, when and why, and as ``data`` the whole set of that type after the
+change, narrowed to what the caller may read. Types that OSMO has and this service does not keep may be
+asked for, and have no rows: its client lists all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.permissions import Needs, caller, check
+from osmo_topology.web.policy import Action
+from pools import history, services
+from pools.api.requests import envelope, expected_revision
+from pools.api.serializers import WriteSerializer
+from pools.api.views import FORCE, IF_MATCH, READ
+from pools.conditions import as_exact_time
+from pools.history import HistoryFilter, as_set
+from pools.models import ConfigRevision
+from pools.services.recording import MAX_TAGS
+from scheduling.errors import Fault, InvalidSpec, in_order
+
+UPDATE = Needs(Action.CONFIG_UPDATE, on=None)
+MAX_REVISION = 2**31 - 1
+
+
+class Tag(serializers.CharField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_length=63, **kwargs)
+
+
+class HistoryQuery(serializers.Serializer[Any]):
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+    limit = serializers.IntegerField(min_value=1, max_value=history.MAX_PAGE, default=20)
+    order = serializers.ChoiceField(
+        choices=("ASC", "DESC"), default="ASC", help_text="By time; the newest are chosen either way."
+    )
+    config_types = serializers.ListField(
+        child=serializers.ChoiceField(choices=history.known_types()),
+        max_length=50,
+        default=list,
+        help_text="Only these types; may be repeated.",
+    )
+    name = serializers.CharField(max_length=63, default="", help_text="Of the object that was changed.")
+    revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION, default=None)
+    tags = serializers.ListField(
+        child=Tag(), max_length=MAX_TAGS, default=list, help_text="Carries all of these."
+    )
+    created_before = serializers.DateTimeField(default=None, help_text="UTC.")
+    created_after = serializers.DateTimeField(default=None, help_text="UTC.")
+    at_timestamp = serializers.DateTimeField(
+        default=None, help_text="What held at this moment, one row for each type. UTC."
+    )
+    omit_data = serializers.BooleanField(default=False)
+
+
+class DiffQuery(serializers.Serializer[Any]):
+    config_type = serializers.ChoiceField(choices=history.known_types())
+    first_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
+    second_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
+
+
+def _query(request: Request, form: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """The parameters of a request. Raises ValidationError naming every one that is wrong."""
+    given, fields = request.query_params, form().fields
+    wrong = {
+        name[:80]: [ErrorDetail(f"There is no such parameter; accepted are {', '.join(fields)}.")]
+        for name in sorted(given.keys() - fields.keys())[:20]
+    }
+    values: dict[str, Any] = {}
+    for name in given.keys() & fields.keys():
+        several = isinstance(fields[name], serializers.ListField)
+        values[name] = given.getlist(name) if several else given[name]
+        if not several and len(given.getlist(name)) > 1:
+            wrong[name] = [ErrorDetail("It is given more than once.", code="repeated")]
+    if wrong:
+        raise serializers.ValidationError(wrong)
+    read = form(data=values)
+    read.is_valid(raise_exception=True)
+    return dict(read.validated_data)
+
+
+class RevisionSerializer(serializers.Serializer[Any]):
+    config_type = serializers.CharField()
+    revision = serializers.IntegerField(help_text="Counts per type.")
+    name = serializers.CharField(help_text="Of the object that was changed.")
+    username = serializers.CharField()
+    created_at = serializers.CharField(help_text="Naive UTC.")
+    description = serializers.CharField()
+    tags = serializers.ListField(child=serializers.CharField())
+    data = serializers.JSONField(  # type: ignore[assignment]  # a declared field, taken off the class
+        required=False, help_text="The whole set of the type after the change; null with omit_data."
+    )
+
+
+class HistorySerializer(serializers.Serializer[Any]):
+    configs = RevisionSerializer(many=True)
+
+
+class DiffSerializer(serializers.Serializer[Any]):
+    first_data = serializers.JSONField(help_text="The set after the first revision.")
+    second_data = serializers.JSONField(help_text="The set after the second.")
+    changed = serializers.ListField(child=serializers.CharField(), help_text="Objects that differ.")
+    diff = serializers.CharField(help_text="Unified, of the YAML of each object that differs.")
+
+
+class RollbackSerializer(WriteSerializer):
+    config_type = serializers.CharField()
+    revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
+    force = serializers.BooleanField(
+        required=False, help_text="Delete, where that revision was a deletion, although work still runs."
+    )
+
+
+class RolledBackSerializer(serializers.Serializer[Any]):
+    config_type = serializers.CharField()
+    name = serializers.CharField()
+    revision = serializers.IntegerField(help_text="The object's newest; an old one if nothing had changed.")
+
+
+class TagsWriteSerializer(serializers.Serializer[Any]):
+    set_tags = serializers.ListField(child=Tag(), max_length=MAX_TAGS, default=list, allow_null=True)
+    delete_tags = serializers.ListField(child=Tag(), max_length=MAX_TAGS, default=list, allow_null=True)
+
+
+class TagsSerializer(serializers.Serializer[Any]):
+    config_type = serializers.CharField()
+    revision = serializers.IntegerField()
+    tags = serializers.ListField(child=serializers.CharField())
+
+
+class HistoryView(APIView):
+    access = {"GET": READ}
+
+    @extend_schema(operation_id="list_config_history", parameters=[HistoryQuery], responses=HistorySerializer)
+    def get(self, request: Request) -> Response:
+        """Show changes of configuration, each with the whole set of its type after it."""
+        query = _query(request, HistoryQuery)
+        _one_time(query)
+        wanted = HistoryFilter(
+            types=query["config_types"],
+            name=query["name"],
+            revision=query["revision"],
+            tags=query["tags"],
+            created_after=query["created_after"],
+            created_before=query["created_before"],
+            at=query["at_timestamp"],
+            newest_first=query["order"] == "DESC",
+            offset=query["offset"],
+            limit=query["limit"],
+        )
+        rows = history.page(caller(request), wanted)
+        sets = {} if query["omit_data"] else history.sets_after(caller(request), rows)
+        return Response({"configs": [_row(row, sets) for row in rows]})
+
+
+def _one_time(query: Mapping[str, Any]) -> None:
+    both = [name for name in ("created_after", "created_before") if query[name] and query["at_timestamp"]]
+    if both:
+        said = [ErrorDetail("Not together with at_timestamp, which picks one moment.", code="contradiction")]
+        raise serializers.ValidationError(dict.fromkeys(both, said))
+
+
+def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) -> dict[str, Any]:
+    held = sets.get((row.config_type, row.revision))
+    return {
+        "config_type": row.config_type,
+        "revision": row.revision,
+        "name": row.name,
+        "username": row.username,
+        "created_at": as_exact_time(row.created_at),
+        "description": row.description,
+        "tags": row.tags,
+        "data": None if held is None else as_set(row.config_type, held),
+    }
+
+
+class DiffView(APIView):
+    access = {"GET": READ}
+
+    @extend_schema(operation_id="diff_config_history", parameters=[DiffQuery], responses=DiffSerializer)
+    def get(self, request: Request) -> Response:
+        """Compare the sets of one type after two revisions."""
+        query, user = _query(request, DiffQuery), caller(request)
+        kind, first, second = query["config_type"], query["first_revision"], query["second_revision"]
+        rows = [history.revision_visible_to(user, kind, number) for number in (first, second)]
+        sets = history.sets_after(user, rows)
+        before, after = sets[kind, first], sets[kind, second]
+        changed = history.changed_names(before, after)
+        parts = [
+            history.unified(
+                before.get(name), after.get(name), name=name, was=f"{kind}:{first}", now=f"{kind}:{second}"
+            )
+            for name in changed
+        ]
+        told = {"first_data": as_set(kind, before), "second_data": as_set(kind, after)}
+        return Response({**told, "changed": changed, "diff": "\n".join(parts)})
+
+
+class RollbackView(APIView):
+    access = {"POST": UPDATE}
+
+    @extend_schema(
+        operation_id="rollback_config",
+        parameters=[FORCE, IF_MATCH],
+        request=RollbackSerializer,
+        responses=RolledBackSerializer,
+    )
+    def post(self, request: Request) -> Response:
+        """Restore the one object that a revision changed to what it was after it, checked anew."""
+        sent = envelope(request, holds=None, also=("config_type", "revision"))
+        kind, number = _target(request.data)
+        _may_write(request, kind, number)
+        saved = services.roll_back(
+            config_type=kind,
+            revision=number,
+            change=sent.change,
+            force=sent.force,
+            expected_revision=expected_revision(request),
+        )
+        return Response({"config_type": kind, "name": saved.name, "revision": saved.revision})
+
+
+def _target(body: Any) -> tuple[str, int]:
+    """The type and number of a revision in a body. Raises InvalidSpec with every fault."""
+    kind, number = body.get("config_type"), body.get("revision")  # a mapping: the envelope has seen to it
+    faults = []
+    types = history.known_types()
+    if not isinstance(kind, str) or kind.upper() not in types:
+        faults.append(Fault(("config_type",), "unknown_type", "A type of configuration.", allowed=types))
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number <= MAX_REVISION:
+        faults.append(Fault(("revision",), "invalid_number", "The number of a revision, from 1."))
+    if faults:
+        raise InvalidSpec("A revision is named by config_type and revision.", in_order(faults))
+    return str(kind).upper(), int(str(number))
+
+
+def _may_write(request: Request, config_type: str, revision: int) -> ConfigRevision:
+    """The revision, if the caller may see it and write what it changed. Raises NotFound or Forbidden."""
+    row = history.revision_visible_to(caller(request), config_type, revision)
+    resource = history.resource_of(row.config_type, row.name)
+    check(grants_of(request.user), Needs(Action.CONFIG_UPDATE, on=resource), {})
+    return row
+
+
+def _addressed(config_type: str, revision: str) -> tuple[str, int]:
+    number = int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 12 else revision
+    return _target({"config_type": config_type, "revision": number})
+
+
+class RevisionView(APIView):
+    access = {"DELETE": UPDATE}
+
+    @extend_schema(
+        operation_id="delete_config_revision",
+        request=None,
+        responses={200: RolledBackSerializer},
+    )
+    def delete(self, request: Request, config_type: str, revision: str) -> Response:
+        """Take a revision out of the history; what an object is now cannot be."""
+        envelope(request, holds=None)
+        kind, number = _addressed(config_type, revision)
+        row = _may_write(request, kind, number)
+        services.take_out(config_type=kind, revision=number, username=caller(request).get_username())
+        return Response({"config_type": kind, "name": row.name, "revision": number})
+
+
+class RevisionTagsView(APIView):
+    access = {"POST": UPDATE}
+
+    @extend_schema(operation_id="tag_config_revision", request=TagsWriteSerializer, responses=TagsSerializer)
+    def post(self, request: Request, config_type: str, revision: str) -> Response:
+        """Add and remove tags of a revision."""
+        kind, number = _addressed(config_type, revision)
+        add, remove = _tags(request)
+        _may_write(request, kind, number)
+        row = services.retag(config_type=kind, revision=number, add=add, remove=remove)
+        return Response({"config_type": kind, "revision": number, "tags": row.tags})
+
+
+def _tags(request: Request) -> tuple[list[str], list[str]]:
+    body = request.data
+    if isinstance(body, Mapping) and not (body.get("set_tags") or body.get("delete_tags")):
+        fault = Fault(("set_tags",), "required", "Give set_tags, delete_tags or both, at least one tag.")
+        raise InvalidSpec(fault.message, [fault])
+    read = TagsWriteSerializer(data=body)
+    read.is_valid(raise_exception=True)
+    return read.validated_data["set_tags"] or [], read.validated_data["delete_tags"] or []
