@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from pools.api import history, views
+from pools.api import history, platforms, views
 from pools.api.profile import ProfileSettingsView
 
 
@@ -36,6 +36,16 @@ urlpatterns = [
     path("api/configs/backend/<config_name:name>", views.BackendView.as_view()),
     path("api/configs/pool", views.PoolsConfigView.as_view()),
     path("api/configs/pool/<config_name:name>", views.PoolConfigView.as_view()),
+    path("api/configs/pool/<config_name:name>/platform", platforms.PlatformsView.as_view()),
+    path(
+        "api/configs/pool/<config_name:name>/platform/<config_name:platform>",
+        platforms.PlatformView.as_view(),
+    ),
+    path(
+        "api/configs/pool/<config_name:name>/platform/<config_name:platform>/rename",
+        platforms.PlatformRenameView.as_view(),
+    ),
+    path("api/configs/pool/<config_name:name>/rename", platforms.PoolRenameView.as_view()),
     path("api/configs/workflow", views.WorkflowConfigView.as_view()),
     path("api/pool", views.PoolsView.as_view()),
     path("api/pool/<config_name:name>/topology", views.PoolTopologyView.as_view()),

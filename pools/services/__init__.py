@@ -8,6 +8,7 @@ from pools.services.backends import delete_backend, post_backend, put_backend
 from pools.services.history import retag, roll_back, take_out
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.recording import Change, Saved
+from pools.services.renaming import put_platform, rename_platform, rename_pool
 from pools.services.workflow_config import patch_workflow_config, put_workflow_config
 
 __all__ = [
@@ -19,9 +20,12 @@ __all__ = [
     "patch_workflow_config",
     "post_backend",
     "put_backend",
+    "put_platform",
     "put_pool",
     "put_pools",
     "put_workflow_config",
+    "rename_platform",
+    "rename_pool",
     "retag",
     "roll_back",
     "take_out",

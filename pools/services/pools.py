@@ -64,7 +64,7 @@ def patch_pool(
 ) -> Saved[Pool]:
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
     with configuration_change():
-        pool = _existing(name)
+        pool = existing(name)
         expect(pool, expected_revision)
         if isinstance(changes, Mapping):
             changes = merged(shape.document_of(pool), changes)
@@ -78,7 +78,7 @@ def delete_pool(*, name: str, change: Change, force: bool, expected_revision: in
     Raises Conflict while workflows of the pool live, unless ``force``.
     """
     with configuration_change():
-        pool = _existing(name)
+        pool = existing(name)
         expect(pool, expected_revision)
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
@@ -99,7 +99,8 @@ def _locked(names: Sequence[str]) -> dict[str, Pool]:
 _PARTS = ("topology_keys", "platforms")
 
 
-def _existing(name: str) -> Pool:
+def existing(name: str) -> Pool:
+    """The pool, locked. Only inside ``configuration_change``. Raises NotFound."""
     pool = _locked([name]).get(name)
     if pool is None:
         raise NotFound(f'There is no pool "{name[:63]}".')

@@ -38,6 +38,12 @@ PUT    /api/configs/pool/{pool}               403     403/403  403/403  403/403 
 PATCH  /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/403   403    ok/ok
 DELETE /api/configs/pool/{pool}               403     403/403  403/403  403/403  ok/403   403    ok/ok
 
+PUT    /api/configs/pool/{pool}/rename        403     403/403  403/403  403/403  ok/403   403    ok/ok
+GET    /api/configs/pool/{pool}/platform      403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
+GET    /api/configs/pool/{pool}/platform/{gpu}  403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
+PUT    /api/configs/pool/{pool}/platform/{gpu}  403     403/403  403/403  403/403  ok/403   403    ok/ok
+PUT    /api/configs/pool/{pool}/platform/{gpu}/rename  403  403/403  403/403  403/403  ok/403  403  ok/ok
+
 GET    /api/configs/backend                   403     403      403      403      ok       ok     ok
 GET    /api/configs/backend/{name}            403     403      403      403      404      ok     ok
 POST   /api/configs/backend/{name}            403     403      403      403      403      403    ok

@@ -65,7 +65,7 @@ def client_of(caller):
 def ask(client, method, address, body, *, pool, workflows):
     """The status of a request, whose effects are undone."""
     names = {"pool": pool, "workflow_id": workflows[pool].name, "name": workflows[pool].backend.name}
-    names |= {"type": "pool", "no": 1}
+    names |= {"type": "pool", "no": 1, "gpu": "gpu"}
     with transaction.atomic():
         answer = client.generic(method, address.format(token="laptop", **names), **_json(body))
         transaction.set_rollback(True)

@@ -1,0 +1,115 @@
+"""New names for pools and platforms, and single platforms of a pool.
+
+A pool's name is the address that users submit to, the resource that roles grant, and part of its queue's name
+in the cluster. What was accepted under the old name keeps it and runs on: workflows carry the name as text,
+and the queue they were frozen with stays until they are released (``sync``). The pool's Topology objects are
+named by their levels and do not change. Roles are not rewritten, since ``osmo-<pool>`` is a name of its own.
+
+In the history a new name is two revisions, the new name with its content and the old one's deletion, because
+a revision belongs to one name. Going back to either restores that one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from osmo_topology.web.models import Profile
+from pools.checks import check_name
+from pools.documents import pool as shape
+from pools.interfaces import usage
+from pools.models import ConfigRevision, Pool
+from pools.services.pools import existing, put_pool
+from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
+
+POOL = ConfigRevision.Type.POOL
+
+
+def rename_pool(
+    *, name: str, new_name: str, change: Change, force: bool, expected_revision: int | None = None
+) -> Saved[Pool]:
+    """Give a pool another name. Raises Conflict while workflows of the pool live, unless ``force``."""
+    with configuration_change():
+        pool = existing(name)
+        expect(pool, expected_revision)
+        if new_name == name:
+            return Saved(pool)
+        refuse(_unusable(new_name))
+        if not force and (living := usage().live_workflows(name)):
+            raise Conflict(
+                f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
+                "new name, which leaves them running under the old one."
+            )
+        pool.name = new_name
+        pool.revision = record(
+            config_type=POOL, name=new_name, content=shape.document_of(pool), change=change
+        )
+        record(config_type=POOL, name=name, content=None, change=change)
+        pool.save()
+        Profile.objects.filter(pool=name).update(pool=new_name)
+        nudge("pools.sync_backend", pool.backend_id)
+    message = f'Roles that grant something on "{name}", and role osmo-{name}, do not reach "{new_name}".'
+    return Saved(pool, (Notice("roles_not_renamed", message),))
+
+
+def _unusable(new_name: str) -> list[Fault]:
+    faults = check_name(new_name, path=())
+    if not faults and Pool.objects.filter(name=new_name).exists():
+        faults.append(Fault((), "taken", f'There is a pool "{new_name}" already.'))
+    return faults
+
+
+def put_platform(
+    *, name: str, platform: str, document: Any, change: Change, expected_revision: int | None = None
+) -> Saved[Pool]:
+    """Add a platform to a pool, or replace it whole; the pool's other platforms stay."""
+    with configuration_change(), _under(platform):
+        pool = existing(name)
+        expect(pool, expected_revision)
+        written = shape.document_of(pool)
+        written["platforms"] = {**written["platforms"], platform: document}
+        return put_pool(name=name, document=written, change=change)
+
+
+@contextmanager
+def _under(platform: str) -> Iterator[None]:
+    """Give the faults of one platform the paths in its own document."""
+    try:
+        yield
+    except InvalidSpec as error:
+        above = ("platforms", platform)
+        faults = [
+            Fault(f.path[2:], f.code, f.message, f.allowed, capability=f.capability)
+            if f.path[:2] == above
+            else f
+            for f in error.faults
+        ]
+        raise InvalidSpec(error.message, faults) from error
+
+
+def rename_platform(
+    *, name: str, platform: str, new_name: str, change: Change, expected_revision: int | None = None
+) -> Saved[Pool]:
+    """Give a platform another name. What was accepted with it has its node selection frozen, and runs on."""
+    with configuration_change():
+        pool = existing(name)
+        expect(pool, expected_revision)
+        written = shape.document_of(pool)
+        platforms = written["platforms"]
+        if platform not in platforms:
+            raise no_platform(name, platform, list(platforms))
+        if new_name == platform:
+            return Saved(pool)
+        faults = check_name(new_name, path=())
+        if new_name in platforms:
+            faults.append(Fault((), "taken", f'There is a platform "{new_name}" already.'))
+        refuse(faults)
+        written["platforms"] = {new_name if one == platform else one: platforms[one] for one in platforms}
+        if written["default_platform"] == platform:
+            written["default_platform"] = new_name
+        return put_pool(name=name, document=written, change=change)
+
+
+def no_platform(pool: str, platform: str, known: list[str]) -> NotFound:
+    there = f"; there are {', '.join(sorted(known)[:20])}." if known else "; it has none."
+    return NotFound(f'Pool "{pool[:63]}" has no platform "{platform[:63]}"{there}')
