@@ -15,7 +15,7 @@ GROUPS = st.sampled_from(["a", "b", "a-b", "b-c", "Ä b", "default"])
 
 
 @st.composite
-def sound(draw, *, preferred=True, patient=False, pool=None):
+def sound(draw, *, preferred=True, patient=False, pool=None, most=14):
     """A pool's levels and a gang whose requirements hold no contradiction, in any order of writing.
 
     A group's name begins with the keys above it, so that no (key, group) stands below two lists of keys.
@@ -28,7 +28,7 @@ def sound(draw, *, preferred=True, patient=False, pool=None):
         st.lists(
             st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=len(pool), max_size=len(pool)),
             min_size=1,
-            max_size=14,
+            max_size=most,
         )
     )
     tasks = []

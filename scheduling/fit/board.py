@@ -1,0 +1,125 @@
+"""What is free while a gang is tried on a snapshot: counted for each kind of task, in every domain.
+
+A *kind* is one distinct demand. ``room(kind, region)`` answers in one sum how many tasks of a kind still fit
+in a region; placing and taking back a task changes the counts of its node's domains alone. All of it is
+scratch of one calculation; the snapshot is never written.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scheduling.fit.demand import Demand
+from scheduling.fit.snapshot import WHOLE, Amounts, Snapshot
+
+ANY = -1
+"""A cut that hides no node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The nodes of one domain that carry the labels of all levels down to ``cut``.
+
+    ``rank`` WHOLE is the pool; ``cut`` ANY leaves in nodes without labels, and is found only there.
+    """
+
+    rank: int = WHOLE
+    at: int = 0
+    cut: int = ANY
+
+
+POOL = Region()
+
+
+class Board:
+    """Room for kinds of tasks, while they are placed and taken back."""
+
+    __slots__ = ("_free", "_rooms", "_slots", "_spans", "journal", "snapshot")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.journal: list[tuple[int, Demand]] = []
+        self._free: list[Amounts] = [
+            (0,) * len(node.allocatable) if node.closed else node.free for node in snapshot.nodes
+        ]
+        self._slots: dict[Demand, list[int]] = {}
+        self._rooms: dict[Demand, list[list[int]]] = {}
+        self._spans: dict[Region, range] = {}
+
+    def know(self, kind: Demand) -> None:
+        """Count room for a kind; asked again, it costs nothing."""
+        if kind in self._slots:
+            return
+        nodes, free = self.snapshot.nodes, self._free
+        slots = [_times(free[i], kind.amounts) if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
+        self._slots[kind] = slots
+        self._rooms[kind] = [
+            [sum(slots[i] for i in domain.nodes) for domain in row] for row in self.snapshot.domains
+        ] + [[sum(slots)]]  # at WHOLE, which is the last place too
+
+    def room(self, kind: Demand, region: Region) -> int:
+        """How many tasks of a kind fit in a region, were they its only ones."""
+        rows = self._rooms[kind]
+        if region.cut in (region.rank, ANY):
+            return rows[region.rank][region.at]
+        span = self._span(region)
+        return sum(rows[region.cut][span.start : span.stop])
+
+    def slots(self, kind: Demand, node: int) -> int:
+        return self._slots[kind][node]
+
+    def free(self, node: int) -> Amounts:
+        return self._free[node]
+
+    def nodes(self, region: Region) -> Sequence[int]:
+        """The nodes of a region, by name."""
+        snapshot = self.snapshot
+        if region.cut == ANY:
+            return range(len(snapshot.nodes)) if region.rank == WHOLE else ()
+        if region.cut == region.rank:
+            return snapshot.domains[region.rank][region.at].nodes
+        row = snapshot.domains[region.cut]
+        return sorted(index for at in self._span(region) for index in row[at].nodes)
+
+    def below(self, region: Region, rank: int, cut: int) -> Iterator[Region]:
+        """The domains of a narrower rank in a region, seen under a cut."""
+        for at in self.snapshot.span(region.rank, region.at, below=rank):
+            yield Region(rank, at, cut)
+
+    def put(self, kind: Demand, node: int) -> None:
+        """Place a task of a kind."""
+        self.journal.append((node, kind))
+        self._change(node, kind.amounts, sign=-1)
+
+    def rollback(self, mark: int) -> None:
+        """Take back what was placed since the journal had this length."""
+        while len(self.journal) > mark:
+            node, kind = self.journal.pop()
+            self._change(node, kind.amounts, sign=1)
+
+    def _change(self, node: int, by: Amounts, *, sign: int) -> None:
+        free = self._free[node] = tuple(
+            have + sign * amount for have, amount in zip(self._free[node], by, strict=True)
+        )
+        places = self.snapshot.places[node]
+        for kind, slots in self._slots.items():
+            if not slots[node] and not kind.may_use(self.snapshot.nodes[node]):
+                continue
+            now = _times(free, kind.amounts)
+            if change := now - slots[node]:
+                slots[node] = now
+                rooms = self._rooms[kind]
+                rooms[WHOLE][0] += change
+                for rank, at in enumerate(places):
+                    if at is not None:
+                        rooms[rank][at] += change
+
+    def _span(self, region: Region) -> range:
+        span = self._spans.get(region)
+        if span is None:
+            span = self._spans[region] = self.snapshot.span(region.rank, region.at, below=region.cut)
+        return span
+
+
+def _times(free: Amounts, wanted: Amounts) -> int:
+    """How often ``wanted`` fits in ``free``. Every task asks at least for a pod's place."""
+    return min((have // want for have, want in zip(free, wanted, strict=True) if want), default=1 << 30)

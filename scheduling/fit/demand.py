@@ -1,0 +1,54 @@
+"""What one pod asks of a node: amounts, and which nodes will do at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduling.fit.snapshot import Amounts, FitNode
+
+_BARRING = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one pod asks for. Tolerations are as a pod writes them; hashable, so equal tasks count as one."""
+
+    amounts: Amounts
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[tuple[tuple[str, str], ...], ...] = ()
+    excluded: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        amounts: Amounts,
+        *,
+        selector: Mapping[str, str] | None = None,
+        tolerations: Sequence[Mapping[str, object]] = (),
+        excluded: Sequence[str] = (),
+    ) -> "Demand":
+        plain = tuple(tuple(sorted((k, str(v)) for k, v in one.items())) for one in tolerations)
+        return cls(amounts, tuple(sorted((selector or {}).items())), plain, frozenset(excluded))
+
+    def may_use(self, node: FitNode) -> bool:
+        """Whether the node is one for this pod at all, whatever is free there."""
+        if node.name in self.excluded:
+            return False
+        labels = node.labels
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return all(self._tolerates(taint) for taint in node.taints)
+
+    def _tolerates(self, taint: Mapping[str, str]) -> bool:
+        if taint.get("effect") not in _BARRING:
+            return True
+        return any(_covers(dict(one), taint) for one in self.tolerations)
+
+
+def _covers(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
+    """Kubernetes' rule: an empty key tolerates everything with Exists, an empty effect every effect."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    key = toleration.get("key", "")
+    if toleration.get("operator") == "Exists":
+        return key in ("", taint.get("key"))
+    return key == taint.get("key") and toleration.get("value", "") == taint.get("value", "")

@@ -1,0 +1,65 @@
+"""How much of a pool is still free in pieces that are of use: slots of 1, 2, 4, 8, ... nodes per level.
+
+A slot of n nodes is n wholly free, open nodes in one domain; a domain with 11 of them has two slots of 4 and
+one of 8. The share that lies in domains too small for a slot is what fragmentation costs a gang of that size.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduling.fit.snapshot import FitNode, Snapshot
+
+_GPU = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSlots:
+    """One level: ``slots[n]`` is how many groups of n free nodes fit at once, each in one domain.
+
+    ``largest`` is the most free nodes of one domain, ``domain`` its path; ``free`` counts free nodes that
+    carry the label, ``unlabelled`` those that do not.
+    """
+
+    key: str
+    free: int
+    unlabelled: int
+    slots: dict[int, int]
+    largest: int
+    domain: tuple[str, ...]
+
+
+def fragmentation(snapshot: Snapshot) -> tuple[LevelSlots, ...]:
+    """Count slots for every level, broadest first; sizes are powers of two up to the largest domain."""
+    whole = [_is_whole(node) for node in snapshot.nodes]
+    return tuple(_level(snapshot, rank, whole) for rank in range(len(snapshot.levels)))
+
+
+def _level(snapshot: Snapshot, rank: int, whole: list[bool]) -> LevelSlots:
+    row = snapshot.domains[rank]
+    free = {domain.path: sum(whole[at] for at in domain.nodes) for domain in row}
+    biggest = max((len(domain.nodes) for domain in row), default=0)
+    best = max(free, key=lambda path: (free[path], path), default=())
+    return LevelSlots(
+        key=snapshot.levels[rank].key,
+        free=sum(free.values()),
+        unlabelled=sum(whole) - sum(free.values()),
+        slots={size: sum(count // size for count in free.values()) for size in _sizes(biggest)},
+        largest=free.get(best, 0),
+        domain=best,
+    )
+
+
+def _sizes(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2
+
+
+def _is_whole(node: FitNode) -> bool:
+    """Whether a node is open and all its GPUs are free; one without GPUs, if nothing runs there."""
+    if node.closed:
+        return False
+    if node.allocatable[_GPU]:
+        return node.free[_GPU] == node.allocatable[_GPU]
+    return not node.holdings

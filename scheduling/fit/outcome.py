@@ -1,0 +1,72 @@
+"""What a gang got, compared with what it asked for.
+
+MATCH: every set stands in one domain of every level it names. DEGRADED: a preferred level was missed, by so
+many domains. VIOLATION: a required level does not hold, which no scheduler should do; it can come about when
+labels of nodes change below running tasks, or when somebody binds a pod by hand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduling.levels import Domain
+from scheduling.requirements import SetPath
+from scheduling.tree import ConstraintTree
+
+
+class Outcome(StrEnum):
+    MATCH = "match"
+    DEGRADED = "degraded"
+    VIOLATION = "violation"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOutcome:
+    """One set at one level. ``domains`` are those it stands in, by path (or value), with tasks in each.
+
+    A task on a node that lacks the label stands in no domain and is counted in ``outside``.
+    """
+
+    path: SetPath
+    level: str
+    required: bool
+    outcome: Outcome
+    domains: Mapping[tuple[str, ...], int]
+    outside: int = 0
+
+
+def outcomes(tree: ConstraintTree, places: Mapping[str, Domain], *, paths: bool) -> tuple[SetOutcome, ...]:
+    """Judge every requirement of a gang whose tasks all have a node.
+
+    ``places`` gives the place of each task's node (``levels.domain_of``); a task whose node is unknown is
+    left out of the count. One entry for each requirement of each set, in tree order, broader levels first.
+    """
+    found = []
+    for node in tree.root.walk():
+        here = [places[task.name] for task in node.all_tasks() if task.name in places]
+        for member in sorted(node.members, key=lambda member: member.rank):
+            domains, outside = _domains(here, member.rank, paths=paths)
+            missed = Outcome.VIOLATION if member.required else Outcome.DEGRADED
+            outcome = missed if outside or len(domains) > 1 else Outcome.MATCH
+            level = tree.levels[member.rank].key
+            found.append(SetOutcome(member.path, level, member.required, outcome, domains, outside))
+    return tuple(found)
+
+
+def worst(found: tuple[SetOutcome, ...]) -> Outcome:
+    """The outcome of a whole gang: that of its worst set."""
+    order = (Outcome.MATCH, Outcome.DEGRADED, Outcome.VIOLATION)
+    return max((one.outcome for one in found), key=order.index, default=Outcome.MATCH)
+
+
+def _domains(places: list[Domain], rank: int, *, paths: bool) -> tuple[dict[tuple[str, ...], int], int]:
+    counts: dict[tuple[str, ...], int] = {}
+    outside = 0
+    for place in places:
+        values = place[: rank + 1] if paths else place[rank : rank + 1]
+        if None in values:
+            outside += 1
+            continue
+        path = tuple(value for value in values if value is not None)
+        counts[path] = counts.get(path, 0) + 1
+    return dict(sorted(counts.items())), outside

@@ -1,0 +1,161 @@
+"""The verdict against three others: all placements there are, KAI as read from facts, the KAI stand-in.
+
+``exists`` knows nothing of trees or orders. ``kai_reader`` plays KAI's placement with one pod to a node. The
+stand-in is the strictest player there is, with GPUs, processor and memory.
+"""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from localcluster.standins.kai import reader
+from localcluster.standins.kai.cycle import schedule
+from localcluster.standins.kai.values import GPU, UNIT, Node, Pod, Queue, QueueLimit, Shape
+from localcluster.standins.kai.values import Snapshot as Cluster
+from scheduling.backends.kai import Kai
+from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.verdict import Answer, judge
+from tests.unit.scheduling import kai_reader
+from tests.unit.scheduling.build import request
+from tests.unit.scheduling.fit.worlds import POOL, clusters, exists, gang_demand
+from tests.unit.scheduling.gangs import sets_of, sound
+from tests.unit.scheduling.test_placement_search import gang_of, shapes
+
+KAI = Kai()
+UNLIMITED = QueueLimit(quota=-1, limit=-1)
+
+
+def with_gpus(gang, gpus):
+    """The same gang, where each task asks for so many GPUs."""
+    tasks = tuple(type(t)(t.name, gpus, t.requirements, t.path, t.inherits) for t in gang.tasks)
+    return type(gang)(gang.name, tasks, gang.path, gang.topology)
+
+
+@given(sound(pool=POOL), clusters())
+def test_now_is_said_exactly_where_kai_would_place_the_gang(case, nodes):
+    pool, gang = case
+    gang = with_gpus(gang, 1)
+    verdict = judge(Snapshot.of(nodes, pool, paths=True), gang_demand(gang))
+    seen = [kai_reader.Node(n.name, n.labels, n.free[0] > 0) for n in nodes]
+    got = KAI.render(request(gang, pool))
+    group = kai_reader.read(got.pod_groups[0], got.pods, got.topologies)
+    for version in (kai_reader.V013, kai_reader.V017):
+        placed = kai_reader.place(group, seen, version)
+        assert (verdict.answer is Answer.NOW) == (placed is not None)
+
+
+@given(sound(pool=POOL, most=5), clusters(most=6, gpus=8))
+def test_never_is_said_only_where_no_placement_exists_on_empty_nodes(case, nodes):
+    pool, gang = case
+    snapshot = Snapshot.of(nodes, pool, paths=True)
+    verdict = judge(snapshot, gang_demand(gang, counts_largest=False))
+    if exists(pool, gang, snapshot, empty=True) and _sees_all(gang, nodes):
+        assert verdict.answer is not Answer.NEVER
+
+
+def _sees_all(gang, nodes):
+    """A preference hides nodes without its label from KAI; ``exists`` knows only what is required."""
+    soft = any(not r.required for t in gang.tasks for r in t.requirements)
+    return not soft or all(len(n.labels) == 2 for n in nodes)
+
+
+def small(shape):
+    _, size, number, soft, free = shape
+    return size * number + sum(soft) + free <= 6
+
+
+@given(shapes().filter(small), clusters(most=7, labelled=True))
+def test_never_is_exact_for_equal_tasks_on_labelled_nodes(shape, nodes):
+    gang = with_gpus(gang_of(shape), 1)
+    snapshot = Snapshot.of(nodes, POOL, paths=True)
+    verdict = judge(snapshot, gang_demand(gang))
+    assert (verdict.answer is Answer.NEVER) == (not exists(POOL, gang, snapshot, empty=True))
+    assert verdict.proven
+
+
+@given(sound(pool=POOL, most=6), clusters(most=7, labelled=True))
+def test_another_order_is_promised_only_where_a_placement_exists_now(case, nodes):
+    pool, gang = case
+    gang = with_gpus(gang, 1)
+    snapshot = Snapshot.of(nodes, pool, paths=True)
+    verdict = judge(snapshot, gang_demand(gang))
+    if verdict.answer is not Answer.NOW:
+        assert verdict.another_order == exists(pool, gang, snapshot)
+
+
+@given(sound(pool=POOL), clusters(most=7, gpus=8))
+def test_what_is_placed_holds_everything_required(case, nodes):
+    pool, gang = case
+    snapshot = Snapshot.of(nodes, pool, paths=True)
+    verdict = judge(snapshot, gang_demand(gang))
+    if verdict.answer is not Answer.NOW:
+        return
+    by_name = {n.name: n for n in nodes}
+    assert set(verdict.places) == {t.name for t in gang.tasks}
+    left = {n.name: n.free[0] for n in nodes}
+    for task in gang.tasks:
+        left[verdict.places[task.name]] -= task.gpus
+    assert min(left.values()) >= 0
+    for path, (tasks, required) in sets_of(pool, gang).items():
+        if required:
+            rank = [level.key for level in pool].index(path[-1][0])
+            labels = [level.label for level in pool[: rank + 1]]
+            assert len({tuple(by_name[verdict.places[t]].labels[one] for one in labels) for t in tasks}) == 1
+
+
+def played(gang, nodes, version):
+    """Whether the stand-in binds every pod of the gang in one cycle."""
+    got = KAI.render(request(gang, POOL))
+    manifest = got.pod_groups[0]
+    manifest["metadata"] |= {"uid": "g", "creationTimestamp": "t0"}
+    group = reader.pod_group(manifest)
+    pods = [_pod(task, got.pods[task.name].labels, group) for task in gang.tasks]
+    cluster = Cluster(
+        now=0.0,
+        nodes=tuple(_node(one) for one in nodes),
+        pods=(*pods, *(_busy(one) for one in nodes if one.holdings)),
+        groups=(group,),
+        queues=(
+            Queue("top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
+            Queue(group.queue, "top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
+        ),
+        topologies=tuple(reader.topology(one) for one in got.topologies),
+    )
+    return len(schedule(cluster, version=version).bindings) == len(gang.tasks)
+
+
+def _shape(gpus):
+    wanted = {GPU: gpus * UNIT, "cpu": UNIT, "memory": 2**30 * UNIT, "pods": UNIT}
+    return Shape(tuple(sorted((name, amount) for name, amount in wanted.items() if amount)))
+
+
+def _pod(task, labels, group):
+    return Pod(
+        namespace=group.namespace,
+        name=task.name,
+        uid=task.name,
+        created=f"t{task.name}",
+        state="pending",
+        shape=_shape(task.gpus),
+        group=group.name,
+        subgroup=labels.get("kai.scheduler/subgroup-name"),
+    )
+
+
+def _busy(one):
+    shape = _shape(one.holdings[0].amounts[0])
+    return Pod("x", f"b-{one.name}", f"b-{one.name}", "t", "active", shape, node=one.name, ours=False)
+
+
+def _node(one):
+    gpus, cpu, memory, _, pods, _ = one.allocatable
+    room = {GPU: gpus * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
+    return Node(one.name, one.labels, room)
+
+
+@given(sound(pool=POOL), clusters(most=8, gpus=8), st.sampled_from([1, 4, 8]))
+def test_the_stand_in_of_kai_binds_equal_tasks_exactly_where_now_is_said(case, nodes, gpus):
+    pool, gang = case
+    gang = with_gpus(gang, gpus)
+    verdict = judge(Snapshot.of(nodes, pool, paths=True), gang_demand(gang))
+    for version in ("0.13", "0.17"):
+        assert (verdict.answer is Answer.NOW) == played(gang, nodes, version)

@@ -1,0 +1,165 @@
+"""What the verdict tells: numbers per set and level, the nearest domain, who holds it until when."""
+
+from dataclasses import replace
+
+from scheduling.fit.demand import Demand
+from scheduling.fit.fragmentation import fragmentation
+from scheduling.fit.outcome import Outcome, outcomes, worst
+from scheduling.fit.snapshot import FitNode, Holding, amounts
+from scheduling.fit.verdict import Answer, judge
+from scheduling.tree import build_tree
+from tests.unit.scheduling import build
+from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, draw, gang_demand, node
+
+FOUR = build.gang("a b c d*8: rack! r")
+
+
+def holding(snapshot, **until):
+    """The same snapshot where these nodes are held by workflow ``w`` until then."""
+
+    def held(one):
+        if one.name not in until:
+            return one
+        mine = Holding("w", amounts(gpu=8, pods=1), until[one.name])
+        return replace(one, holdings=(mine,))
+
+    return snapshot.edited(held)
+
+
+def test_a_gang_that_fits_is_told_where_it_would_go():
+    verdict = judge(draw("a/r1: n1 n2 n3\na/r2: n4 n5 n6 n7"), gang_demand(FOUR))
+
+    assert verdict.answer is Answer.NOW
+    assert sorted(verdict.places.values()) == ["n4", "n5", "n6", "n7"]
+
+
+def test_never_says_per_set_how_large_the_largest_domain_is():
+    verdict = judge(draw("a/r1: n1 n2x n3\nb/r2: n4 n5"), gang_demand(FOUR))
+
+    (rack,) = verdict.sets
+    assert verdict.answer is Answer.NEVER
+    assert verdict.proven
+    assert (rack.key, rack.tasks, rack.domains, rack.fit_empty) == ("rack", 4, 2, 0)
+    nearest = rack.nearest[0]
+    assert (nearest.path, nearest.empty, nearest.free, nearest.missing) == (("a", "r1"), 3, 2, 2)
+
+
+def test_not_now_names_the_nearest_domain_what_it_lacks_and_who_holds_it_until_when():
+    snapshot = holding(draw("a/r1: n1 n2 n3 n4\nb/r2: n5x n6x n7x n8x"), n3=500.0, n4=900.0)
+
+    verdict = judge(snapshot, gang_demand(FOUR))
+
+    nearest = verdict.blocked[-1].nearest[0]
+    assert verdict.answer is Answer.NOT_NOW
+    assert (nearest.path, nearest.free, nearest.missing) == (("a", "r1"), 2, 2)
+    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [("w", 2, 900.0)]
+    assert nearest.free_at == 900.0
+
+
+def test_a_cordoned_domain_makes_a_gang_wait_and_never_refuses_it():
+    closed = draw("a/r1: n1 n2 n3 n4").edited(
+        lambda n: replace(n, closed="cordoned") if n.name == "n1" else n
+    )
+
+    verdict = judge(closed, gang_demand(FOUR))
+
+    nearest = verdict.blocked[-1].nearest[0]
+    assert verdict.answer is Answer.NOT_NOW
+    assert (nearest.closed, nearest.missing, nearest.free_at) == (1, 1, None)
+
+
+def test_nodes_that_lack_a_label_are_counted_as_out_of_sight():
+    verdict = judge(draw("a/r1: n1 n2 n3\na/-: n4 n5"), gang_demand(FOUR))
+
+    assert verdict.answer is Answer.NEVER
+    assert verdict.sets[-1].unlabelled == 2
+
+
+def test_sets_that_are_alike_are_told_as_one():
+    gang = build.gang(*(f"a{i} b{i}*8: zone! z, rack! r{i}" for i in range(3)))
+
+    verdict = judge(draw("a/r1: n1 n2\na/r2: n3 n4\na/r3: n5x n6\na/r4: n7x n8"), gang_demand(gang))
+
+    assert [(one.key, one.alike, one.tasks) for one in verdict.sets] == [("zone", 1, 6), ("rack", 3, 2)]
+    assert verdict.most_placed == 4
+
+
+def test_another_order_is_said_where_the_scheduler_fills_the_wrong_domain_first():
+    """Sets of 5, 4, 3 and 3 on racks of 8 and 7: the five take the fuller one, a three is left."""
+    eight, seven = (" ".join(f"{name}{i}" for i in range(n)) for name, n in (("a", 8), ("b", 7)))
+    sizes = {"five": 5, "four": 4, "three": 3, "tre": 3}
+    gang = build.gang(
+        *(f"{' '.join(f'{name}{i}' for i in range(n))}*8: rack! {name}" for name, n in sizes.items())
+    )
+
+    verdict = judge(draw(f"z/r1: {eight}\nz/r2: {seven}"), gang_demand(gang))
+
+    assert verdict.answer is Answer.NOT_NOW
+    assert verdict.another_order
+    assert verdict.proven
+    assert verdict.most_placed == 12
+
+
+def test_a_node_gives_its_channel_to_one_pod():
+    gang = build.gang("a b*4: rack! r")
+    one, two = (judge(draw(f"a/r1: {n}"), gang_demand(gang, channel=True)) for n in ("n1", "n1 n2"))
+
+    assert (one.answer, two.answer) == (Answer.NEVER, Answer.NOW)
+
+
+def test_a_pod_goes_only_where_selector_taints_and_exclusions_let_it():
+    nodes = [node("n1", {"kind": "b200"}, gpus=8), node("n2", {"kind": "h100"}, gpus=8)]
+    tainted = FitNode(
+        name="n3",
+        labels={"kind": "b200"},
+        allocatable=nodes[0].allocatable,
+        taints=({"key": "gpu", "value": "yes", "effect": "NoSchedule"},),
+    )
+    eight = amounts(gpu=8, pods=1)
+    tolerant = [{"key": "gpu", "operator": "Exists"}]
+
+    def usable(**asked):
+        kind = Demand.of(eight, **asked)
+        return [one.name for one in (*nodes, tainted) if kind.may_use(one)]
+
+    assert usable() == ["n1", "n2"]
+    assert usable(selector={"kind": "b200"}) == ["n1"]
+    assert usable(selector={"kind": "b200"}, tolerations=tolerant) == ["n1", "n3"]
+    assert usable(excluded=["n1"]) == ["n2"]
+
+
+def test_free_slots_count_whole_free_nodes_of_one_domain():
+    zone, rack = fragmentation(draw("a/r1: n1 n2 n3 n4x\na/r2: n5 n6x\n-/-: n7"))
+
+    assert (rack.free, rack.unlabelled, rack.largest, rack.domain) == (4, 1, 3, ("a", "r1"))
+    assert rack.slots == {1: 4, 2: 1, 4: 0}
+    assert zone.slots == {1: 4, 2: 2, 4: 1}
+
+
+def test_what_a_gang_got_is_judged_per_set_and_level():
+    tree = build_tree(build.gang("a b: zone! z, rack? r", "c d: zone! z, rack? s"), POOL)
+    places = {"a": ("x", "r1"), "b": ("x", "r1"), "c": ("x", "r2"), "d": ("x", "r3")}
+
+    found = {(one.path[-1], one.outcome) for one in outcomes(tree, places, paths=True)}
+
+    assert found == {
+        (("zone", "z"), Outcome.MATCH),
+        (("rack", "r"), Outcome.MATCH),
+        (("rack", "s"), Outcome.DEGRADED),
+    }
+    broken = outcomes(tree, {**places, "d": ("y", "r3")}, paths=True)
+    assert worst(broken) is Outcome.VIOLATION
+
+
+def test_a_snapshot_can_be_edited_without_touching_the_first():
+    before = draw("a/r1: n1 n2 n3x n4")
+    drained = before.edited(lambda one: None if one.name == "n1" else one)
+    freed = before.edited(lambda one: replace(one, holdings=()))
+    finer = before.with_levels(build.levels("zone"))
+
+    assert judge(before, gang_demand(FOUR)).answer is Answer.NOT_NOW
+    assert judge(drained, gang_demand(FOUR)).answer is Answer.NEVER
+    assert judge(freed, gang_demand(FOUR)).answer is Answer.NOW
+    assert [level.key for level in finer.levels] == ["zone"]
+    assert len(finer.domains) == 1
+    assert {ZONE, RACK} == set(before.nodes[0].labels)
