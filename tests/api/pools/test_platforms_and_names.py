@@ -111,10 +111,8 @@ def test_names_that_kubernetes_refuses_are_mapped_and_stay_apart(admin, put, kai
 
 def test_a_changed_list_is_replaced_as_osmos_client_sends_it(admin, pool):
     """``config update POOL P`` sends what differs, a changed list whole."""
-    changes = {
-        "topology_keys": [{"key": "rack", "label": "example.com/rack"}],
-        "resources": {"gpu": {"weight": 2}},
-    }
+    rack = [{"key": "rack", "label": "example.com/rack"}]
+    changes = {"topology_keys": rack, "resources": {"gpu": {"weight": 2}}}
     body = {"configs_dict": changes, "description": "fewer", "tags": []}
     reply = admin.patch("/api/configs/pool/train", body, format="json").json()
     assert reply["topology_keys"] == rack
