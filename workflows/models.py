@@ -37,6 +37,15 @@ class Workflow(models.Model):
     tags = models.JSONField(default=list)
     spec = models.TextField(help_text="As parsed: rendered, if it was templated.")
     template_spec = models.TextField(blank=True, default="")
+    env_vars = models.JSONField(
+        default=list, db_default=[], help_text="NAME=value, as laid over every task's environment."
+    )
+    parent_name = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="Of what it restarts: the name."
+    )
+    parent_job_id = models.PositiveIntegerField(
+        null=True, help_text="Of what it restarts: the number after the name."
+    )
     warnings = models.JSONField(default=list)
     exec_timeout = models.FloatField(help_text="Seconds a group may run.")
     queue_timeout = models.FloatField(help_text="Seconds a group may wait for its pods to be placed.")

@@ -152,6 +152,10 @@ def _pair(text: str) -> tuple[str, str | None]:
     return key, value if equals else None
 
 
+class NoQuery(Query):
+    """No parameters at all."""
+
+
 class DetailQuery(Query):
     verbose = flag("Every try of each task, not only the latest.")
     skip_groups = flag("Without groups and tasks.")

@@ -27,6 +27,7 @@ from workflows.api import queries, serializers, shapes
 from workflows.models import Event, Workflow
 from workflows.services.idempotency import checked_key
 from workflows.services.logs import LogRequest, read_logs
+from workflows.services.restart import restart
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import Mode, SubmissionRequest, submit
 
@@ -89,6 +90,31 @@ class SubmitView(APIView):
             request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
         )
         return Response(shapes.submitted(submit(asked), base=base_address(request)))
+
+
+class RestartView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_CREATE, on=None)}
+    throttle_classes = [SubmitThrottle]
+
+    @extend_schema(
+        operation_id="workflow_restart",
+        parameters=[
+            OpenApiParameter("Idempotency-Key", location="header", description="Makes a repeat harmless."),
+        ],
+        request=None,
+        responses={200: serializers.SubmitReply},
+    )
+    def post(self, request: Request, pool: str, workflow_id: str) -> Response:
+        """Run a finished workflow again, as a new one; groups that COMPLETED are carried over."""
+        queries.NoQuery.of(request)
+        reply = restart(
+            _readable(request, workflow_id),
+            pool_name=pool,
+            user=authenticated(request),
+            idempotency_key=checked_key(request.headers.get("Idempotency-Key")),
+            request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
+        )
+        return Response(shapes.submitted(reply, base=base_address(request)))
 
 
 def _mode(query: dict[str, Any]) -> Mode:

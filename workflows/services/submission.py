@@ -58,8 +58,21 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Former:
+    """A finished workflow that is run again; the groups that ``completed`` are carried over."""
+
+    name: str
+    base_name: str
+    number: int
+    completed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRequest:
-    """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given."""
+    """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given.
+
+    ``former`` is set for a restart; ``text`` is then the former's spec, which is not rendered again.
+    """
 
     pool_name: str
     text: str
@@ -73,9 +86,12 @@ class SubmissionRequest:
     uploaded_template: str
     idempotency_key: str | None
     request_id: str
+    former: Former | None = None
 
     def digest(self) -> str:
+        again = {"restart_of": self.former.name} if self.former else {}
         return digest(
+            **again,
             pool=self.pool_name,
             text=self.text,
             variables=self.variables,
@@ -188,6 +204,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
             string_variables=request.string_variables,
             limits=_limits(facts),
             allow_localpath=request.mode is Mode.DRY_RUN,
+            rendered_before=request.former is not None,
         )
     except InvalidSpec as error:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
@@ -319,6 +336,7 @@ def _write(accepted: _Accepted) -> dict[str, Any]:
         workflow.reply = _reply(accepted, name=workflow.name)
         workflow.save(force_insert=True)
         rows = _write_groups(accepted, workflow)
+        tell_of_restart(workflow, rows, accepted.request.former)
         Event.objects.create(
             workflow=workflow,
             time=workflow.submit_time,
@@ -331,6 +349,23 @@ def _write(accepted: _Accepted) -> dict[str, Any]:
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)
+
+
+def tell_of_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: Former | None) -> None:
+    """Say in the timeline what is run again and what is carried over."""
+    if former is None:
+        return
+    again = [row.name for row in groups if row.status != TaskStatus.COMPLETED]
+    carried = [row.name for row in groups if row.status == TaskStatus.COMPLETED]
+    kept = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
+    Event.objects.create(
+        workflow=workflow,
+        time=workflow.submit_time,
+        source="osmo-topology",
+        reason="RestartOf",
+        message=f"It restarts {former.name}. Run again: {listing(again)}.{kept}",
+        dedupe="restart-of",
+    )
 
 
 def _hold_open(pool: Pool) -> None:
@@ -367,6 +402,9 @@ def _workflow_row(accepted: _Accepted, *, number: int) -> Workflow:
         labels=accepted.labels,
         spec=parsed.rendered,
         template_spec=request.uploaded_template or parsed.template or "",
+        env_vars=list(request.env_vars),
+        parent_name=request.former.base_name if request.former else "",
+        parent_job_id=request.former.number if request.former else None,
         warnings=accepted.warnings,
         exec_timeout=admission.exec_timeout,
         queue_timeout=admission.queue_timeout,
@@ -378,8 +416,9 @@ def _workflow_row(accepted: _Accepted, *, number: int) -> Workflow:
 
 def _write_groups(accepted: _Accepted, workflow: Workflow) -> list[TaskGroup]:
     admitted = accepted.admission.groups
+    carried = accepted.request.former.completed if accepted.request.former else frozenset()
     rows = [
-        _group_row(group, made, workflow=workflow, position=position)
+        _group_row(group, made, workflow=workflow, position=position, carried=carried)
         for position, (group, made) in enumerate(zip(admitted, accepted.objects, strict=True))
     ]
     TaskGroup.objects.bulk_create(rows, batch_size=BATCH)
@@ -400,24 +439,36 @@ def _write_groups(accepted: _Accepted, workflow: Workflow) -> list[TaskGroup]:
     return rows
 
 
-def _group_row(group: AdmittedGroup, made: GroupObjects, *, workflow: Workflow, position: int) -> TaskGroup:
+def _group_row(
+    group: AdmittedGroup,
+    made: GroupObjects,
+    *,
+    workflow: Workflow,
+    position: int,
+    carried: frozenset[str],
+) -> TaskGroup:
+    """A group's row; one of ``carried`` has completed in the workflow that this one restarts."""
     now = workflow.submit_time
-    waits = bool(group.upstream)
+    upstream = [name for name in group.upstream if name not in carried]
+    waits = bool(upstream)
+    done = group.values.name in carried
     return TaskGroup(
         uuid=group.values.uuid,
         workflow=workflow,
         backend_id=workflow.backend_id,
         position=position,
         name=group.values.name,
-        status=TaskStatus.WAITING if waits else TaskStatus.PROCESSING,
+        status=TaskStatus.COMPLETED if done else TaskStatus.WAITING if waits else TaskStatus.PROCESSING,
         barrier=group.barrier,
         ignore_nonlead_status=group.ignore_nonlead_status,
         placement=replace(group.values.placement, workflow_name=workflow.name).to_json(),
         constraints=[one.as_json() for one in made.constraints],
-        waiting_reason=starts_after(group.upstream),
-        waiting_since=now,
-        processing_start_time=None if waits else now,
-        next_reconcile_at=now,
+        waiting_reason="" if done else starts_after(upstream),
+        waiting_since=None if done else now,
+        processing_start_time=None if waits or done else now,
+        end_time=now if done else None,
+        released_at=now if done else None,
+        next_reconcile_at=None if done else now,
     )
 
 
@@ -433,4 +484,5 @@ def _task_rows(row: TaskGroup, group: AdmittedGroup) -> Iterator[Task]:
             spec=task.placement.to_json(),
             pod_name=names.pod(task.task_uuid, retry=0),
             processing_start_time=row.processing_start_time,
+            end_time=row.end_time,
         )

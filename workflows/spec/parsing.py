@@ -62,12 +62,15 @@ def read_workflow(
     string_variables: Sequence[str],
     limits: Limits,
     allow_localpath: bool,
+    rendered_before: bool = False,
 ) -> Parsed:
     """Read a workflow as far as it goes, so that later checks can tell their faults beside these.
 
-    Raises InvalidSpec only for what leaves nothing to check: no YAML, or not of the grammar.
+    ``rendered_before``: the text is what an earlier rendering gave, and what looks like a template in it
+    is the user's own. Raises InvalidSpec only for what leaves nothing to check: no YAML, or not of the
+    grammar.
     """
-    templated = is_templated(text)
+    templated = not rendered_before and is_templated(text)
     rendered = (
         render(text, variables=variables, string_variables=string_variables, limits=limits)
         if templated
