@@ -15,6 +15,7 @@ from uuid import UUID
 
 from scheduling import names
 from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.priorities import priority_held
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.nvlink import check_nvlink
@@ -73,6 +74,7 @@ def admit(
     exec_timeout = run.timeout("exec_timeout", spec.exec_timeout, facts.exec_timeout)
     queue_timeout = run.timeout("queue_timeout", spec.queue_timeout, facts.queue_timeout)
     run.names(spec)
+    held = run.priority()
     base = GroupPlacement(
         installation=facts.installation,
         pool=facts.name,
@@ -84,7 +86,7 @@ def admit(
         scheduler_name=facts.scheduler_name,
         scheduler_version=facts.scheduler_version,
         queue=names.queue(facts.namespace, facts.name),
-        priority_class=names.priority_class(wish.priority),
+        priority_class=names.priority_class(held),
         levels=facts.levels,
         split_gangs=facts.split_gangs,
         unsupported_preferred=facts.unsupported_preferred,
@@ -130,6 +132,18 @@ class _Run:
             said = f"{key} was {wanted:g} seconds and is cut to {allowed.most:g}, the most this pool allows."
             self.notices.append(Notice("timeout_cut", said, ("workflow", "timeout", key)))
         return min(wanted, allowed.most)
+
+    def priority(self) -> str:
+        """The priority whose class the pods get; a notice where that is not the one asked for."""
+        wanted = self.wish.priority
+        held = priority_held(wanted, spares_normal=self.scheduler.spares_normal)
+        if held != wanted:
+            said = (
+                f'Priority {wanted} is scheduled as {held} by "{self.facts.scheduler_type}": it would evict '
+                "whatever is lower, and only LOW may be evicted."
+            )
+            self.notices.append(Notice("priority_lowered", said))
+        return held
 
     def names(self, spec: WorkflowSpec) -> None:
         """Hold names to the service's own limit, which may be lower than the grammar's."""

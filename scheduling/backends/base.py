@@ -293,10 +293,14 @@ class SchedulerBackend(Protocol):
         next attempt.
         """
 
+    @property
+    def spares_normal(self) -> bool:
+        """Whether work of NORMAL priority is safe from work of HIGH, so that only LOW is ever evicted."""
+
     def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
         """What to change in the spec of a gang's pod group so that it holds the tasks still ``living``.
 
-        ``waiting`` are those of them that are tried again and have no node yet. Empty for nothing.
+        ``waiting`` are those of them whose pods hold no place while others do. Empty for nothing.
         """
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:

@@ -36,6 +36,7 @@ class Default(ByTable):
     read_back = ReadBack(status=())
     pool_kinds: tuple[ResourceKind, ...] = ()
     edits_pod_groups = True
+    spares_normal = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         del pod_group_schema

@@ -79,6 +79,7 @@ class Kai(ByTable):
         evicting=("Evict",),
     )
     edits_pod_groups = True
+    spares_normal = True
     queue = QUEUE
     topology = TOPOLOGY
     pool_kinds = (queue, topology)

@@ -61,6 +61,7 @@ class Kubernetes(ByTable):
     pool_kinds: tuple[ResourceKind, ...] = ()
     features = (Feature(pod_group, (), Purpose.SCHEDULER),)
     edits_pod_groups = False
+    spares_normal = False
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         version = SchedulerVersion.parse(kubernetes)

@@ -30,6 +30,7 @@ class Toy(ByTable):
     topology = fabric
     pool_kinds = (fabric, share)
     edits_pod_groups = True
+    spares_normal = True
 
     def version_of(self, *, kubernetes, pod_group_schema):
         if pod_group_schema is None:
