@@ -103,6 +103,10 @@ class Environment(BaseSettings):
     conditions_seconds: float = Field(
         default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."
     )
+    config_file: str = Field(
+        default="", description="A file that is the source of configuration; all other writes are refused."
+    )
+    config_seconds: float = Field(default=15.0, gt=0, description="How often that file is looked at.")
     lease_seconds: float = Field(
         default=45.0, ge=40, description="How long a worker owns a task group; a killed one's wait this long."
     )
@@ -130,7 +134,9 @@ class Environment(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         """Everything that no single variable shows, told at once. Names what is wrong, never its value."""
-        own = _production_faults(self) if self.env == "production" else _development_faults(self)
+        own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
+        if self.config_file and not self.config_file.startswith("/"):
+            own.append("OSMO_CONFIG_FILE must be an absolute path")
         if wrong := [*own, *_access_faults(self)]:
             raise ValueError("; ".join(wrong))
         return self

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import Document, Line, Text
 from pools.models import Platform, Pool
@@ -26,12 +27,23 @@ READ_ONLY = frozenset(
 )
 """What a GET of a pool shows and a write ignores (``name`` must be the pool's own)."""
 
+
+def _not_carried_out(value: Any) -> Any:
+    if value:
+        said = f"This is not carried out here ({', '.join(map(str, value))[:200]}): leave it empty"
+        raise PydanticCustomError("not_carried", "{said}", {"said": said})
+    return value
+
+
 NoTemplates = Annotated[
-    list[str], Field(max_length=0, description="OSMO's templates are not carried out; must be empty.")
+    list[str],
+    AfterValidator(_not_carried_out),
+    Field(description="OSMO's templates are not carried out; must be empty."),
 ]
 NoVariables = Annotated[
     dict[str, Any],
-    Field(max_length=0, description="OSMO's template variables are not carried out; must be empty."),
+    AfterValidator(_not_carried_out),
+    Field(description="OSMO's template variables are not carried out; must be empty."),
 ]
 
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]

@@ -5,6 +5,7 @@ ConfigRevision. REST, the admin and commands call these and nothing below them.
 """
 
 from pools.services.backends import delete_backend, post_backend, put_backend
+from pools.services.files import export_configuration, import_configuration
 from pools.services.history import retag, roll_back, take_out
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.recording import Change, Saved
@@ -16,6 +17,8 @@ __all__ = [
     "Saved",
     "delete_backend",
     "delete_pool",
+    "export_configuration",
+    "import_configuration",
     "patch_pool",
     "patch_workflow_config",
     "post_backend",

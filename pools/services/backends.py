@@ -7,6 +7,7 @@ the capability that a pool's keys need between the check and the write, in eithe
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.utils import timezone
@@ -26,7 +27,16 @@ from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
 from pools.probe import READ_SECONDS, Address, Probe, ask, lacks
 from pools.services.observed import note_probe
-from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from pools.services.recording import (
+    Change,
+    Saved,
+    configuration_change,
+    expect,
+    nudge,
+    record,
+    refuse,
+    refuse_declared,
+)
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound
@@ -93,23 +103,47 @@ def probe_address(address: Address) -> Probe | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """A backend that was read and whose address was tried, if it is a new one; nothing is written yet."""
+
+    name: str
+    written: Any
+    merge: bool
+    address: Address
+    probe: Probe | None
+
+
 def _save(
     name: str, written: Any, *, change: Change, merge: bool, expected_revision: int | None
 ) -> Saved[Backend]:
+    refuse_declared()  # before a cluster is asked
+    tried = try_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
+    return write_tried(tried, change=change, expected_revision=expected_revision)
+
+
+def try_backend(*, name: str, written: Any, merge: bool, expected_revision: int | None = None) -> Tried:
+    """Read a backend and try its address. Never inside a transaction: a cluster may be asked."""
     before = selectors.living_backends().filter(name=name).first()
     expect(before, expected_revision)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _wanted(document)
     probe = None if before and Address.of(before) == address else probe_address(address)
+    return Tried(name=name, written=written, merge=merge, address=address, probe=probe)
+
+
+def write_tried(tried: Tried, *, change: Change, expected_revision: int | None = None) -> Saved[Backend]:
+    """Check a tried backend against everything else, under the lock, and write it."""
+    name = tried.name
     with configuration_change():
         backend = _locked(name)
         expect(backend, expected_revision)
-        document, faults = _read(name, written, backend, merge=merge)
-        if document is None or _wanted(document) != address:
+        document, faults = _read(name, tried.written, backend, merge=tried.merge)
+        if document is None or _wanted(document) != tried.address:
             raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')
-        refuse([*faults, *_check(backend, document, probe)])
-        backend = _write(backend or Backend(name=name), document, probe, change=change)
+        refuse([*faults, *_check(backend, document, tried.probe)])
+        backend = _write(backend or Backend(name=name), document, tried.probe, change=change)
     return Saved(backend, tuple(notices.backend_notices(backend)))
 
 

@@ -10,11 +10,13 @@ have to repeat.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import structlog
 from celery import current_app
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Max
 from kombu.exceptions import KombuError
@@ -22,7 +24,7 @@ from kombu.exceptions import KombuError
 from osmo_topology.web.errors import summary
 from pools import selectors
 from pools.models import Backend, Cluster, ConfigRevision, Installation, Pool
-from scheduling.errors import Fault, InvalidSpec, Notice, PreconditionFailed, in_order
+from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, PreconditionFailed, in_order
 
 log = structlog.get_logger(__name__)
 
@@ -48,13 +50,64 @@ class Saved(Generic[T]):
     notices: tuple[Notice, ...] = ()
 
 
+_door: ContextVar[str] = ContextVar("door", default="open")
+"""How this run came to write: ``open`` as anybody, ``file`` for the declared file, ``trial`` to look only."""
+
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
 @contextmanager
 def configuration_change() -> Iterator[None]:
-    """Open the transaction of one change of configuration; others wait for its end."""
+    """Open the transaction of one change of configuration; others wait for its end.
+
+    One inside another is part of it. Raises Conflict where a file is the source of configuration.
+    """
+    refuse_declared()
     selectors.installation()
-    with transaction.atomic():
-        Installation.objects.select_for_update().get()
+    outermost = not _inside.get()
+    entered = _inside.set(True)
+    try:
+        with transaction.atomic():
+            Installation.objects.select_for_update().get()
+            yield
+            if outermost and _door.get() == "trial":
+                transaction.set_rollback(True)
+    finally:
+        _inside.reset(entered)
+
+
+def declared_file() -> str:
+    """The file that is the source of configuration; empty where the database is."""
+    return str(settings.ENV.config_file)
+
+
+def refuse_declared() -> None:
+    """Raise Conflict where a file is the source of configuration, and this is not its own application."""
+    if declared_file() and _door.get() == "open":
+        raise Conflict(
+            f"Configuration is declared in the file {declared_file()} and cannot be changed here: edit the "
+            "file, or unset OSMO_CONFIG_FILE."
+        )
+
+
+@contextmanager
+def from_file() -> Iterator[None]:
+    """Write as the declared file."""
+    entered = _door.set("file")
+    try:
         yield
+    finally:
+        _door.reset(entered)
+
+
+@contextmanager
+def trial() -> Iterator[None]:
+    """Check and write, and undo it all: what a change would do, also where a file is the source."""
+    entered = _door.set("trial")
+    try:
+        yield
+    finally:
+        _door.reset(entered)
 
 
 def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change: Change) -> int:

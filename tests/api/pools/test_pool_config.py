@@ -162,7 +162,7 @@ WRONG = {
     "another name": ({"name": "other"}, {("configs.name", "wrong_name")}),
     "templates, which are not carried out": (
         {"common_pod_template": ["default"]},
-        {("configs.common_pod_template", "too_long")},
+        {("configs.common_pod_template", "not_carried")},
     ),
 }
 

@@ -1,0 +1,120 @@
+"""A file of configuration: everything of some types, in the sections and shapes of OSMO's own file.
+
+``pools``, ``backends`` and ``pod_templates`` hold objects by name (backends also as OSMO's list of objects
+with a ``name``), ``workflow`` the limits. What OSMO's file may hold besides is not carried out here; each
+entry of it is a fault of its own, because a section that is dropped in silence is found out when a workflow
+runs without it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import yaml
+
+from pools.documents.reading import unknown_field
+from pools.documents.text import Document, Limits, parse_document
+from scheduling.errors import Fault, Path
+
+SECTIONS = {"backends": "BACKEND", "pod_templates": "POD_TEMPLATE", "pools": "POOL", "workflow": "WORKFLOW"}
+"""Section of a file -> type of configuration."""
+
+NOT_CARRIED = {
+    "backend_tests": "Tests of backends",
+    "dataset": "Datasets",
+    "group_templates": "Group templates",
+    "resource_validations": "Resource validations",
+    "roles": "Roles in a file",
+    "service": "Settings of OSMO's service",
+}
+LIMITS = "workflow"
+"""The one object of the section ``workflow``."""
+
+
+@dataclass(slots=True)
+class Whole:
+    """What a file says: by type, each object's document by name, and where it stands."""
+
+    held: dict[str, dict[str, Any]] = field(default_factory=dict)
+    paths: dict[tuple[str, str], Path] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    text: Document | None = None
+
+    def located(self, fault: Fault) -> Fault:
+        """The fault with its line and column in the file."""
+        if fault.line is not None or self.text is None:
+            return fault
+        line, column = self.text.locate(fault.path)
+        return replace(fault, line=line, column=column)
+
+
+def read_whole(text: str) -> Whole:
+    """Read a file. Raises InvalidSpec for what is no YAML; other faults are in the result."""
+    parsed = parse_document(text, limits=Limits())
+    whole = Whole(text=parsed)
+    sections = parsed.data
+    if not isinstance(sections, Mapping) or not sections:
+        message = f"A mapping with one or more of {', '.join(SECTIONS)} is needed."
+        whole.faults.append(Fault((), "not_a_mapping", message, allowed=tuple(SECTIONS)))
+        return whole
+    for name, written in sections.items():
+        if name in SECTIONS:
+            _section(whole, name, {} if written is None else written)
+        elif name in NOT_CARRIED:
+            whole.faults += _not_carried(name, written)
+        else:
+            whole.faults.append(unknown_field((name,), list(SECTIONS)))
+    return whole
+
+
+def _section(whole: Whole, section: str, written: Any) -> None:
+    config_type = SECTIONS[section]
+    held = whole.held.setdefault(config_type, {})
+    for name, path, document in _objects(whole, section, written):
+        if name in held:
+            whole.faults.append(Fault(path, "twice", f'There is a "{name[:63]}" above already.'))
+        held[name] = document
+        whole.paths[config_type, name] = path
+
+
+def _objects(whole: Whole, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
+    if section == LIMITS:
+        if written:
+            yield LIMITS, (section,), written
+        return
+    if isinstance(written, Mapping):
+        yield from ((name, (section, name), document) for name, document in written.items())
+        return
+    if section != "backends" or not isinstance(written, list):
+        whole.faults.append(Fault((section,), "not_a_mapping", "An object by name is needed here."))
+        return
+    for place, document in enumerate(written):
+        name = document.get("name") if isinstance(document, Mapping) else None
+        if isinstance(name, str):
+            yield name, (section, place), document
+        else:
+            whole.faults.append(Fault((section, place), "required", "A backend in a list has a name."))
+
+
+def _not_carried(section: str, written: Any) -> Iterator[Fault]:
+    said = f"{NOT_CARRIED[section]} are not carried out by this service: take it out of the file."
+    if isinstance(written, Mapping):
+        yield from (Fault((section, name), "not_carried", said) for name in written)
+    elif isinstance(written, list):
+        yield from (Fault((section, place), "not_carried", said) for place in range(len(written)))
+    elif written is not None:
+        yield Fault((section,), "not_carried", said)
+
+
+def write_whole(held: Mapping[str, Mapping[str, Any]]) -> str:
+    """The file of these types; the same for the same configuration."""
+    names = {config_type: section for section, config_type in SECTIONS.items()}
+    sections: dict[str, Any] = {}
+    for config_type in sorted(held, key=lambda one: names[one]):
+        objects = held[config_type]
+        if names[config_type] == LIMITS:
+            if LIMITS in objects:
+                sections[LIMITS] = objects[LIMITS]
+        else:
+            sections[names[config_type]] = {name: objects[name] for name in sorted(objects)}
+    return yaml.safe_dump(sections, sort_keys=False, allow_unicode=True, width=100)

@@ -1,0 +1,73 @@
+"""``manage.py import_config FILE``: write configuration from a file, all or nothing."""
+
+import sys
+from argparse import ArgumentParser
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from pools.documents.text import Limits
+from pools.services import Change, import_configuration
+from pools.services.files import Imported
+from pools.services.recording import trial
+from scheduling.errors import Fault, TopologyError, format_path
+
+
+class Command(BaseCommand):
+    help = "Write configuration from a YAML file in OSMO's shape; what is so already is left alone."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", help="A path, or - for what is piped in.")
+        parser.add_argument("--dry-run", action="store_true", help="Show what would change; change nothing.")
+        parser.add_argument("--prune", action="store_true", help="Delete what the file's sections leave out.")
+        parser.add_argument("--force", action="store_true", help="Delete although work still runs there.")
+        parser.add_argument("--description", default="", help="Why; kept in the history.")
+        parser.add_argument("--user", default="import_config", help="Who; kept in the history.")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        text = _read(options["file"])
+        why = options["description"] or f"Imported from {options['file']}."
+        change = Change(username=options["user"][:150], description=why[:10_000])
+        try:
+            with trial() if options["dry_run"] else nullcontext():
+                done = import_configuration(
+                    text=text, change=change, prune=_word(options["prune"]), force=options["force"]
+                )
+        except TopologyError as error:
+            raise CommandError(refusal(error.message, error.faults)) from error
+        self._tell(done, dry="would change" if options["dry_run"] else "changed")
+
+    def _tell(self, done: Imported, *, dry: str) -> None:
+        if done.diff:
+            self.stdout.write(done.diff)
+        for notice in done.notices:
+            self.stderr.write(f"{format_path(notice.path)}: {notice.message}")
+        count = len(done.changed)
+        self.stderr.write(f"{count} {'object' if count == 1 else 'objects'} {dry}.")
+
+
+def _read(path: str) -> str:
+    """The text of a file, never more than is read anyway. Raises CommandError."""
+    most = Limits().size + 1
+    try:
+        if path == "-":
+            return sys.stdin.read(most)
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(most)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+
+
+def _word(flag: bool) -> str:  # noqa: FBT001 -- argparse's
+    return "yes" if flag else "no"
+
+
+def refusal(message: str, faults: tuple[Fault, ...]) -> str:
+    """Every fault in a line of its own, with its place in the file."""
+    if not faults:
+        return message
+    lines = [f"line {f.line or '?'}: {format_path(f.path) or 'the file'}: {f.message}" for f in faults]
+    count = len(lines)
+    return f"Nothing was imported, for {count} {'fault' if count == 1 else 'faults'}:\n" + "\n".join(lines)

@@ -1,0 +1,228 @@
+"""Configuration from a file and to one.
+
+A whole import is one transaction: every object is read and checked like any other write, every fault of every
+object is told at once with its line, and nothing is written unless all of it can be. Backends' clusters are
+asked before it begins. What is so already leaves no revision, so an import repeated changes nothing.
+
+Backends and pools depend on each other both ways: a new pool needs its backend, and a backend's other
+scheduler needs pools without the keys that it could not hold. So backends are written first, and if that is
+refused, the changed ones are tried once more after the pools. Rejected: checking a file as a whole with
+rules of its own, which would be a second set of checks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+
+from osmo_topology.web.errors import summary
+from pools import history, selectors
+from pools.documents import backend as backend_shape
+from pools.documents import pool as pool_shape
+from pools.documents.whole import LIMITS, SECTIONS, Whole, read_whole, write_whole
+from pools.models import ConfigRevision, Pool
+from pools.services.backends import Tried, try_backend, write_tried
+from pools.services.history import RESTORERS
+from pools.services.pools import put_pools
+from pools.services.recording import Change, configuration_change, refuse_declared
+from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, in_order
+
+Held = dict[str, dict[str, Any]]
+"""Type -> name -> document."""
+
+BACKEND, POOL, WORKFLOW = "BACKEND", "POOL", "WORKFLOW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import changed, or would change: (type, name) of each object, and the unified diff."""
+
+    changed: tuple[tuple[str, str], ...]
+    diff: str
+    notices: tuple[Notice, ...] = ()
+
+
+def types_kept() -> tuple[str, ...]:
+    """The types that a file may hold here."""
+    return tuple(sorted(set(SECTIONS.values()) & set(RESTORERS)))
+
+
+def export_configuration(*, types: Collection[str] = ()) -> str:
+    """The present configuration as a file; ``types`` narrows it."""
+    return write_whole(_present(types or types_kept()))
+
+
+def import_configuration(*, text: str, change: Change, prune: str = "no", force: bool = False) -> Imported:
+    """Write everything a file says, all or nothing.
+
+    ``prune`` "yes" deletes what the file's sections leave out; ``force`` although work still runs there.
+    Raises InvalidSpec with every fault.
+    """
+    refuse_declared()
+    whole = read_whole(text)
+    unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
+    whole.faults += [
+        Fault((section, name), "not_carried", "This is not carried out by this service.")
+        for section in unkept
+        for name in whole.held.pop(SECTIONS[section], {})
+    ]
+    tried = _try_backends(whole)
+    with configuration_change():
+        before = _present(types_kept())
+        run = _Run(whole=whole, tried=tried, before=before, change=change, prune=prune, force=force)
+        notices = run.write()
+        after = _present(types_kept())
+    return _outcome(before, after, notices)
+
+
+def _present(types: Iterable[str]) -> Held:
+    return {config_type: _PRESENT.get(config_type, _kept_in_history(config_type))() for config_type in types}
+
+
+def _pools() -> dict[str, Any]:
+    rows = Pool.objects.select_related("backend").prefetch_related("topology_keys", "platforms")
+    return {row.name: pool_shape.document_of(row) for row in rows}
+
+
+def _backends() -> dict[str, Any]:
+    return {row.name: backend_shape.document_of(row) for row in selectors.living_backends()}
+
+
+def _limits() -> dict[str, Any]:
+    document, revision = selectors.workflow_config()
+    return {LIMITS: document.model_dump()} if revision else {}
+
+
+_PRESENT: Mapping[str, Callable[[], dict[str, Any]]] = {BACKEND: _backends, POOL: _pools, WORKFLOW: _limits}
+
+
+def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
+    def read() -> dict[str, Any]:
+        rows = ConfigRevision.objects.filter(config_type=config_type).order_by("name", "-revision")
+        newest = rows.distinct("name").values_list("name", "content")
+        return {name: content for name, content in newest if content is not None}
+
+    return read
+
+
+def _try_backends(whole: Whole) -> dict[str, Tried]:
+    tried = {}
+    for name, document in whole.held.get(BACKEND, {}).items():
+        try:
+            tried[name] = try_backend(name=name, written=document, merge=False)
+        except TopologyError as error:
+            whole.faults += _placed(error, whole.paths[BACKEND, name])
+    return tried
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One import, inside its transaction."""
+
+    whole: Whole
+    tried: Mapping[str, Tried]
+    before: Held
+    change: Change
+    prune: str
+    force: bool
+
+    def write(self) -> tuple[Notice, ...]:
+        faults, notices = self._in_order(changed_last="no")
+        if faults and set(self.tried) & set(self.before[BACKEND]):
+            others, told = self._in_order(changed_last="yes")
+            if not others:
+                faults, notices = [], told
+        if wrong := [*self.whole.faults, *faults]:
+            located = in_order(self.whole.located(fault) for fault in wrong)
+            ordered = sorted(located, key=lambda fault: (fault.line or 0, fault.column or 0))
+            raise InvalidSpec(f"Nothing was imported. {summary(ordered)}", ordered)
+        return notices
+
+    def _in_order(self, *, changed_last: str) -> tuple[list[Fault], tuple[Notice, ...]]:
+        """Write everything in one order; it stays only if there is no fault."""
+        faults: list[Fault] = []
+        late = set(self.before[BACKEND]) if changed_last == "yes" else set()
+        point = transaction.savepoint()
+        self._write_others(faults)
+        self._write_backends(faults, [name for name in self.tried if name not in late])
+        notices = self._write_pools(faults)
+        self._delete_left_out(faults, POOL)
+        self._write_backends(faults, [name for name in self.tried if name in late])
+        for config_type in types_kept():
+            if config_type not in (POOL, WORKFLOW):
+                self._delete_left_out(faults, config_type)
+        (transaction.savepoint_rollback if faults else transaction.savepoint_commit)(point)
+        return faults, notices
+
+    def _write_others(self, faults: list[Fault]) -> None:
+        for config_type, objects in self.whole.held.items():
+            if config_type in (POOL, BACKEND):
+                continue
+            for name, document in objects.items():
+                self._restore(faults, config_type, name, document, path=self.whole.paths[config_type, name])
+
+    def _write_backends(self, faults: list[Fault], names: Sequence[str]) -> None:
+        for name in names:
+            path = self.whole.paths[BACKEND, name]
+            with _collected(faults, path):
+                write_tried(self.tried[name], change=self.change)
+
+    def _write_pools(self, faults: list[Fault]) -> tuple[Notice, ...]:
+        found: list[Fault] = []
+        notices: tuple[Notice, ...] = ()
+        with _collected(found, ("pools",)):
+            notices = put_pools(documents=self.whole.held.get(POOL, {}), change=self.change).notices
+        faults += [fault for fault in found if not self._told_already(fault)]
+        return notices
+
+    def _told_already(self, fault: Fault) -> bool:
+        """Whether a pool's backend is missing because it is in the file and wrong itself."""
+        if fault.code != "unknown_backend" or len(fault.path) < 2:
+            return False
+        pool = self.whole.held[POOL][str(fault.path[1])]
+        return pool["backend"] in self.whole.held.get(BACKEND, {})
+
+    def _delete_left_out(self, faults: list[Fault], config_type: str) -> None:
+        if self.prune != "yes" or config_type not in self.whole.held:
+            return
+        section = next(name for name in SECTIONS if SECTIONS[name] == config_type)
+        for name in sorted(set(self.before[config_type]) - set(self.whole.held[config_type])):
+            self._restore(faults, config_type, name, None, path=(section, name))
+
+    def _restore(self, faults: list[Fault], config_type: str, name: str, content: Any, *, path: Path) -> None:
+        with _collected(faults, path):
+            RESTORERS[config_type](
+                name=name, content=content, change=self.change, force=self.force, expected_revision=None
+            )
+
+
+@contextmanager
+def _collected(faults: list[Fault], path: Path) -> Iterator[None]:
+    """Undo one object's write if it is refused, and note why, so that the others are still looked at."""
+    try:
+        with transaction.atomic():
+            yield
+    except TopologyError as error:
+        faults += _placed(error, path)
+
+
+def _placed(error: TopologyError, path: Path) -> list[Fault]:
+    if isinstance(error, InvalidSpec) and error.faults:
+        return [replace(fault, path=(*path, *fault.path)) for fault in error.faults]
+    return [Fault(path, "refused", error.message)]
+
+
+def _outcome(before: Held, after: Held, notices: tuple[Notice, ...]) -> Imported:
+    changed, parts = [], []
+    for config_type in after:
+        was, now = before[config_type], after[config_type]
+        for name in history.changed_names(was, now):
+            changed.append((config_type, name))
+            parts.append(
+                history.unified(
+                    was.get(name), now.get(name), name=f"{config_type} {name}", was="now", now="imported"
+                )
+            )
+    return Imported(changed=tuple(changed), diff="\n".join(parts), notices=notices)
