@@ -72,6 +72,7 @@ def scenes(
         ("Use case 1 with too few free nodes", lambda: runs.waits_for_a_clique(make, report, view)),
         ("Use case 3 with its zone busy", lambda: runs.waits_for_a_zone(make, report, view)),
         ("A preference that waits, then is relaxed", lambda: runs.patience(make, report)),
+        ("LOW gives way to HIGH, and is restarted", lambda: runs.preempted_and_restarted(make, report)),
         ("A level disappears, and comes back", lambda: runs.level_disappears(make, report, view)),
         ("Use case 1 under Kubernetes' own scheduler", lambda: runs.use_case_1(make, report, "native")),
         ("Use case 2 there, as gangs of their own", lambda: runs.use_case_2(make, report, "native")),

@@ -43,17 +43,35 @@ class Run:
         self.name = ""
         self.group = ""
 
-    def submit(self, example: str, **changed: str) -> None:
+    def submit(self, example: str, *, priority: str = "NORMAL", **changed: str) -> None:
         """Submit an example; ``changed`` replaces the value that stands behind a key in it."""
         text = (EXAMPLES / example).read_text()
         for key, value in changed.items():
             text = re.sub(rf"\b{key}: \w+", f"{key}: {value}", text)
-        reply = self.service.submit(self.pool, text)
+        reply = self.service.submit(self.pool, text, priority=priority)
         self.name = reply["name"]
-        self.report.line(f"submitted {example} to pool {self.pool}: {self.name}")
+        how = "" if priority == "NORMAL" else f" with priority {priority}"
+        self.report.line(f"submitted {example} to pool {self.pool}{how}: {self.name}")
         for warning in reply.get("warnings") or []:
             self.report.line(f"warning: {warning}")
         self.group = self.service.workflow(self.name)["groups"][0]["uuid"]
+
+    def restart(self) -> None:
+        """Run it again as a new workflow, which this run follows from now on."""
+        former = self.name
+        self.name = self.service.call("POST", f"/api/pool/{self.pool}/workflow/{former}/restart", {})["name"]
+        answer = self.service.workflow(self.name)
+        self.group = answer["groups"][0]["uuid"]
+        parent = f"{answer['parent_name']}-{answer['parent_job_id']}"
+        self.report.check(parent == former, f"{self.name} restarts {former}", parent)
+
+    def check_preempted(self) -> None:
+        """It lost its places to work of higher priority, and says so."""
+        self._wait_until_released("FAILED_PREEMPTED")
+        (group,) = self.service.workflow(self.name)["groups"]
+        codes = {task["exit_code"] for task in group["tasks"]}
+        self.report.check(3006 in codes, "its tasks carry exit code 3006", codes)
+        self.report.line(f"reason: {group['failure_message']}")
 
     def pods(self) -> list[dict[str, Any]]:
         return self.view.of_group(self.namespace, "Pod", self.group)

@@ -135,6 +135,20 @@ def patience(make: MakeRun, report: Report) -> None:
     run.finish()
 
 
+def preempted_and_restarted(make: MakeRun, report: Report) -> None:
+    low, high = make("split"), make("split")
+    low.submit("use-case-4.yaml", priority="LOW")
+    low.wait_until_placed(8)
+    report.line("no node of the pool is free")
+    high.submit("use-case-4.yaml", priority="HIGH")
+    high.wait_until_placed(8)
+    low.check_preempted()
+    high.finish()
+    low.restart()
+    low.wait_until_placed(8)
+    low.finish()
+
+
 def level_disappears(make: MakeRun, report: Report, view: View) -> None:
     label, nodes = site.LABELS["clique"], site.all_nodes("nvlink")
     running, waiting = make("nvlink"), make("nvlink")

@@ -186,6 +186,50 @@ def test_a_task_is_tried_again_with_the_same_place_in_its_gang(world):
     assert fresh(group).status == "RUNNING"
 
 
+def test_a_retry_keeps_its_sub_group_and_claims_from_the_same_domain(world):
+    group = world.group(pods=4, pool=world.pool(nvlink=True, levels=LEVELS), frozen=RESCHEDULE)
+    for task in group.tasks.order_by("position"):
+        rack = {"key": "rack", "group": f"r{task.position // 2}", "required": True}
+        task.spec = {**task.spec, "requirements": [rack], "claims_channel": True}
+        task.save()
+    world.settle()
+    before = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
+    old = before[group.tasks.get(name="task-2").pod_name]
+    world.finish(group, 3, tasks=["task-2"])
+    world.settle()
+    after = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
+    new = after[group.tasks.get(name="task-2", latest=True).pod_name]
+    subgroup = "kai.scheduler/subgroup-name"
+    assert old["metadata"]["labels"][subgroup]
+    assert new["metadata"]["labels"][subgroup] == old["metadata"]["labels"][subgroup]
+    assert old["spec"]["resourceClaims"]
+    assert new["spec"]["resourceClaims"] == old["spec"]["resourceClaims"]
+    assert len(world.cluster.all(COMPUTE_DOMAIN)) == 1
+
+
+ACTIONS = {
+    "COMPLETE makes a failure good": ({"COMPLETE": "5-7,9"}, 9, "COMPLETED"),
+    "FAIL makes a success bad": ({"FAIL": "0"}, 0, "FAILED"),
+    "RESCHEDULE without tries left fails": ({"RESCHEDULE": "9"}, 9, "FAILED"),
+    "a code that no range holds stays as it is": ({"COMPLETE": "5-7,9"}, 8, "FAILED"),
+}
+
+
+@pytest.mark.parametrize("whose", ["task", "pool"])
+@pytest.mark.parametrize(("actions", "code", "want"), ACTIONS.values(), ids=ACTIONS)
+def test_an_exit_code_ends_its_task_as_the_actions_say(world, whose, actions, code, want):
+    group = world.group(pods=1, frozen={"default_exit_actions": actions} if whose == "pool" else {})
+    if whose == "task":
+        task = group.tasks.get()
+        task.spec = {**task.spec, "exit_actions": actions}
+        task.save()
+    world.settle()
+    world.finish(group, code)
+    world.settle()
+    assert (statuses(group), fresh(group).status) == ([want], want)
+    assert group.tasks.get().exit_code == code
+
+
 def test_a_task_is_tried_again_no_more_often_than_allowed(world):
     group = world.group(pods=1, frozen=RESCHEDULE)
     world.settle()
@@ -419,6 +463,16 @@ def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_
     after = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}[name]
     assert (after["spec"], after["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
     assert Event.objects.filter(reason="PodsMadeAgain", message__contains="task-2").count() == 1
+
+
+def test_a_gang_that_waits_is_looked_at_again_once_what_is_missing_can_be_told(db):
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    world.observe()
+    assert 5 < world.look(group).seconds <= 10
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=timezone.now() - timedelta(minutes=1))
+    assert world.look(group).seconds > 60
 
 
 def test_a_pod_that_vanishes_beside_placed_ones_is_not_made_again(db):

@@ -14,6 +14,7 @@ meets whatever is there after all.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.errors import listing
@@ -51,6 +52,14 @@ def mend(
     if trouble := carry_out(steps, cluster=cluster, grace_seconds=None):
         return trouble
     return _make_pods(view, sight, lost, lease, cluster) if lost else None
+
+
+def first_look(view: GroupView) -> datetime | None:
+    """When what is missing of a gang that was just made may first be told from what nobody has seen yet."""
+    made_at = view.row.created_in_cluster_at
+    if made_at is None or view.row.status != TaskStatus.SCHEDULING or view.now - made_at >= UNSEEN_GRACE:
+        return None
+    return made_at + UNSEEN_GRACE
 
 
 def _make_pods(

@@ -27,7 +27,7 @@ from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod
 from workflows.reconcile.edit import attend, resize
 from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.mend import mend
+from workflows.reconcile.mend import first_look, mend
 from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
 from workflows.reconcile.seen import Looker
 from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
@@ -169,7 +169,7 @@ class _Look:
         if attended.moved:
             return None
         resize(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
-        times = (verdict.recheck, attended.at, next_deadline(view))
+        times = (verdict.recheck, attended.at, first_look(view), next_deadline(view))
         return _next_look(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
