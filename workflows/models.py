@@ -200,7 +200,23 @@ class Task(models.Model):
                 fields=["group", "name"], condition=Q(latest=True), name="task_has_one_latest_try"
             ),
         ]
-        indexes = [models.Index(fields=["pod_name"])]
+        indexes = [
+            models.Index(fields=["pod_name"]),
+            models.Index(
+                fields=["-id"],
+                condition=Q(
+                    status__in=[
+                        "SUBMITTING",
+                        "WAITING",
+                        "PROCESSING",
+                        "SCHEDULING",
+                        "INITIALIZING",
+                        "RUNNING",
+                    ]
+                ),
+                name="task_live",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name}#{self.retry_id}"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Func, Prefetch, Q, QuerySet, TextField
 
 from osmo_topology.web.access import grants_of
 from osmo_topology.web.policy import Action, refusal
@@ -67,10 +67,9 @@ def workflow_page(
 ) -> Page:
     """One page by time of submission, of what the user may list. One query."""
     sign = "" if order == "ASC" else "-"
-    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
-    theirs = Q() if pools is None else Q(pool_name__in=pools)
     rows = (
-        Workflow.objects.filter(_condition(wanted) & theirs)
+        _listable(user)
+        .filter(_condition(wanted))
         .select_related("backend")
         .defer("spec", "template_spec", "reply", "warnings")
         .order_by(f"{sign}submit_time", f"{sign}uuid")
@@ -103,6 +102,23 @@ def _condition(wanted: WorkflowFilter) -> Q:
 
 def _label(key: str, value: str | None) -> Q:
     return Q(labels__has_key=key) if value is None else Q(labels__contains={key: value})
+
+
+def tags_in_use(user: Caller) -> list[str]:
+    """Every tag of a workflow that the user may list, in order. One query."""
+    rows = _listable(user).exclude(tags=[]).order_by()
+    tag = Func("tags", function="jsonb_array_elements_text", output_field=TextField())
+    return sorted(rows.annotate(tag=tag).values_list("tag", flat=True).distinct())
+
+
+def users_seen(user: Caller) -> list[str]:
+    """Everybody who submitted a workflow that the user may list, in order. One query."""
+    return sorted(_listable(user).order_by().values_list("submitted_by", flat=True).distinct())
+
+
+def _listable(user: Caller) -> QuerySet[Workflow]:
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    return Workflow.objects.all() if pools is None else Workflow.objects.filter(pool_name__in=pools)
 
 
 def workflow_known_as(said: str, *, user: Caller, action: Action) -> Workflow:

@@ -2,9 +2,15 @@
 
 from django.urls import path
 
-from workflows.api import views
+from workflows.api import capacity, listing, views
 
 urlpatterns = [
+    path("api/pool_quota", capacity.PoolQuotaView.as_view()),
+    path("api/resources", capacity.ResourcesView.as_view()),
+    path("api/tag", listing.TagsView.as_view()),
+    path("api/task", listing.TaskListView.as_view()),
+    path("api/users", listing.UsersView.as_view()),
+    path("api/workflow/<str:workflow_id>/tag", listing.WorkflowTagView.as_view()),
     path("api/pool/<str:pool>/workflow", views.SubmitView.as_view()),
     path("api/pool/<str:pool>/workflow/<str:workflow_id>/restart", views.RestartView.as_view()),
     path("api/workflow", views.WorkflowListView.as_view()),

@@ -27,7 +27,13 @@ GET    /api/workflow/{workflow_id}/events     403     404/404  ok/404   ok/404  
 GET    /api/workflow/{workflow_id}/logs       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/error_logs 403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 POST   /api/workflow/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+POST   /api/workflow/{workflow_id}/tag        403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /api/tag                               403     ok       ok       ok       403      ok     ok
+GET    /api/task                              403     ok       ok       ok       403      ok     ok
+GET    /api/users                             403     ok       ok       ok       403      ok     ok
 
+GET    /api/pool_quota                        403     ok       ok       403      403      ok     ok
+GET    /api/resources                         403     ok       ok       403      403      ok     ok
 GET    /api/pool                              403     ok       ok       403      403      ok     ok
 GET    /api/topology                          403     ok       ok       403      403      ok     ok
 GET    /api/pool/{pool}/topology              403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok

@@ -1,0 +1,19 @@
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    """The index by which live tasks are listed among all there ever were; built without a lock."""
+
+    atomic = False
+
+    dependencies = [
+        ('workflows', '0005_restart'),
+    ]
+
+    operations = [
+        AddIndexConcurrently(
+            model_name='task',
+            index=models.Index(condition=models.Q(('status__in', ['SUBMITTING', 'WAITING', 'PROCESSING', 'SCHEDULING', 'INITIALIZING', 'RUNNING'])), fields=['-id'], name='task_live'),
+        ),
+    ]

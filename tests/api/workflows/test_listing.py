@@ -1,0 +1,106 @@
+"""The list of tasks, tags of workflows, and who uses the service."""
+
+import pytest
+
+from tests.error_shape import assert_error_shape
+from tests.factories import PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
+from workflows.api import listing
+from workflows.services.tags import MOST_TAGS
+
+pytestmark = pytest.mark.django_db
+
+
+def tasks(answer):
+    assert answer.status_code == 200, answer.json()
+    return [entry["task_name"] for entry in answer.json()["tasks"]]
+
+
+def test_a_task_tells_what_the_client_prints(api):
+    group = TaskGroupFactory(pods=0, status="RUNNING")
+    TaskFactory(group=group, name="shard", node_name="n1", placement__gpu=8, placement__memory="64Gi")
+
+    (entry,) = api.get("/api/task?limit=20&offset=0&order=ASC&all_pools=True").json()["tasks"]
+
+    assert set(entry) == set(listing.ListedTaskSerializer().fields)
+    assert (entry["user"], entry["workflow_id"], entry["task_name"]) == ("ann", group.workflow.name, "shard")
+    assert (entry["node"], entry["gpu"], entry["cpu"], entry["memory"], entry["storage"]) == (
+        "n1",
+        8,
+        1,
+        64.0,
+        0.0,
+    )
+    assert entry["error_logs"] is None
+    assert entry["logs"].endswith(f"/api/workflow/{group.workflow.name}/logs?task_name=shard&retry_id=0")
+
+
+def test_tasks_are_narrowed_by_user_status_pool_node_and_workflow(api):
+    pool = PoolFactory(name="train")
+    mine = TaskGroupFactory(pods=0, status="RUNNING", pool=pool, workflow=WorkflowFactory(pool=pool))
+    TaskFactory(group=mine, name="a", node_name="n1")
+    TaskFactory(group=mine, name="b", status="FAILED")
+    other = TaskGroupFactory(pods=0, workflow=WorkflowFactory(submitted_by="bob", base_name="bobs"))
+    TaskFactory(group=other, name="c")
+
+    def found(query):
+        return tasks(api.get(f"/api/task?order=ASC&{query}"))
+
+    assert found("") == ["a", "b"]
+    assert found("all_users=True") == ["a", "b", "c"]
+    assert found("users=bob") == ["c"]
+    assert found("statuses=RUNNING&statuses=SCHEDULING") == ["a"]
+    assert found("pools=train&all_users=True") == ["a", "b"]
+    assert found("nodes=n1") == ["a"]
+    assert found(f"workflow_id={other.workflow.name}&all_users=True") == ["c"]
+
+
+def test_tasks_come_in_pages_the_newest_first(api):
+    group = TaskGroupFactory(pods=0)
+    for name in "abc":
+        TaskFactory(group=group, name=name)
+    assert tasks(api.get("/api/task?limit=2")) == ["c", "b"]
+    assert tasks(api.get("/api/task?limit=2&offset=2")) == ["a"]
+
+
+def test_a_page_that_is_too_large_is_refused_with_what_would_be_accepted(api):
+    answer = api.get("/api/task?limit=1001")
+    assert_error_shape(answer, 400)
+    assert "1000" in answer.json()["message"]
+
+
+def test_a_page_of_tasks_takes_one_query_whatever_its_size(api, django_assert_max_num_queries):
+    TaskGroupFactory(pods=40)
+    with django_assert_max_num_queries(3):
+        assert len(tasks(api.get("/api/task?limit=1000"))) == 40
+
+
+def test_tags_are_put_on_and_taken_off_and_a_list_finds_them(api):
+    workflow = WorkflowFactory(tags=["old", "kept"])
+
+    answer = api.post(f"/api/workflow/{workflow.name}/tag?add=night&add=kept&remove=old")
+
+    assert answer.json() == {"name": workflow.name, "tags": ["kept", "night"]}
+    assert api.get("/api/tag").json() == {"tags": ["kept", "night"]}
+    (found,) = api.get("/api/workflow?tags=night").json()["workflows"]
+    assert found["name"] == workflow.name
+
+
+@pytest.mark.parametrize("tag", ["x%00", "x" * 64, "a%0Ab"])
+def test_a_tag_that_nobody_could_read_is_refused(tag, api):
+    workflow = WorkflowFactory(tags=["old"])
+    answer = api.post(f"/api/workflow/{workflow.name}/tag?add={tag}")
+    workflow.refresh_from_db()
+    assert (answer.status_code, workflow.tags) == (400, ["old"])
+
+
+def test_a_workflow_carries_a_bounded_number_of_tags(api):
+    workflow = WorkflowFactory(tags=[f"t{i}" for i in range(MOST_TAGS)])
+    answer = api.post(f"/api/workflow/{workflow.name}/tag?add=more")
+    assert answer.status_code == 400
+    assert str(MOST_TAGS) in answer.json()["message"]
+
+
+def test_users_are_those_who_submitted_something_the_caller_may_list(api):
+    for user in ("bob", "ann", "bob"):
+        WorkflowFactory(submitted_by=user)
+    assert api.get("/api/users").json() == {"users": ["ann", "bob"]}

@@ -1,0 +1,184 @@
+"""Tasks of all workflows, tags and users, over REST, in OSMO's paths and shapes."""
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
+from workflows import selectors
+from workflows.api.queries import Query, flag, texts
+from workflows.api.shapes import moment, overview
+from workflows.api.views import base_address, username
+from workflows.models import Workflow
+from workflows.selectors import MAX_PAGE
+from workflows.services.tags import change_tags
+from workflows.statuses import TaskStatus
+from workflows.task_page import ListedTask, TaskFilter, task_page
+
+GIB = 2**30
+
+
+class TaskListQuery(Query):
+    limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+    order = serializers.ChoiceField(choices=("ASC", "DESC"), default="DESC", help_text="As tries were made.")
+    workflow_id = serializers.CharField(default="", max_length=80, help_text="Of this workflow, by its name.")
+    users = texts("Submitted by one of these; left out: by the caller, unless all_users is given.")
+    all_users = flag("Whoever submitted it.")
+    statuses = serializers.ListField(
+        child=serializers.ChoiceField(choices=TaskStatus.choices), max_length=100, default=list
+    )
+    pools = texts("Submitted to one of these.")
+    all_pools = flag("Whatever the pool; the same as leaving out pools.")
+    nodes = texts("On one of these nodes.")
+    priority = serializers.ListField(
+        child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
+    )
+    started_after = serializers.DateTimeField(default=None, help_text="UTC.")
+    started_before = serializers.DateTimeField(default=None, help_text="UTC.")
+
+
+def _filter(query: dict[str, Any], *, user: str) -> TaskFilter:
+    users = tuple(query["users"])
+    return TaskFilter(
+        users=users if users or query["all_users"] else (user,),
+        statuses=tuple(query["statuses"]),
+        workflow=query["workflow_id"],
+        pools=() if query["all_pools"] else tuple(query["pools"]),
+        nodes=tuple(query["nodes"]),
+        priorities=tuple(query["priority"]),
+        started_after=query["started_after"],
+        started_before=query["started_before"],
+    )
+
+
+class ListedTaskSerializer(serializers.Serializer[Any]):
+    user = serializers.CharField()
+    workflow_id = serializers.CharField()
+    workflow_uuid = serializers.CharField()
+    task_name = serializers.CharField()
+    retry_id = serializers.IntegerField()
+    pool = serializers.CharField()
+    node = serializers.CharField(allow_null=True)
+    start_time = serializers.CharField(allow_null=True, help_text="ISO 8601, UTC without saying so.")
+    end_time = serializers.CharField(allow_null=True, help_text="ISO 8601, UTC without saying so.")
+    duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
+    status = serializers.ChoiceField(choices=TaskStatus.choices)
+    overview = serializers.CharField()
+    logs = serializers.CharField()
+    error_logs = serializers.CharField(allow_null=True, help_text="For a try that failed.")
+    grafana_url = serializers.CharField(allow_null=True)
+    dashboard_url = serializers.CharField(allow_null=True)
+    storage = serializers.FloatField(help_text="GiB.")
+    cpu = serializers.IntegerField()
+    memory = serializers.FloatField(help_text="GiB.")
+    gpu = serializers.IntegerField()
+    priority = serializers.ChoiceField(choices=Workflow.Priority.choices)
+
+
+class TaskListSerializer(serializers.Serializer[Any]):
+    tasks = ListedTaskSerializer(many=True)
+
+
+class TaskListView(APIView):
+    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+
+    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=TaskListSerializer)
+    def get(self, request: Request) -> Response:
+        """List tries of tasks, the newest first, in pages."""
+        query = TaskListQuery.of(request)
+        found = task_page(
+            _filter(query, user=username(request)),
+            user=request.user,
+            limit=query["limit"],
+            offset=query["offset"],
+            order=query["order"],
+        )
+        base, now = base_address(request), timezone.now()
+        return Response({"tasks": [_shown(task, base=base, now=now) for task in found]})
+
+
+def _shown(task: ListedTask, *, base: str, now: datetime) -> dict[str, Any]:
+    address = overview(task.workflow, base=base)
+    tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
+    took = (task.end_time or now) - task.start_time if task.start_time else None
+    return {
+        "user": task.user,
+        "workflow_id": task.workflow,
+        "workflow_uuid": task.workflow_uuid.hex,
+        "task_name": task.name,
+        "retry_id": task.retry_id,
+        "pool": task.pool,
+        "node": task.node or None,
+        "start_time": moment(task.start_time),
+        "end_time": moment(task.end_time),
+        "duration": max(0.0, took.total_seconds()) if took else None,
+        "status": task.status,
+        "overview": address,
+        "logs": f"{address}/logs?{tail}",
+        "error_logs": f"{address}/error_logs?{tail}" if task.status.startswith("FAILED") else None,
+        "grafana_url": task.grafana_url or None,
+        "dashboard_url": task.dashboard_url or None,
+        "storage": task.asks.storage / GIB,
+        "cpu": int(task.asks.cpu),
+        "memory": task.asks.memory / GIB,
+        "gpu": task.asks.gpu,
+        "priority": task.priority,
+    }
+
+
+class TagQuery(Query):
+    add = texts("To put on it.")
+    remove = texts("To take off it.")
+
+
+class TagsSerializer(serializers.Serializer[Any]):
+    tags = serializers.ListField(child=serializers.CharField())
+
+
+class WorkflowTagsSerializer(TagsSerializer):
+    name = serializers.CharField()
+
+
+class WorkflowTagView(APIView):
+    access = {"POST": Needs(Action.WORKFLOW_UPDATE, on=None)}
+
+    @extend_schema(
+        operation_id="workflow_tag", parameters=[TagQuery], request=None, responses=WorkflowTagsSerializer
+    )
+    def post(self, request: Request, workflow_id: str) -> Response:
+        """Put tags on a workflow and take tags off it."""
+        query = TagQuery.of(request)
+        workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_UPDATE)
+        tags = change_tags(workflow, add=query["add"], remove=query["remove"])
+        return Response({"name": workflow.name, "tags": tags})
+
+
+class TagsView(APIView):
+    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+
+    @extend_schema(operation_id="list_tags", responses=TagsSerializer)
+    def get(self, request: Request) -> Response:
+        """List the tags that workflows carry."""
+        return Response({"tags": selectors.tags_in_use(request.user)})
+
+
+class UsersSerializer(serializers.Serializer[Any]):
+    users = serializers.ListField(child=serializers.CharField())
+
+
+class UsersView(APIView):
+    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+
+    @extend_schema(operation_id="list_users", responses=UsersSerializer)
+    def get(self, request: Request) -> Response:
+        """List who submitted workflows that the caller may list."""
+        return Response({"users": selectors.users_seen(request.user)})

@@ -1,0 +1,70 @@
+"""Amounts of what tasks ask for and nodes have: GPUs, cores, bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+
+from cluster.quantities import quantity
+
+GPU = "nvidia.com/gpu"
+STORAGE = "ephemeral-storage"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """``cpu`` counts cores, which may be parts; memory and storage bytes."""
+
+    gpu: int = 0
+    cpu: Decimal = Decimal(0)
+    memory: int = 0
+    storage: int = 0
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(
+            self.gpu + other.gpu,
+            self.cpu + other.cpu,
+            self.memory + other.memory,
+            self.storage + other.storage,
+        )
+
+    def without(self, used: "Amounts") -> "Amounts":
+        """What is left, never less than nothing."""
+        return Amounts(
+            max(0, self.gpu - used.gpu),
+            max(Decimal(0), self.cpu - used.cpu),
+            max(0, self.memory - used.memory),
+            max(0, self.storage - used.storage),
+        )
+
+
+NOTHING = Amounts()
+
+
+def allocatable(written: Mapping[str, str]) -> Amounts:
+    """What a node has to give."""
+    return Amounts(
+        gpu=int(_number(written.get(GPU, "0"))),
+        cpu=_number(written.get("cpu", "0")),
+        memory=int(_number(written.get("memory", "0"))),
+        storage=int(_number(written.get(STORAGE, "0"))),
+    )
+
+
+def asked(gpu: int | None, cpu: int | None, memory: str | None, storage: str | None) -> Amounts:
+    """What a task asks for, as its frozen spec writes it; what it leaves out is nothing."""
+    return Amounts(
+        gpu=gpu or 0,
+        cpu=Decimal(cpu or 0),
+        memory=int(_number(memory or "0")),
+        storage=int(_number(storage or "0")),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> Decimal:
+    """A quantity; what a cluster wrote that is none counts as nothing, since no request is to fail for it."""
+    try:
+        return quantity(text)
+    except ValueError:
+        return Decimal(0)

@@ -1,0 +1,109 @@
+"""GPUs of pools: what is guaranteed, in use and free. Pure.
+
+Pools that share a node, also by way of others, stand in one *node set*. ``quota_used`` counts the GPUs of
+running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
+``quota_limit`` is the pool's guarantee, or all its nodes have where that is unlimited. ``total_capacity``
+counts nodes that are ready; ``total_free`` what is left, by whomever the rest is held, on those of them that
+take work.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from workflows.capacity.amounts import NOTHING, Amounts
+from workflows.capacity.seen import SeenNode, Stand
+
+PREEMPTIBLE = "LOW"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """GPUs."""
+
+    quota_used: int = 0
+    quota_limit: int = 0
+    total_usage: int = 0
+    total_capacity: int = 0
+    total_free: int = 0
+
+    @property
+    def quota_free(self) -> int:
+        return max(0, self.quota_limit - self.quota_used)
+
+    def as_json(self) -> dict[str, str]:
+        """OSMO writes these as texts."""
+        names = ("quota_used", "quota_free", "quota_limit", "total_usage", "total_capacity", "total_free")
+        return {name: str(getattr(self, name)) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """``sets`` are the node sets, each of pools by name; ``total`` counts a node once."""
+
+    sets: tuple[tuple[str, ...], ...]
+    usage: Mapping[str, Usage]
+    total: Usage
+
+
+def quota(
+    guarantees: Mapping[str, float],
+    nodes: Sequence[SeenNode],
+    stands: Sequence[Stand],
+    used: Mapping[tuple[str, str], Amounts],
+) -> Quota:
+    """Account for pools; ``guarantees`` has each one's guaranteed GPUs, -1 for unlimited."""
+    by_pool: dict[str, list[SeenNode]] = defaultdict(list)
+    for node in nodes:
+        for pool in node.pools:
+            by_pool[pool].append(node)
+    usage = {
+        pool: _usage(guarantee, by_pool[pool], [s for s in stands if s.pool == pool], used)
+        for pool, guarantee in guarantees.items()
+    }
+    whole = _usage(-1, nodes, [s for s in stands if s.pool in guarantees], used)
+    total = Usage(
+        quota_used=sum(one.quota_used for one in usage.values()),
+        quota_limit=sum(one.quota_limit for one in usage.values()),
+        total_usage=whole.total_usage,
+        total_capacity=whole.total_capacity,
+        total_free=whole.total_free,
+    )
+    return Quota(tuple(_node_sets(guarantees, nodes)), usage, total)
+
+
+def _usage(
+    guarantee: float,
+    nodes: Sequence[SeenNode],
+    stands: Sequence[Stand],
+    used: Mapping[tuple[str, str], Amounts],
+) -> Usage:
+    capacity = sum(node.has.gpu for node in nodes if node.ready)
+    running = [stand for stand in stands if stand.running]
+    return Usage(
+        quota_used=sum(stand.asks.gpu for stand in running if stand.priority != PREEMPTIBLE),
+        quota_limit=capacity if guarantee < 0 else int(guarantee),
+        total_usage=sum(stand.asks.gpu for stand in running),
+        total_capacity=capacity,
+        total_free=sum(n.has.without(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
+    )
+
+
+def _node_sets(pools: Iterable[str], nodes: Iterable[SeenNode]) -> list[tuple[str, ...]]:
+    """Pools that share nodes, transitively."""
+    leader = {pool: pool for pool in pools}
+
+    def find(pool: str) -> str:
+        while leader[pool] != pool:
+            leader[pool] = leader[leader[pool]]
+            pool = leader[pool]
+        return pool
+
+    for node in nodes:
+        first, *others = node.pools
+        for other in others:
+            leader[find(other)] = find(first)
+    sets: dict[str, list[str]] = defaultdict(list)
+    for pool in sorted(leader):
+        sets[find(pool)].append(pool)
+    return sorted(tuple(one) for one in sets.values())

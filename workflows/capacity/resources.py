@@ -1,0 +1,116 @@
+"""Nodes as OSMO's clients list them: what each has, what is in use, and the pools it serves. Pure.
+
+``resource_type`` is RESERVED for a node of one pool and SHARED for one of several. Beside OSMO's fields
+``topology`` has, for each pool, the node's domain of each of its keys.
+"""
+
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from pools.models import Platform
+from scheduling.levels import Levels
+from workflows.capacity.amounts import Amounts
+from workflows.capacity.seen import SeenNode
+
+GIB = 2**30
+Json = dict[str, Any]
+
+
+def entry(
+    node: SeenNode,
+    *,
+    backend: str,
+    used: Amounts,
+    platforms: Mapping[tuple[str, str], Platform],
+    levels: Mapping[str, Levels],
+) -> Json:
+    """One node. ``platforms`` are by pool and name, ``levels`` by pool."""
+    left = node.has.without(used)
+    return {
+        "hostname": node.name,
+        "exposed_fields": {
+            "node": node.name,
+            "pool/platform": [f"{seat.pool}/{seat.platform}" for seat in node.seats],
+            **{key: str(value) for key, value in _gib(node.has).items()},
+        },
+        "taints": [dict(taint) for taint in node.taints],
+        "usage_fields": _written(used),
+        "non_workflow_usage_fields": {},
+        "allocatable_fields": _written(node.has),
+        "platform_allocatable_fields": _by_seat(node, _plain(node.has)),
+        "platform_available_fields": _by_seat(node, _plain(left)),
+        "platform_workflow_allocatable_fields": _by_seat(node, _plain(left)),
+        "config_fields": _config(node, platforms),
+        "backend": backend,
+        "label_fields": None,
+        "pool_platform_labels": {
+            pool: [seat.platform for seat in node.seats if seat.pool == pool] for pool in node.pools
+        },
+        "resource_type": "RESERVED" if len(node.pools) == 1 else "SHARED",
+        "conditions": _conditions(node),
+        "topology": {
+            pool: {level.key: node.labels.get(level.label) for level in levels[pool]} for pool in node.pools
+        },
+    }
+
+
+def _conditions(node: SeenNode) -> list[str] | None:
+    """What keeps work away, as kubectl names it; null where nothing does."""
+    said = [*([] if node.ready else ["NotReady"]), *(["SchedulingDisabled"] if node.unschedulable else [])]
+    return said or None
+
+
+def _gib(amounts: Amounts) -> dict[str, int]:
+    """Whole numbers for a table: GiB, cores, GPUs."""
+    return {
+        "storage": amounts.storage // GIB,
+        "cpu": int(amounts.cpu),
+        "memory": amounts.memory // GIB,
+        "gpu": amounts.gpu,
+    }
+
+
+def _written(amounts: Amounts) -> dict[str, str]:
+    """As Kubernetes writes them."""
+    return {
+        "storage": f"{amounts.storage // 1024}Ki",
+        "cpu": _number(amounts.cpu),
+        "memory": f"{amounts.memory // 1024}Ki",
+        "gpu": str(amounts.gpu),
+    }
+
+
+def _plain(amounts: Amounts) -> Json:
+    """Storage in bytes, memory in Ki, as OSMO mixes them."""
+    cores = amounts.cpu.quantize(Decimal("0.001"), rounding=ROUND_HALF_UP)
+    return {
+        "storage": amounts.storage,
+        "cpu": int(cores) if cores == int(cores) else float(cores),
+        "memory": f"{amounts.memory // 1024}Ki",
+        "gpu": amounts.gpu,
+    }
+
+
+def _number(value: Decimal) -> str:
+    return str(int(value)) if value == int(value) else f"{value.normalize():f}"
+
+
+def _by_seat(node: SeenNode, fields: Json) -> dict[str, dict[str, Json]]:
+    found: dict[str, dict[str, Json]] = {}
+    for seat in node.seats:
+        found.setdefault(seat.pool, {})[seat.platform] = fields
+    return found
+
+
+def _config(node: SeenNode, platforms: Mapping[tuple[str, str], Platform]) -> dict[str, dict[str, Json]]:
+    found: dict[str, dict[str, Json]] = {}
+    for seat in node.seats:
+        row = platforms.get((seat.pool, seat.platform))
+        found.setdefault(seat.pool, {})[seat.platform] = {
+            "host_network": row.host_network_allowed if row else False,
+            "privileged": row.privileged_allowed if row else False,
+            "default_mounts": row.default_mounts if row else [],
+            "allowed_mounts": row.allowed_mounts if row else [],
+        }
+    return found

@@ -1,0 +1,143 @@
+"""The nodes of pools and what stands on them, read with a fixed number of queries.
+
+*The pool's nodes* are those its selector matches, also where none of its platforms takes them; a platform
+narrows that by its own. One read of the nodes of the clusters concerned serves any number of pools.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pools.models import Node, Platform, Pool
+from workflows.capacity.amounts import NOTHING, Amounts, allocatable, asked
+from workflows.models import Task
+from workflows.statuses import LIVE_ORDER, TaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A pool, and one of its platforms, that a node belongs to."""
+
+    pool: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenNode:
+    """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms."""
+
+    cluster: str
+    name: str
+    labels: Mapping[str, str]
+    taints: Sequence[Mapping[str, Any]]
+    has: Amounts
+    ready: bool
+    unschedulable: bool
+    pools: tuple[str, ...]
+    seats: tuple[Seat, ...]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.cluster, self.name)
+
+    @property
+    def is_open(self) -> bool:
+        return self.ready and not self.unschedulable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """A live task that has a node."""
+
+    cluster: str
+    node: str
+    pool: str
+    priority: str
+    running: bool
+    asks: Amounts
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.cluster, self.node)
+
+
+class _Selectors:
+    """The selectors of one cluster's pools and their platforms."""
+
+    def __init__(self) -> None:
+        self.pools: list[tuple[str, Mapping[str, str]]] = []
+        self.seats: list[tuple[Seat, Mapping[str, str]]] = []
+
+    def add(self, pool: Pool) -> None:
+        self.pools.append((pool.name, pool.node_selector))
+        for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
+            selector = {**pool.node_selector, **platform.node_selector}
+            self.seats.append((Seat(pool=pool.name, platform=platform.name), selector))
+
+
+def nodes_of(pools: Iterable[Pool]) -> list[SeenNode]:
+    """The nodes of these pools, by cluster and name. One query; each pool came with its platforms."""
+    selectors: dict[str, _Selectors] = defaultdict(_Selectors)
+    for pool in pools:
+        if pool.backend.cluster_id is not None:
+            selectors[pool.backend.cluster_id].add(pool)
+    fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
+    rows = Node.objects.filter(cluster_id__in=list(selectors)).order_by("cluster_id", "name").values(*fields)
+    seen = (_seen(row, selectors[row["cluster_id"]]) for row in rows.iterator())
+    return [node for node in seen if node.pools]
+
+
+def _seen(row: Mapping[str, Any], selectors: _Selectors) -> SeenNode:
+    labels = row["labels"]
+    return SeenNode(
+        cluster=row["cluster_id"],
+        name=row["name"],
+        labels=labels,
+        taints=row["taints"],
+        has=allocatable(row["allocatable"]),
+        ready=row["ready"],
+        unschedulable=row["unschedulable"],
+        pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),
+        seats=tuple(seat for seat, selector in selectors.seats if _matches(selector, labels)),
+    )
+
+
+def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def stands_on(clusters: Iterable[str]) -> list[Stand]:
+    """Every live task with a node in these clusters, whoever's and whatever its pool. One query."""
+    rows = Task.objects.filter(
+        status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id__in=list(set(clusters))
+    ).exclude(node_name="")
+    return [
+        Stand(
+            cluster=row[0],
+            node=row[1],
+            pool=row[2],
+            priority=row[3],
+            running=row[4] == TaskStatus.RUNNING,
+            asks=asked(*row[5:]),
+        )
+        for row in rows.values_list(
+            "group__backend__cluster_id",
+            "node_name",
+            "group__workflow__pool_name",
+            "group__workflow__priority",
+            "status",
+            "spec__gpu",
+            "spec__cpu",
+            "spec__memory",
+            "spec__storage",
+        )
+    ]
+
+
+def used_by_node(stands: Iterable[Stand]) -> dict[tuple[str, str], Amounts]:
+    """What live tasks hold of each node."""
+    used: dict[tuple[str, str], Amounts] = {}
+    for stand in stands:
+        used[stand.key] = used.get(stand.key, NOTHING) + stand.asks
+    return used

@@ -1,0 +1,107 @@
+"""Tasks of all workflows, in pages, as OSMO's ``task list`` shows them.
+
+Each row is one try of one task. The order is that in which tries were made, that of submission but for
+retries: it needs no sorting, however many rows there are.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action
+from pools.selectors import Caller
+from workflows.capacity.amounts import Amounts, asked
+from workflows.models import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """What a list is narrowed to; empty means all. Times are of the task's start."""
+
+    users: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    workflow: str = ""
+    pools: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    priorities: tuple[str, ...] = ()
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTask:
+    """One try of a task with what a list shows of its workflow."""
+
+    user: str
+    workflow: str
+    workflow_uuid: UUID
+    name: str
+    retry_id: int
+    pool: str
+    priority: str
+    backend: str
+    grafana_url: str
+    dashboard_url: str
+    node: str
+    status: str
+    start_time: datetime | None
+    end_time: datetime | None
+    asks: Amounts
+
+
+_COLUMNS = (
+    "group__workflow__submitted_by",
+    "group__workflow__name",
+    "group__workflow_id",
+    "name",
+    "retry_id",
+    "group__workflow__pool_name",
+    "group__workflow__priority",
+    "group__backend__name",
+    "group__backend__grafana_url",
+    "group__backend__dashboard_url",
+    "node_name",
+    "status",
+    "start_time",
+    "end_time",
+    "spec__gpu",
+    "spec__cpu",
+    "spec__memory",
+    "spec__storage",
+)
+_FIELDS = tuple(ListedTask.__dataclass_fields__)[:-1]
+
+
+def task_page(
+    wanted: TaskFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
+) -> list[ListedTask]:
+    """One page of what the user may list. One query."""
+    rows = _rows(wanted, user=user).order_by("id" if order == "ASC" else "-id").values_list(*_COLUMNS)
+    return [_listed(row) for row in rows[offset : offset + limit]]
+
+
+def _listed(row: tuple[object, ...]) -> ListedTask:
+    values = dict(zip(_FIELDS, row, strict=False))
+    return ListedTask(**values, asks=asked(*row[len(_FIELDS) :]))  # type: ignore[arg-type]  # as columns are
+
+
+def _rows(wanted: TaskFilter, *, user: Caller) -> QuerySet[Task]:
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    condition = Q() if pools is None else Q(group__workflow__pool_name__in=pools)
+    for field, values in (
+        ("group__workflow__submitted_by__in", wanted.users),
+        ("status__in", wanted.statuses),
+        ("group__workflow__name", wanted.workflow),
+        ("group__workflow__pool_name__in", wanted.pools),
+        ("node_name__in", wanted.nodes),
+        ("group__workflow__priority__in", wanted.priorities),
+        ("start_time__gte", wanted.started_after),
+        ("start_time__lte", wanted.started_before),
+    ):
+        if values:
+            condition &= Q(**{field: values})
+    return Task.objects.filter(condition)
