@@ -36,6 +36,7 @@ NOT_CARRIED_OUT = {
     "checkpoint": "checkpoints are not uploaded",
     "resources": "a task takes its resources from the entry that `resource` names",
     "backend": "the pool of the request decides the backend",
+    "barrier": "tasks get their nodes together, but the command of each begins as soon as its container does",
     "hosts of other groups": "{{host:...}} stays as it is, since hosts have names only in their own group",
     "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
     "tasks of other workflows": "a workflow waits only for tasks of its own",
@@ -193,6 +194,8 @@ class Reader:
                 f"Exactly one task of group {words.shown(group.name)} must be the lead; {said} `lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
+        if group.asks_barrier and len(group.tasks) > 1:
+            self._leave_out("barrier", (*group.path, "barrier"))
         return GroupSpec(
             name=group.name,
             path=group.path,

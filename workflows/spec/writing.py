@@ -48,6 +48,7 @@ class WrittenGroup:
     path: Path
     tasks: tuple[WrittenTask, ...]
     barrier: bool
+    asks_barrier: bool = False  # whether it was written, and not only left to be so
     ignore_nonlead_status: bool
     nvlink: bool | None
     topology: tuple[TopologyEntry, ...] = ()
@@ -127,6 +128,7 @@ class _Checker:
                 path=path,
                 tasks=tasks,
                 barrier=group.barrier,
+                asks_barrier=group.barrier and "barrier" in group.model_fields_set,
                 ignore_nonlead_status=group.ignoreNonleadStatus,
                 nvlink=group.nvlink,
                 topology=group.topology,
