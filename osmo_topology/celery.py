@@ -28,6 +28,7 @@ EVERY = {
     "workflows.tasks.sweep_conditions": 2.0,
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.purge_observations": 300.0,
+    "pools.apply_declared": ENV.config_seconds,
     "pools.probe_backends": ENV.probe_seconds,
     "pools.sync_clusters": ENV.sync_seconds,
 }

@@ -1,4 +1,4 @@
-"""What ``/readyz`` tells of the processes behind the rows: beat with its sweep, and the observers.
+"""What ``/readyz`` tells of what is behind the rows: beat with its sweep, the observers, a declared file.
 
 Neither is needed to serve requests. Both leave a time in the database, on its clock, so any process can tell
 how they are without speaking to them.
@@ -8,6 +8,8 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from osmo_topology.web.health import OK, SILENT, Finding, register
+from pools.services import declared
+from pools.services.recording import declared_file
 
 LATE_SWEEPS = 15
 """Sweeps that may be missed before it is said: a busy queue delays some."""
@@ -54,6 +56,27 @@ def _line(age: float | None) -> str:
     return f"{OK}, {heard}" if age < OBSERVER_SECONDS else f"{heard}; is it running, does the cluster answer?"
 
 
+def configuration() -> list[Finding]:
+    """Whether the file that is the source of configuration was accepted; nothing is told without one."""
+    if not declared_file():
+        return []
+    try:
+        condition = declared.condition()
+    except DatabaseError:
+        return [Finding(name="configuration", line=SILENT)]
+    return [Finding(name="configuration", line=_file_line(condition))]
+
+
+def _file_line(condition: dict[str, str] | None) -> str:
+    if condition is None:
+        return "its file was not looked at yet; are beat and a worker running?"
+    since = f"since {condition['lastTransitionTime']}"
+    if condition["status"] == "True":
+        return f"{OK}, as its file says {since}"
+    return f"its file is not accepted ({condition['reason']}) {since}; the last good one holds"
+
+
 def tell() -> None:
     register("sweep", sweep, needed=False)
     register("observers", observers, needed=False)
+    register("configuration", configuration, needed=False)

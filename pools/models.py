@@ -30,6 +30,9 @@ class Installation(models.Model):
     swept_at = models.DateTimeField(
         null=True, editable=False, help_text="When due task groups were last looked for."
     )
+    declared = models.JSONField(
+        null=True, editable=False, help_text="What became of the file that is the source of configuration."
+    )
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(singleton=True), name="installation_is_one_row")]

@@ -13,10 +13,17 @@ from pools.clusters import access_of, cluster_for
 from pools.models import Backend
 from pools.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
 from pools.selectors import installation
+from pools.services import declared
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
 
 RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
+
+
+@shared_task(base=Periodic, name="pools.apply_declared", soft_time_limit=RUN_SECONDS)
+def apply_declared() -> None:
+    """Look whether the file that is the source of configuration has changed, if there is one."""
+    declared.apply()
 
 
 @shared_task(base=Periodic, name="pools.probe_backends")

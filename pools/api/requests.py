@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 from pools.documents.reading import unknown_field
 from pools.services import Change
-from pools.services.recording import MAX_TAGS
+from pools.services.recording import MAX_TAGS, trial
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
@@ -74,6 +74,11 @@ def flag(request: Request, name: str) -> bool:
         fault = Fault((name,), "bool_parsing", f'"{text[:20]}" is neither.', allowed=("true", "false"))
         raise InvalidSpec(f'The query parameter "{name}" is true or false.', [fault])
     return text in _TRUE
+
+
+def as_asked(request: Request) -> AbstractContextManager[None]:
+    """Write, or with ``dry_run`` check everything, show what it would be, and write nothing."""
+    return trial() if flag(request, "dry_run") else nullcontext()
 
 
 def expected_revision(request: Request) -> int | None:

@@ -18,7 +18,7 @@ from osmo_topology.web.policy import Action
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
-from pools.api.requests import envelope, etag, expected_revision, flag, placed
+from pools.api.requests import as_asked, envelope, etag, expected_revision, flag, placed
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
 
@@ -30,6 +30,7 @@ POOLS = OpenApiParameter("pools", OpenApiTypes.STR, many=True, description="Only
 ALL_POOLS = OpenApiParameter("all_pools", OpenApiTypes.BOOL, description="All pools, whatever pools says.")
 BACKEND = OpenApiParameter("backend", OpenApiTypes.STR, description="Only pools of this backend.")
 FORCE = OpenApiParameter("force", OpenApiTypes.BOOL, description="Although work still runs there.")
+DRY_RUN = OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Check everything; write nothing.")
 IF_MATCH = OpenApiParameter(
     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETag of the revision that was read."
 )
@@ -61,7 +62,7 @@ class BackendView(APIView):
 
     @extend_schema(
         operation_id="post_backend",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.BackendWriteSerializer,
         responses=shapes.BackendSerializer,
     )
@@ -69,7 +70,7 @@ class BackendView(APIView):
         """Register a backend, or change the fields that are given."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             saved = services.post_backend(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -77,7 +78,7 @@ class BackendView(APIView):
 
     @extend_schema(
         operation_id="put_backend",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.BackendWriteSerializer,
         responses=shapes.BackendSerializer,
     )
@@ -85,7 +86,7 @@ class BackendView(APIView):
         """Register a backend, or replace its configuration whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             saved = services.put_backend(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -125,13 +126,14 @@ class PoolsConfigView(APIView):
 
     @extend_schema(
         operation_id="put_pool_configs",
+        parameters=[DRY_RUN],
         request=shapes.PoolsWriteSerializer,
         responses=shapes.PoolsSerializer,
     )
     def put(self, request: Request) -> Response:
         """Create or replace each pool named, all or none; pools not named stay as they are."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of pools by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
@@ -150,7 +152,7 @@ class PoolConfigView(APIView):
 
     @extend_schema(
         operation_id="put_pool_config",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.PoolWriteSerializer,
         responses=shapes.PoolSerializer,
     )
@@ -158,7 +160,7 @@ class PoolConfigView(APIView):
         """Create a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             saved = services.put_pool(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -166,7 +168,7 @@ class PoolConfigView(APIView):
 
     @extend_schema(
         operation_id="patch_pool_config",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.PoolPatchSerializer,
         responses=shapes.PoolSerializer,
     )
@@ -174,7 +176,7 @@ class PoolConfigView(APIView):
         """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
-        with placed("configs_dict"):
+        with placed("configs_dict"), as_asked(request):
             saved = services.patch_pool(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )

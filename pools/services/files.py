@@ -27,7 +27,7 @@ from pools.services.backends import Tried, try_backend, write_tried
 from pools.services.history import RESTORERS
 from pools.services.pools import put_pools
 from pools.services.recording import Change, configuration_change, refuse_declared
-from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, in_order
+from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
 
 Held = dict[str, dict[str, Any]]
 """Type -> name -> document."""
@@ -212,6 +212,11 @@ def _placed(error: TopologyError, path: Path) -> list[Fault]:
     if isinstance(error, InvalidSpec) and error.faults:
         return [replace(fault, path=(*path, *fault.path)) for fault in error.faults]
     return [Fault(path, "refused", error.message)]
+
+
+def lines_of(faults: Sequence[Fault]) -> list[str]:
+    """Each fault in a line, with its place in the file."""
+    return [f"line {f.line or '?'}: {format_path(f.path) or 'the file'}: {f.message}" for f in faults]
 
 
 def _outcome(before: Held, after: Held, notices: tuple[Notice, ...]) -> Imported:

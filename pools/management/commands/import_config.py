@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from pools.documents.text import Limits
 from pools.services import Change, import_configuration
-from pools.services.files import Imported
+from pools.services.files import Imported, lines_of
 from pools.services.recording import trial
 from scheduling.errors import Fault, TopologyError, format_path
 
@@ -68,6 +68,6 @@ def refusal(message: str, faults: tuple[Fault, ...]) -> str:
     """Every fault in a line of its own, with its place in the file."""
     if not faults:
         return message
-    lines = [f"line {f.line or '?'}: {format_path(f.path) or 'the file'}: {f.message}" for f in faults]
+    lines = lines_of(faults)
     count = len(lines)
     return f"Nothing was imported, for {count} {'fault' if count == 1 else 'faults'}:\n" + "\n".join(lines)

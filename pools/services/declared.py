@@ -1,0 +1,98 @@
+"""Configuration that is declared in a file: the file is the source, and no other door writes.
+
+``OSMO_CONFIG_FILE`` names it. Workers look at it every few seconds, as an import that also deletes what the
+file's sections leave out; whatever it changes is in the history like every other change. A file that cannot
+be read or accepted changes nothing: the last good configuration holds, and the condition
+``ConfigurationApplied`` says why, until a better file is there. Reads, trials and conditions go on as ever.
+
+A refused file is tried again each time, because what stood against it may pass: a workflow ends, a cluster
+answers. An accepted one is left alone until it, or the configuration, is another.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import structlog
+from django.utils import timezone
+
+from pools import conditions, selectors
+from pools.conditions import Condition
+from pools.documents.text import Limits
+from pools.models import ConfigRevision, Installation
+from pools.services.files import import_configuration, lines_of
+from pools.services.recording import Change, declared_file, from_file
+from scheduling.errors import TopologyError
+
+log = structlog.get_logger(__name__)
+
+SHOWN_FAULTS = 20
+
+
+def apply() -> dict[str, Any] | None:
+    """Bring configuration in line with its file; returns the condition, None where there is no file."""
+    path = declared_file()
+    if not path:
+        return None
+    try:
+        text = _read(path)
+    except (OSError, UnicodeDecodeError) as error:
+        return _note("", _failed("Unreadable", f"{path} cannot be read: {type(error).__name__}."))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if _is_applied(digest):
+        return condition()
+    change = Change(username="OSMO_CONFIG_FILE", description=f"As {path} says.")
+    try:
+        with from_file():
+            import_configuration(text=text, change=change, prune="yes")
+    except TopologyError as error:
+        return _note(digest, _failed("Refused", _told(path, error)))
+    return _note(
+        digest, Condition(type="ConfigurationApplied", status="True", reason="Applied", message=path)
+    )
+
+
+def condition() -> dict[str, Any] | None:
+    """What became of the file; None until it was looked at."""
+    state = Installation.objects.values_list("declared", flat=True).first()
+    return state["condition"] if state else None
+
+
+def _read(path: str) -> str:
+    with Path(path).open(encoding="utf-8") as file:
+        return file.read(Limits().size + 1)
+
+
+def _newest() -> int:
+    return ConfigRevision.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def _is_applied(digest: str) -> bool:
+    state = Installation.objects.values_list("declared", flat=True).first()
+    if not state or state["condition"]["status"] != "True":
+        return False
+    return bool(state["digest"] == digest and state["newest"] == _newest())
+
+
+def _failed(reason: str, message: str) -> Condition:
+    return Condition(type="ConfigurationApplied", status="False", reason=reason, message=message)
+
+
+def _told(path: str, error: TopologyError) -> str:
+    lines = lines_of(error.faults)
+    if len(lines) > SHOWN_FAULTS:
+        lines = [*lines[:SHOWN_FAULTS], f"and {len(lines) - SHOWN_FAULTS} more."]
+    return "\n".join([f"{path} was refused and nothing was changed.", *(lines or [error.message])])
+
+
+def _note(digest: str, news: Condition) -> dict[str, Any]:
+    selectors.installation()
+    before = condition()
+    [now] = conditions.upsert(
+        [before] if before else [], [news], now=timezone.now(), observed_revision=_newest()
+    )
+    state = {"digest": digest, "newest": _newest(), "condition": now}
+    Installation.objects.update(declared=state)
+    if news.status != "True":
+        log.warning("configuration_file_refused", reason=news.reason, message=news.message)
+    return now

@@ -1,0 +1,153 @@
+"""A file as the source of configuration: applied, refused, and no other door open."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from rest_framework.test import APIClient
+
+from pools import health, services
+from pools.models import Backend, ConfigRevision, Pool
+from pools.services import declared
+from tests.db.pools.test_import_and_export import FILE
+from tests.fakes.kai import kai_cluster, reached_through
+from tests.fakes.usage import at_work
+
+pytestmark = pytest.mark.django_db
+
+ADMIN = services.Change(username="setup")
+
+
+@pytest.fixture(autouse=True)
+def clusters():
+    with reached_through({"": kai_cluster(), "/etc/kai": kai_cluster()}):
+        yield
+
+
+@pytest.fixture
+def file(tmp_path, settings):
+    path = tmp_path / "pools.yaml"
+    path.write_text(FILE)
+    settings.ENV = settings.ENV.model_copy(update={"config_file": str(path)})
+    return path
+
+
+@pytest.fixture
+def root(db):
+    client = APIClient()
+    client.force_authenticate(User.objects.create_user("root", is_staff=True))
+    return client
+
+
+def line():
+    [finding] = health.configuration()
+    return finding.line
+
+
+def test_a_file_is_applied_once_and_again_when_it_changes(file):
+    assert "not looked at" in line()
+    assert declared.apply()["status"] == "True"
+    assert line().startswith("ok")
+    count = ConfigRevision.objects.count()
+    assert set(ConfigRevision.objects.values_list("username", flat=True)) == {"OSMO_CONFIG_FILE"}
+    call_command("apply_config")
+    assert ConfigRevision.objects.count() == count
+    file.write_text(FILE.replace("nvlink: true", "nvlink: false"))
+    declared.apply()
+    assert ConfigRevision.objects.count() == count + 1
+    assert Pool.objects.get(name="train").nvlink is False
+
+
+def test_what_the_file_does_not_say_is_deleted(file):
+    declared.apply()
+    file.write_text(FILE.replace("  spare:\n    backend: kai\n", ""))
+    with at_work() as usage:
+        usage.living = 1
+        assert "pools.spare" in declared.apply()["message"]
+        assert Pool.objects.filter(name="spare").exists()
+    assert declared.apply()["status"] == "True"
+    assert not Pool.objects.filter(name="spare").exists()
+
+
+BROKEN = {
+    "no YAML": ("pools: [", "Refused", "line 2"),
+    "a fault": (FILE + "    nvlin: true\n", "Refused", "pools.spare.nvlin"),
+    "nothing at all": ("", "Refused", "mapping"),
+    "no file": (None, "Unreadable", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason", "told"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_keeps_the_last_good_configuration(file, text, reason, told):
+    declared.apply()
+    before = list(ConfigRevision.objects.values_list("pk", flat=True))
+    if text is None:
+        file.unlink()
+    else:
+        file.write_text(text)
+    condition = declared.apply()
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    assert told in condition["message"]
+    assert "last good one holds" in line()
+    assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
+    with pytest.raises(CommandError, match=reason):
+        call_command("apply_config")
+    file.write_text(FILE)
+    assert declared.apply()["status"] == "True"
+
+
+DOORS = {
+    "PUT of a pool": ("put", "pool/train", {"configs": {"backend": "kai"}}),
+    "PATCH of a pool": ("patch", "pool/train", {"configs_dict": {}}),
+    "PUT of pools": ("put", "pool", {"configs": {}}),
+    "DELETE of a pool": ("delete", "pool/train", {}),
+    "a pool's new name": ("put", "pool/train/rename", {"new_name": "drill"}),
+    "a platform": ("put", "pool/train/platform/a100", {"configs": {}}),
+    "PUT of a backend": ("put", "backend/kai", {"configs": {"kubeconfig": "/etc/other"}}),
+    "POST of a backend": ("post", "backend/new", {"configs": {}}),
+    "DELETE of a backend": ("delete", "backend/kai", {}),
+    "the limits": ("patch", "workflow", {"configs_dict": {"max_num_tasks": 3}}),
+    "a rollback": ("post", "history/rollback", {"config_type": "POOL", "revision": 1}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), DOORS.values(), ids=DOORS)
+def test_no_other_door_writes(root, file, method, path, body):
+    declared.apply()
+    before = list(ConfigRevision.objects.values_list("pk", flat=True))
+    answer = getattr(root, method)(f"/api/configs/{path}", body, format="json")
+    assert answer.status_code == 409
+    assert (answer.json()["error_code"], str(file) in answer.json()["message"]) == ("USER", True)
+    assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
+
+
+def test_imports_from_elsewhere_are_refused_and_trials_are_not(root, file, tmp_path):
+    declared.apply()
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE.replace("nvlink: true", "nvlink: false"))
+    with pytest.raises(CommandError, match="declared in the file"):
+        call_command("import_config", str(other))
+    call_command("import_config", str(other), dry_run=True)
+    body = {"configs_dict": {"topology_keys": [{"key": "a", "label": "no label!"}]}}
+    answer = root.patch("/api/configs/pool/train?dry_run=True", body, format="json")
+    assert [entry["path"] for entry in answer.json()["details"]] == ["configs_dict.topology_keys[0].label"]
+    answer = root.patch(
+        "/api/configs/pool/train?dry_run=True", {"configs_dict": {"nvlink": False}}, format="json"
+    )
+    assert (answer.status_code, answer.json()["nvlink"]) == (200, False)
+    assert Pool.objects.get(name="train").nvlink is True
+
+
+def test_reads_tags_and_history_go_on(root, file):
+    declared.apply()
+    assert root.get("/api/configs/pool/train").json()["nvlink"] is True
+    assert len(root.get("/api/configs/history").json()["configs"]) == 3
+    tags = root.post("/api/configs/history/pool/revision/1/tags", {"set_tags": ["good"]}, format="json")
+    assert tags.status_code == 200
+    assert Backend.objects.get().description == ""
+
+
+def test_without_a_file_nothing_is_declared(db):
+    assert declared.apply() is None
+    assert health.configuration() == []
+    with pytest.raises(CommandError, match="names no file"):
+        call_command("apply_config")
