@@ -171,14 +171,12 @@ class TagsView(APIView):
         return Response({"tags": selectors.tags_in_use(request.user)})
 
 
-class UsersSerializer(serializers.Serializer[Any]):
-    users = serializers.ListField(child=serializers.CharField())
-
-
 class UsersView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="list_users", responses=UsersSerializer)
+    @extend_schema(
+        operation_id="list_users", responses={200: serializers.ListSerializer(child=serializers.CharField())}
+    )
     def get(self, request: Request) -> Response:
         """List who submitted workflows that the caller may list."""
-        return Response({"users": selectors.users_seen(request.user)})
+        return Response(selectors.users_seen(request.user))

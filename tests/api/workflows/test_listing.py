@@ -103,4 +103,4 @@ def test_a_workflow_carries_a_bounded_number_of_tags(api):
 def test_users_are_those_who_submitted_something_the_caller_may_list(api):
     for user in ("bob", "ann", "bob"):
         WorkflowFactory(submitted_by=user)
-    assert api.get("/api/users").json() == {"users": ["ann", "bob"]}
+    assert api.get("/api/users").json() == ["ann", "bob"]
