@@ -67,7 +67,8 @@ class ReadBack:
 
     ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
     are the reasons of events that change what is known of a gang; of these ``waiting`` say why it waits, and
-    ``evicting`` why its pods were deleted.
+    ``evicting`` why its pods were deleted. ``stale`` is the annotation that says since when a gang is below
+    its minimum, where the scheduler evicts it for that.
     """
 
     status: tuple[str, ...] = ("conditions",)
@@ -75,6 +76,7 @@ class ReadBack:
     events: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     evicting: tuple[str, ...] = ()
+    stale: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,10 +299,13 @@ class SchedulerBackend(Protocol):
     def spares_normal(self) -> bool:
         """Whether work of NORMAL priority is safe from work of HIGH, so that only LOW is ever evicted."""
 
-    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
+    ) -> Manifest:
         """What to change in the spec of a gang's pod group so that it holds the tasks still ``living``.
 
-        ``waiting`` are those of them whose pods hold no place while others do. Empty for nothing.
+        ``waiting`` are those of them whose pods hold no place while others do. ``rest`` leaves out, for a
+        moment, sets of which no task holds a place. Empty for nothing.
         """
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:

@@ -49,9 +49,11 @@ class Default(ByTable):
         parts = PodParts({}, {}, request.scheduler_name, spec)
         return RenderedGang((), {task.name: parts for task in request.gang.tasks}, (), (), {})
 
-    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
+    ) -> Manifest:
         """Change nothing: there are no pod groups."""
-        del gang, living, waiting
+        del gang, living, waiting, rest
         return {}
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:

@@ -73,10 +73,11 @@ class Kai(ByTable):
     scheduler_name = "kai-scheduler"
     read_back = ReadBack(
         status=("schedulingConditions",),
-        annotations=("kai.scheduler/stale-podgroup-timestamp",),
+        annotations=(kai_minimum.STALE_ANNOTATION,),
         events=("Evict", "StaleJob", "NotReady"),
         waiting=("NotReady",),
         evicting=("Evict",),
+        stale=kai_minimum.STALE_ANNOTATION,
     )
     edits_pod_groups = True
     spares_normal = True
@@ -107,8 +108,10 @@ class Kai(ByTable):
             sets={sub.name: in_words(sub) for sub in subgroups},
         )
 
-    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
-        return kai_minimum.resized(gang, living=living, waiting=waiting)
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
+    ) -> Manifest:
+        return kai_minimum.resized(gang, living=living, waiting=waiting, rest=rest)
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
         return kai_relax.relaxed(before, after)

@@ -6,6 +6,10 @@ retried pod whose peers have finished is never placed, because the gang is not r
 what is left: the living tasks, without those that wait for a node once more beside others that run, which
 KAI then places as additional pods in the domain the others hold. A leaf with no living task is taken out.
 
+A leaf of which all living tasks wait cannot be lowered below one (v0.13 accepts no 0), so its gang stays
+stale while the others run. Taken out for a moment it is stale no more, and KAI counts its grace period anew
+once the leaf is back; meanwhile its pods, whose label fits no leaf, are left alone (facts 5 and 17).
+
 ``subGroups`` is one atomic list, so all of it is given.
 """
 
@@ -14,15 +18,19 @@ from collections.abc import Collection, Mapping
 
 from scheduling.backends.base import Manifest, RenderedGang
 
+STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 
 
-def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
-    """The fields of the pod group's spec that hold minimums; empty if no task lives."""
+def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool) -> Manifest:
+    """The fields of the pod group's spec that hold minimums; empty if no task lives.
+
+    ``rest`` takes out the leaves of which all living tasks wait.
+    """
     (group,) = gang.pod_groups
     alive = Counter(_leaf(gang, task) for task in living)
     held = Counter(_leaf(gang, task) for task in living if task not in waiting)
-    minimum = {leaf: held[leaf] or count for leaf, count in alive.items()}
+    minimum = {leaf: held[leaf] or count for leaf, count in alive.items() if held[leaf] or not rest}
     if not minimum:
         return {}
     if "subGroups" not in group["spec"]:

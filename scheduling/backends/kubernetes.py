@@ -93,9 +93,11 @@ class Kubernetes(ByTable):
             sets={piece.name: piece.words for piece in pieces},
         )
 
-    def resized(self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str]) -> Manifest:
+    def resized(
+        self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
+    ) -> Manifest:
         """Give nothing: specs are immutable."""
-        del gang, living, waiting
+        del gang, living, waiting, rest
         return {}
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:

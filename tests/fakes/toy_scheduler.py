@@ -68,7 +68,7 @@ class Toy(ByTable):
             metadata["namespace"] = request.namespace
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
-    def resized(self, gang, *, living, waiting):
+    def resized(self, gang, *, living, waiting, rest):
         return {}
 
     def relaxed(self, before, after):

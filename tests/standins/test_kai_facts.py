@@ -19,6 +19,7 @@ from tests.standins.worlds import (
     pods,
     reasons,
     run,
+    shape,
     world,
 )
 
@@ -478,6 +479,28 @@ def test_fact_17_a_sub_group_below_its_minimum_is_named():
 
     (stale,) = [event for event in decisions.events if event.reason == "StaleJob"]
     assert "subGroup s0 minMember is 2 and 1 pods are active" in stale.message
+
+
+@VERSIONS
+def test_fact_17_a_set_taken_out_for_a_moment_lets_the_grace_period_begin_anew(version):
+    """And its pod, whose label fits no leaf then, is left alone (fact 5) until the set is back."""
+    sets = (leaf("s0", 1), leaf("s1", 3))
+    snapshot = edit(running_gang(), subgroups=sets, min_member=None)
+    names = ("s0", "s1", "s1", "s1")
+    labelled = tuple(
+        dataclasses.replace(each, subgroup=name) for each, name in zip(snapshot.pods, names, strict=True)
+    )
+    lost = dataclasses.replace(labelled[0], state="failed")
+    retried = pod("retry", subgroup="s0", shape=shape(gpus=99))
+    short = dataclasses.replace(snapshot, pods=(lost, *labelled[1:], retried))
+    marked = after(short, run(short, version=version), seconds=30)
+    without = edit(marked, subgroups=sets[1:])
+    aside = run(without, version=version)
+    assert ([mark.since for mark in aside.stale_marks], aside.bindings, aside.evictions) == ([None], (), ())
+    back = edit(after(without, aside, seconds=31), subgroups=sets)
+    again = run(back, version=version)
+    assert [mark.since for mark in again.stale_marks] == [back.now]
+    assert (again.evictions, again.wake_at) == ((), back.now + 60)
 
 
 def test_fact_17_only_v0_17_reads_a_grace_period_of_the_group_itself():

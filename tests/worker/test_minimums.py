@@ -3,7 +3,10 @@
 KAI deletes a gang that is below its minimum for longer than its grace period.
 """
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from cluster.kinds import EVENT, KAI_POD_GROUP, POD
 from osmo_topology import crashpoints
@@ -122,6 +125,48 @@ def test_a_set_that_lost_a_task_is_lowered_and_the_other_is_not(db):
     world.observe()
     world.look(group)
     assert sorted(minimum(world).values()) == [1, 2]
+
+
+STALE = "kai.scheduler/stale-podgroup-timestamp"
+
+
+def mark_stale(world, group, *, seconds):
+    """KAI has marked the gang so long ago; None takes the mark back."""
+
+    def mark(obj):
+        notes = obj["metadata"].setdefault("annotations", {})
+        notes.pop(STALE, None)
+        if seconds is not None:
+            notes[STALE] = (timezone.now() - timedelta(seconds=seconds)).isoformat()
+
+    world.cluster.edit(KAI_POD_GROUP, group.uuid.hex, mark, namespace="osmo")
+    world.observe()
+
+
+def test_a_set_that_is_lost_whole_steps_aside_before_the_grace_period_is_over_and_comes_back(db):
+    """Its minimum cannot be lower than one, so the set is left out for a moment and the grace begins anew."""
+    world = World()
+    group = world.group(pods=3, pool=world.pool(levels=LEVELS), frozen=AGAIN)
+    for task, name in zip(group.tasks.order_by("position"), ("left", "left", "right"), strict=True):
+        task.spec = {**task.spec, "requirements": [{"key": "rack", "group": name, "required": True}]}
+        task.save()
+    world.settle()
+    world.cluster.players.pop(0)  # there is no place for the next try
+    world.finish(group, 2, tasks=["task-2"])
+    world.settle()
+    assert sorted(minimum(world).values()) == [1, 2]
+    mark_stale(world, group, seconds=5)
+    assert 0 < world.look(group).seconds <= 20
+    assert sorted(minimum(world).values()) == [1, 2]
+    mark_stale(world, group, seconds=30)
+    assert world.look(group).seconds <= 1
+    assert list(minimum(world).values()) == [2]
+    mark_stale(world, group, seconds=None)
+    world.look(group)
+    assert sorted(minimum(world).values()) == [1, 2]
+    edit_pod(world, pod_of(group, "task-2"), lambda obj: obj["spec"].update(nodeName="node-0"))
+    world.settle()
+    assert (statuses(group), sorted(minimum(world).values())) == (["RUNNING"] * 3, [1, 2])
 
 
 def test_a_worker_that_dies_just_before_is_taken_over_from(running, monkeypatch):

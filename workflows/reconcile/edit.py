@@ -19,7 +19,7 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import listing
 from workflows import patience
-from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
+from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION, instant
 from workflows.patience import Do, Due, Line, Waits
 from workflows.reconcile import observed
 from workflows.reconcile.create import edits_pod_groups
@@ -32,6 +32,7 @@ from workflows.services.transition import Changes, Note, record
 from workflows.statuses import TaskStatus
 
 AGAIN = timedelta(seconds=1)
+REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,35 +167,81 @@ def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: Leased
     _patch(view, kind, live, annotations=marks, spec=body.get("spec") or {}, cluster=cluster)
 
 
-def resize(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster) -> None:
+def resize(
+    view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster
+) -> datetime | None:
     """Hold the scheduler's gang to the tasks that are left, once some have finished, failed or come again.
 
     A gang below its minimum is evicted after its scheduler's grace period, so this is done in the look that
-    learns of it. ``silent`` says that the observer's row of the pod group may be old. Raises ClusterError.
+    learns of it. ``silent`` says that the observer's row of the pod group may be old. Returns when to look
+    again without news. Raises ClusterError.
     """
     living = [task for task in view.tasks if task.live]
     waits = waiting_beside_others(living, sight)
     if len(living) == len(view.tasks) and not waits and not any(task.retry_id for task in living):
-        return
+        return None
     kind = pod_group_kind(view.placement)
     if kind is None or not living or not edits_pod_groups(view):
-        return
-    members = names.digest([task.name for task in living], waits, length=16)
-    seen = () if silent else observed.pod_groups(view)
-    if len(seen) == 1 and _members_of(seen[0]) == members:
-        return
-    if (live := _read(view, kind, cluster)) is None or _members_of(live) == members:
-        return
-    gang = _gang(view, _stage_of(view, live))
-    wanted = scheduler_backend(view.placement.scheduler_type).resized(
-        gang, living=[task.name for task in living], waiting=waits
+        return None
+    return _hold(
+        view, kind, [task.name for task in living], waits, silent=silent, lease=lease, cluster=cluster
     )
-    if not wanted:
-        return
-    reached("before-minimum-set")
-    _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
-    if without := _gone_without(view, waits):
-        record(lease, Changes(notes=(_told_without(without),)))
+
+
+def _hold(
+    view: GroupView,
+    kind: Kind,
+    living: Sequence[str],
+    waits: Sequence[str],
+    *,
+    silent: bool,
+    lease: Lease,
+    cluster: LeasedCluster,
+) -> datetime | None:
+    """Hold the pod group to these tasks, unless it is; the same result as ``resize``."""
+    seen = () if silent else observed.pod_groups(view)
+    found = seen[0] if len(seen) == 1 else _read(view, kind, cluster)
+    if found is None:
+        return None
+    rest, at = _rests(view, found, living, waits)
+    members = names.digest(living, waits, *(["rest"] if rest else []), length=16)
+    live = None if _members_of(found) == members else _read(view, kind, cluster)
+    if live is None or _members_of(live) == members:
+        return at
+    if wanted := _resized(view, live, living, waits, rest=rest):
+        reached("before-minimum-set")
+        _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
+        if without := _gone_without(view, waits):
+            record(lease, Changes(notes=(_told_without(without),)))
+    return at
+
+
+def _resized(
+    view: GroupView, pod_group: Obj, living: Sequence[str], waits: Sequence[str], *, rest: bool
+) -> Obj:
+    gang = _gang(view, _stage_of(view, pod_group))
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    return dict(scheduler.resized(gang, living=living, waiting=waits, rest=rest))
+
+
+def _rests(
+    view: GroupView, pod_group: Obj, living: Sequence[str], waits: Sequence[str]
+) -> tuple[bool, datetime | None]:
+    """Whether sets without any place are left out for a moment, and when that may change without news.
+
+    They keep the gang below its minimum however low it is. Left out long before the end of the grace
+    period, and put back once the scheduler has taken back its mark, they are tried again and again while the
+    rest of the gang runs.
+    """
+    mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
+    since = instant((pod_group["metadata"].get("annotations") or {}).get(mark)) if mark and waits else None
+    if since is None:
+        return False, None
+    if view.now < since + REST_AFTER:
+        return False, since + REST_AFTER
+    lasting = _resized(view, pod_group, living, waits, rest=False)
+    rest = _resized(view, pod_group, living, waits, rest=True) != lasting
+    return rest, view.now + AGAIN if rest else None
 
 
 def waiting_beside_others(living: Sequence[TaskView], sight: Sight) -> list[str]:

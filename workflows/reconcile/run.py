@@ -168,8 +168,8 @@ class _Look:
         attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
         if attended.moved:
             return None
-        resize(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
-        times = (verdict.recheck, attended.at, first_look(view), next_deadline(view))
+        resized_at = resize(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
+        times = (verdict.recheck, attended.at, resized_at, first_look(view), next_deadline(view))
         return _next_look(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _verdict(self, view: GroupView, sight: Sight) -> Verdict:

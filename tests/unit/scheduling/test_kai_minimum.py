@@ -22,24 +22,24 @@ def minimums(spec):
 
 def test_an_untouched_gang_keeps_its_minimum():
     gang = rendered(["a", "a", "b", "b"])
-    got = KAI.resized(gang, living=["t0", "t1", "t2", "t3"], waiting=[])
+    got = KAI.resized(gang, living=["t0", "t1", "t2", "t3"], waiting=[], rest=False)
     assert got["subGroups"] == gang.pod_groups[0]["spec"]["subGroups"]
 
 
 def test_finished_tasks_are_not_counted():
-    assert KAI.resized(rendered(["a", "a", "a"]), living=["t0"], waiting=[]) == {"minMember": 1}
+    assert KAI.resized(rendered(["a", "a", "a"]), living=["t0"], waiting=[], rest=False) == {"minMember": 1}
 
 
 def test_a_task_tried_again_beside_running_ones_is_not_part_of_the_minimum():
-    assert KAI.resized(rendered(["a"] * 4), living=["t0", "t1", "t2", "t3"], waiting=["t0"]) == {
+    assert KAI.resized(rendered(["a"] * 4), living=["t0", "t1", "t2", "t3"], waiting=["t0"], rest=False) == {
         "minMember": 3
     }
 
 
 def test_a_task_tried_again_alone_is_the_minimum():
-    assert KAI.resized(rendered(["a"] * 4), living=["t0"], waiting=["t0"]) == {"minMember": 1}
+    assert KAI.resized(rendered(["a"] * 4), living=["t0"], waiting=["t0"], rest=False) == {"minMember": 1}
 
 
 def test_a_leaf_without_living_tasks_goes_and_takes_its_empty_parents_with_it():
-    got = KAI.resized(rendered(["a", "a", "b", "b"]), living=["t2", "t3"], waiting=[])
+    got = KAI.resized(rendered(["a", "a", "b", "b"]), living=["t2", "t3"], waiting=[], rest=False)
     assert minimums(got) == [2]
