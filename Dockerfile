@@ -6,7 +6,8 @@ COPY requirements-service.lock ./
 RUN python -m venv /opt/osmo && /opt/osmo/bin/pip install --require-hashes --only-binary=:all: -r requirements-service.lock
 
 FROM python:3.11-slim-bookworm
-RUN groupadd --gid 10001 osmo && useradd --uid 10001 --gid osmo --home-dir /nonexistent --no-create-home osmo
+RUN groupadd --gid 10001 osmo && useradd --uid 10001 --gid osmo --home-dir /nonexistent --no-create-home osmo \
+ && install -d -o osmo -g osmo -m 0700 /var/lib/osmo-topology
 COPY --from=build /opt/osmo /opt/osmo
 WORKDIR /srv/osmo
 COPY manage.py pyproject.toml ./

@@ -50,7 +50,7 @@ class Settings:
             "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "0",  # whoever runs it may submit as fast as they like
             "OSMO_DATABASE_URL": self.database_url,
             "OSMO_ENV": "development",
-            "OSMO_LOG_DIR": str(self.pod_logs),
+            "OSMO_LOG_STORE": self.pod_logs.as_uri(),
             "OSMO_METRICS_PORT": str(self.metrics_ports.get(process, 0)),
             "OSMO_METRICS_TOKEN": self.metrics_token,
             "OSMO_REDIS_URL": self.redis_url,

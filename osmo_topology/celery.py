@@ -29,6 +29,8 @@ EVERY = {
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.purge_observations": 300.0,
     "pools.apply_declared": ENV.config_seconds,
+    "workflows.tasks.sweep_logs": 5.0,
+    "workflows.tasks.purge_logs": 60.0,
     "pools.probe_backends": ENV.probe_seconds,
     "pools.sync_clusters": ENV.sync_seconds,
 }
@@ -38,6 +40,7 @@ app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN
 PARTS = {  # what periodic work sends a message for, for each cluster
     "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
     "workflows.tasks.sweep_cluster_orphans": EVERY["workflows.tasks.sweep_orphans"],
+    "workflows.tasks.sweep_backend_logs": EVERY["workflows.tasks.sweep_logs"],
     "pools.sync_cluster": EVERY["pools.sync_clusters"],
 }
 app.conf.task_annotations = {task: {"every": seconds} for task, seconds in (EVERY | PARTS).items()}

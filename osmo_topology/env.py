@@ -7,8 +7,10 @@ exported for another program must not point this one at somebody's server.
 
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PostgresDsn, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -127,6 +129,28 @@ class Environment(BaseSettings):
         default="", description="What a scrape must bear; without it web shows no metrics at all."
     )
 
+    log_store: str = Field(
+        default="file:///var/lib/osmo-topology/logs",
+        description="Where logs are kept once their pods are gone: file:///directory or s3://bucket/prefix.",
+    )
+    log_endpoint: str = Field(
+        default="", description="Address of a store that speaks S3 and is not Amazon's."
+    )
+    log_bytes: int = Field(
+        default=2**20, ge=4096, le=32 * 2**20, description="Most that is kept of one task's log."
+    )
+    log_total_bytes: int = Field(
+        default=10 * 2**30, ge=0, description="Most that all kept logs take, compressed; the oldest go first."
+    )
+    log_days: float = Field(default=30.0, gt=0, description="How long a log is kept.")
+    log_streams: int = Field(
+        default=4, ge=1, description="Most requests of one web process that read logs of running tasks."
+    )
+    log_user_streams: int = Field(default=2, ge=1, description="The same of one user.")
+    log_follow_seconds: float = Field(
+        default=3600.0, gt=0, description="Longest a request follows the logs of a running workflow."
+    )
+
     crash_points: str = Field(
         default="", description="A directory in which the fault harness arms crashes; only in development."
     )
@@ -137,7 +161,7 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
-        if wrong := [*own, *_access_faults(self)]:
+        if wrong := [*own, *_access_faults(self), *_log_faults(self)]:
             raise ValueError("; ".join(wrong))
         return self
 
@@ -169,6 +193,19 @@ def _access_faults(given: Environment) -> Iterator[str]:
         yield "OSMO_TRUSTED_PROXY_NETWORKS: a network that holds every address trusts everybody"
     if strange := [role for role in given.default_roles if not NAME.fullmatch(role)]:
         yield f"OSMO_DEFAULT_ROLES: {', '.join(strange)} is no role's name"
+
+
+def _log_faults(given: Environment) -> Iterator[str]:
+    parts = urlsplit(given.log_store)
+    if parts.scheme == "s3":
+        if not parts.netloc or parts.query:
+            yield "OSMO_LOG_STORE: s3://bucket or s3://bucket/prefix"
+        if find_spec("boto3") is None:
+            yield "OSMO_LOG_STORE names a bucket: install the extra s3"
+    elif parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
+        yield "OSMO_LOG_STORE: file:///directory or s3://bucket/prefix"
+    if given.log_endpoint and parts.scheme != "s3":
+        yield "OSMO_LOG_ENDPOINT is for a bucket: set OSMO_LOG_STORE to s3://bucket"
 
 
 @cache

@@ -4,10 +4,18 @@ A development installation, and no server but those that the run starts itself: 
 name others are dropped.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 
 pytest_plugins = ("localcluster.pytest_plugin",)
 
 os.environ["OSMO_ENV"] = "development"
 for name in ("OSMO_DATABASE_URL", "OSMO_REDIS_URL", "CLUSTER_KUBECONFIG", "KUBECONFIG"):
     os.environ.pop(name, None)
+kept_logs = tempfile.mkdtemp(prefix="osmo-test-logs-")
+atexit.register(shutil.rmtree, kept_logs, ignore_errors=True)
+os.environ["OSMO_LOG_STORE"] = f"file://{kept_logs}"
+os.environ["OSMO_LOG_FOLLOW_SECONDS"] = "2"  # who follows what never ends is let go of soon
+os.environ["OSMO_LOG_STREAMS"] = os.environ["OSMO_LOG_USER_STREAMS"] = "1000"  # tests may leave some unread

@@ -33,6 +33,15 @@ NUDGES_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )
 ORPHANS_FOUND = Counter("osmo_orphans_found", "Objects of ours that no row wanted, deleted.", ("kind",))
+LOGS = Counter(
+    "osmo_logs",
+    "Logs of pods that ended: kept, unread (nobody could), dropped (bounds of the store), store_failed.",
+    ("result",),
+)
+LOG_BYTES = Counter("osmo_log_stored_bytes", "Bytes that were written into the store of logs, compressed.")
+LOG_STREAMS = Counter(
+    "osmo_log_streams", "Requests for logs of running tasks: served, user_busy, busy.", ("result",)
+)
 WATCH_EVENTS = Counter(
     "osmo_watch_events", "What streams said (a list counts as one), by cluster and kind.", ("cluster", "kind")
 )

@@ -167,7 +167,15 @@ class TaskGroup(models.Model):
 
 
 class Task(models.Model):
-    """One try of one task. A retry is a new row with the next ``retry_id`` and the same ``task_uuid``."""
+    """One try of one task. A retry is a new row with the next ``retry_id`` and the same ``task_uuid``.
+
+    ``log_state`` says what became of its log; only ``workflows.logs`` writes it. Empty: nothing yet.
+    """
+
+    class LogState(models.TextChoices):
+        KEPT = "kept"
+        UNREAD = "unread"
+        DROPPED = "dropped"
 
     group = models.ForeignKey(TaskGroup, on_delete=models.CASCADE, related_name="tasks")
     task_uuid = models.UUIDField(default=uuid.uuid4)
@@ -191,6 +199,13 @@ class Task(models.Model):
     initializing_start_time = models.DateTimeField(null=True)
     start_time = models.DateTimeField(null=True)
     end_time = models.DateTimeField(null=True)
+    log_state = models.CharField(max_length=8, choices=LogState, blank=True, default="", db_default="")
+    log_note = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Why its log is not kept."
+    )
+    log_try_at = models.DateTimeField(
+        null=True, help_text="Until then somebody reads its log, or waits to try again."
+    )
 
     class Meta:
         ordering = ["group_id", "position", "retry_id"]
@@ -216,10 +231,33 @@ class Task(models.Model):
                 ),
                 name="task_live",
             ),
+            models.Index(
+                fields=["group"], condition=Q(log_state="", end_time__isnull=False), name="task_log_is_open"
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.name}#{self.retry_id}"
+
+
+class KeptLog(models.Model):
+    """An object in the store of logs; the row is there before the object and goes after it.
+
+    ``task`` is null once its workflow was removed: then the object goes too. ``stored_at`` is null while
+    it is being written.
+    """
+
+    name = models.CharField(max_length=90, unique=True)
+    task = models.OneToOneField(Task, null=True, on_delete=models.SET_NULL, related_name="kept_log")
+    size = models.PositiveBigIntegerField(default=0, help_text="Bytes in the store, compressed.")
+    begun_at = models.DateTimeField(auto_now_add=True)
+    stored_at = models.DateTimeField(null=True, db_index=True)
+
+    class Meta:
+        ordering = ["stored_at"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Event(models.Model):

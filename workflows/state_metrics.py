@@ -3,7 +3,7 @@
 Beat shows these, because there is one beat: from each web process the same sums would come several times.
 A scrape asks the database once in a few seconds at most; while it does not answer, ``osmo_state_up`` is 0 and
 the other values are absent rather than old. Every query reads unreleased groups by a partial index, or the
-few rows of configuration; none walks what has ended.
+few rows of configuration; of what has ended only the sizes of kept logs are walked, which are bounded.
 """
 
 import threading
@@ -37,6 +37,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
     "osmo_sweep_age_seconds": ("How long ago beat's sweep last ran.", ()),
+    "osmo_log_store_bytes": ("What all kept logs take, compressed.", ()),
     "osmo_queue_messages": ("Messages that wait for a worker.", ()),
     "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
 }
@@ -85,6 +86,7 @@ _QUERIES: dict[str, str] = {
     "osmo_sweep_age_seconds": """
         SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation
          WHERE swept_at IS NOT NULL""",
+    "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",
 }
 
 _ZERO_PER_BACKEND = (

@@ -23,6 +23,8 @@ from pools.clusters import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
 from workflows import metrics
+from workflows.logs.archive import HOLD_SECONDS, keep_ended
+from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
@@ -167,3 +169,28 @@ def sweep_cluster_orphans(uid: str) -> None:
 def purge_observations() -> None:
     """Drop what was seen of groups that were released long ago."""
     sweep.purge_observations()
+
+
+@shared_task(base=Periodic, ignore_result=True)
+def sweep_logs() -> None:
+    """Have the logs kept of pods that ended while their groups go on."""
+    settle_released()
+    for backend_id in backends_due():
+        sweep_backend_logs.delay(backend_id)
+
+
+@shared_task(base=Periodic, ignore_result=True)
+def sweep_backend_logs(backend_id: int) -> None:
+    """The same of one backend, some at a time; what is left is claimed by the next sweep."""
+    backend = Backend.objects.filter(pk=backend_id).first()
+    if backend is None:
+        return
+    with seats.WORK.seat(access_of(backend)) as free:
+        if free and (claimed := claim(backend_id)):
+            keep_ended(claimed, cluster=cluster_for(backend), seconds=HOLD_SECONDS)
+
+
+@shared_task(base=Periodic, ignore_result=True)
+def purge_logs() -> None:
+    """Keep the store of logs within its bounds."""
+    keep_within_bounds()

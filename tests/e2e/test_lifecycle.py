@@ -195,7 +195,7 @@ def test_logs_are_read_through_the_api_server(world):
     pool = world.make_pool()
     name = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(name, "g", "RUNNING")
-    assert "kwok plays its kubelet" in world.service.call("GET", f"/api/workflow/{name}/logs")
+    assert "kwok plays its kubelet" in world.service.call("GET", f"/api/workflow/{name}/logs?follow=False")
 
 
 def test_a_repeated_submission_with_its_key_creates_nothing_twice(world):

@@ -23,7 +23,7 @@ def full_run(world):
     kai = world.make_pool("kai", nvlink=True)
     name = world.submit(kai, workflow(PAIR, resources=SAME_RACK))
     world.wait_group(name, "g", "RUNNING")
-    assert world.service.call("GET", f"/api/workflow/{name}/logs")
+    assert world.service.call("GET", f"/api/workflow/{name}/logs?follow=False")
     pod = next(p for p in world.pods(name) if p["metadata"]["labels"]["osmo.task_name"] == "a")
     world.annotate(pod, exit_code="3", run_for="0s")
     again = f"{pod['metadata']['name'].removesuffix('-0')}-1"

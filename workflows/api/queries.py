@@ -173,6 +173,15 @@ class LinesQuery(Query):
     retry_id = serializers.IntegerField(min_value=0, max_value=2**31 - 1, default=None)
 
 
+class LogsQuery(LinesQuery):
+    follow = serializers.BooleanField(
+        default=None,
+        allow_null=True,
+        help_text="Go on with lines as they come until the workflow ends. Left out: if the workflow has not "
+        "ended and last_n_lines is not given.",
+    )
+
+
 class CancelQuery(Query):
     force = flag("Without waiting for containers to end.")
     message = serializers.CharField(default="", max_length=1000, help_text="Why; shown with the workflow.")

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workflows.api import capacity, listing, views
+from workflows.api import capacity, listing, logs, views
 
 urlpatterns = [
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
@@ -17,7 +17,7 @@ urlpatterns = [
     path("api/workflow/<str:workflow_id>", views.WorkflowView.as_view()),
     path("api/workflow/<str:workflow_id>/spec", views.SpecView.as_view()),
     path("api/workflow/<str:workflow_id>/events", views.EventsView.as_view()),
-    path("api/workflow/<str:workflow_id>/logs", views.LogsView.as_view()),
-    path("api/workflow/<str:workflow_id>/error_logs", views.ErrorLogsView.as_view()),
+    path("api/workflow/<str:workflow_id>/logs", logs.LogsView.as_view()),
+    path("api/workflow/<str:workflow_id>/error_logs", logs.ErrorLogsView.as_view()),
     path("api/workflow/<str:workflow_id>/cancel", views.CancelView.as_view()),
 ]

@@ -4,11 +4,10 @@ Views read the request, ask a service or a selector, and shape the answer; they 
 do what is a matter of the workflow's pool, and each view says which action it needs there.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -20,13 +19,11 @@ from osmo_topology.env import environment
 from osmo_topology.web.permissions import Needs
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
-from pools.clusters import cluster_for
 from pools.selectors import workflow_limits
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.models import Event, Workflow
 from workflows.services.idempotency import checked_key
-from workflows.services.logs import LogRequest, read_logs
 from workflows.services.restart import restart
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import Mode, SubmissionRequest, submit
@@ -206,45 +203,6 @@ def _line(event: Event) -> str:
     kind = "Warning" if event.warning else "Normal"
     message = " ".join(event.message.split())
     return f"{shapes.moment(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
-
-
-class LogsView(APIView):
-    access = {"GET": READ}
-    failed_only = False
-
-    @extend_schema(operation_id="workflow_logs", parameters=[queries.LinesQuery], responses=LINES)
-    def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
-        """Stream the logs of its pods, as long as the pods are there."""
-        return self._stream(request, workflow_id)
-
-    def _stream(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
-        query = queries.LinesQuery.of(request)
-        workflow = _readable(request, workflow_id)
-        task, retry = query["task_name"], query["retry_id"]
-        selectors.check_task(workflow, task=task, retry_id=retry)
-        limits = workflow_limits()
-        most = limits.max_error_log_lines if self.failed_only else limits.max_log_lines
-        lines = _log_lines(
-            workflow,
-            task=task,
-            retry_id=retry,
-            wanted=LogRequest(lines=min(query["last_n_lines"] or most, most), failed_only=self.failed_only),
-        )
-        return StreamingHttpResponse(lines, content_type=TEXT)
-
-
-class ErrorLogsView(LogsView):
-    failed_only = True
-
-    @extend_schema(operation_id="workflow_error_logs", parameters=[queries.LinesQuery], responses=LINES)
-    def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
-        """Stream what the tasks that failed said last, with their exit codes."""
-        return self._stream(request, workflow_id)
-
-
-def _log_lines(workflow: Workflow, *, task: str, retry_id: int | None, wanted: LogRequest) -> Iterator[bytes]:
-    tries = list(selectors.tries_of(workflow, task=task, retry_id=retry_id))
-    return read_logs(tries, cluster=cluster_for(workflow.backend), wanted=wanted)
 
 
 class CancelView(APIView):

@@ -22,6 +22,7 @@ from cluster.interface import Obj, Outcome, Wrote
 from cluster.kinds import POD, Kind
 from osmo_topology import crashpoints
 from scheduling import names
+from workflows.logs.archive import FORCED_SECONDS, HOLD_SECONDS
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, Retry
 from workflows.reconcile.plan import Create, Delete, Step
@@ -105,6 +106,7 @@ def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> 
         for one in step.doomed:
             cluster.delete(step.kind, one.name, namespace=one.namespace, uid=one.uid or "")
         return None
+    cluster.keep_logs(step.doomed, seconds=FORCED_SECONDS if grace_seconds == 0 else HOLD_SECONDS)
     for outcome in cluster.delete_many(step.kind, step.doomed, grace_seconds=grace_seconds):
         if outcome.error is not None and outcome.wrote not in (Wrote.DONE, Wrote.ABSENT):
             return trouble_of(outcome.error)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from cluster.errors import NotServed
 from cluster.interface import Cluster, Deletion, Doomed, Obj, Outcome, PatchType
 from cluster.kinds import Kind
+from workflows.logs.archive import keep_before_delete
 from workflows.services.lease import Lease, extend
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class LeasedCluster:
             yield from self._cluster.delete_many(
                 kind, doomed[start : start + PORTION], deadline=self._deadline(), grace_seconds=grace_seconds
             )
+
+    def keep_logs(self, pods: Sequence[Doomed], *, seconds: float) -> None:
+        """Read and keep the logs of pods that are about to go; reading needs no lease, its time does."""
+        extend(self._lease)
+        keep_before_delete([pod.name for pod in pods], cluster=self._cluster, seconds=seconds)
 
     def kube_system_uid(self) -> str:
         self._cover()

@@ -318,7 +318,7 @@ def test_logs_say_plainly_that_a_pod_is_gone(api, monkeypatch):
     cluster = FakeCluster()
     monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
     group = TaskGroupFactory(status="RUNNING")
-    text = read_text(api.get(f"/api/workflow/{group.workflow.name}/logs"))
+    text = read_text(api.get(f"/api/workflow/{group.workflow.name}/logs?follow=False"))
     assert text == f"Pod {group.tasks.get().pod_name} is not in the cluster, so it has no log.\n"
 
 

@@ -1,0 +1,210 @@
+"""Following the logs of a workflow that runs, as they come, until it ends.
+
+A thread for each pod reads and hands whole lines over; the request's own thread writes them out, and between
+lines looks at the rows: which tries have begun and join, whose pod has gone and is read from the store, and
+whether all has ended. So tries that are made while it goes on are heard too. The number of pods of one
+request and the lines that wait are bounded: a reader waits for who is slow, and so does its pod's stream.
+
+A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is taken up
+again from then on, and a line says so: Kubernetes tells no position to go on from.
+
+It ends when the workflow has ended, when the caller is gone, or after ``OSMO_LOG_FOLLOW_SECONDS``. Nothing
+is written in between lines, since the text is for people; whether the caller is still there is asked of the
+connection.
+
+Rejected: asking for each pod's last lines again and again, which costs API server and kubelet a request per
+pod and second, and repeats or loses lines.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from cluster.errors import ClusterError
+from cluster.interface import Cluster, Stream
+from workflows.logs.read import NOT_MADE, is_over, kept_lines, marked
+from workflows.logs.text import whole_lines
+from workflows.models import Task
+from workflows.statuses import TERMINAL
+
+MOST_PODS = 30
+WAITING_LINES = 1000
+LOOK_SECONDS = 2.0
+AGAIN_SECONDS = 3.0
+LATE_SECONDS = 20.0  # for a pod's last lines once its task has ended
+
+log = structlog.get_logger(__name__)
+
+Tries = Callable[[], Sequence[Task]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRequest:
+    """``lines`` is what of each task is shown to begin with; ``prefixed``: several tasks may speak."""
+
+    lines: int
+    prefixed: bool
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One pod's log, read by a thread of its own."""
+
+    task: Task
+    again: bool
+    stream: Stream[bytes] | None = None  # there once the cluster has answered
+    stopped: bool = False
+    ended_at: float | None = None
+    late_at: float | None = None
+
+
+@dataclass(slots=True)
+class _Follower:
+    cluster: Cluster
+    wanted: FollowRequest
+    readers: dict[int, _Reader] = field(default_factory=dict)
+    told: set[int] = field(default_factory=set)  # whose log has been shown to its end
+    left_out: set[int] = field(default_factory=set)
+    through_at: float | None = None
+    lines: queue.Queue[tuple[Task, bytes]] = field(default_factory=lambda: queue.Queue(maxsize=WAITING_LINES))
+
+    def look(self, tasks: Sequence[Task]) -> Iterator[bytes]:
+        """Let new tries join and show those that are over; yields what is known at once."""
+        now = time.monotonic()
+        for task in tasks:
+            if task.pk in self.told or (task.status in NOT_MADE and not is_over(task)):
+                continue
+            reader = self.readers.get(task.pk)
+            ends = task.status in TERMINAL or is_over(task)
+            if reader is not None and reader.ended_at is None:
+                self._wait_for_the_last(reader, ends=ends, now=now)
+            elif reader is not None and reader.stream is not None and ends:
+                self._end(task.pk)
+            elif is_over(task):
+                self.told.add(task.pk)
+                for line in kept_lines(task, lines=self.wanted.lines):
+                    yield marked(task, line, prefixed=self.wanted.prefixed)
+            elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
+                yield from self._begin(task, again=reader is not None and reader.stream is not None)
+
+    def _wait_for_the_last(self, reader: _Reader, *, ends: bool, now: float) -> None:
+        """Leave a stream some time to end by itself once its task has."""
+        if ends and reader.late_at is None:
+            reader.late_at = now + LATE_SECONDS
+        if reader.late_at is not None and now > reader.late_at:
+            self._end(reader.task.pk)
+
+    def _begin(self, task: Task, *, again: bool) -> Iterator[bytes]:
+        if sum(reader.ended_at is None for reader in self.readers.values()) >= MOST_PODS:
+            if task.pk not in self.left_out:
+                self.left_out.add(task.pk)
+                said = f"{MOST_PODS} tasks are followed at a time; task_name={task.name} gives this one."
+                yield marked(task, said.encode(), prefixed=self.wanted.prefixed)
+            return
+        reader = _Reader(task=task, again=again)
+        self.readers[task.pk] = reader
+        threading.Thread(target=self._read, args=(reader,), name="follow", daemon=True).start()
+
+    def _end(self, pk: int) -> None:
+        self.told.add(pk)
+        self.readers[pk].stopped = True
+        if stream := self.readers[pk].stream:
+            stream.close()
+
+    def _read(self, reader: _Reader) -> None:
+        """Hand over one pod's lines until its stream ends; touches no database: it is a thread."""
+        task = reader.task
+        try:
+            stream = self.cluster.logs(
+                task.pod_name,
+                namespace=str(task.group.placement["namespace"]),
+                tail_lines=0 if reader.again else self.wanted.lines,
+                follow=True,
+            )
+            reader.stream = stream
+            with stream as chunks:
+                if reader.stopped:  # before there was a stream to close
+                    return
+                for line in whole_lines(chunks):
+                    if reader.stopped:
+                        break
+                    if reader.again:
+                        reader.again = False
+                        self._hand(reader, b"(followed again; lines before this one may be missing)")
+                    self._hand(reader, line)
+        except ClusterError as error:
+            log.info("log_stream_ended", pod=task.pod_name, error=str(error))
+        finally:
+            reader.ended_at = time.monotonic()
+
+    def _hand(self, reader: _Reader, line: bytes) -> None:
+        while not reader.stopped:
+            with suppress(queue.Full):
+                self.lines.put((reader.task, line), timeout=1.0)
+                return
+
+    def waiting(self, *, seconds: float) -> Iterator[bytes]:
+        """Lines as they come, for some seconds."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                task, line = self.lines.get(timeout=left)
+            except queue.Empty:
+                return
+            yield marked(task, line, prefixed=self.wanted.prefixed)
+
+    def rest(self) -> Iterator[bytes]:
+        """What was handed over and not shown yet."""
+        with suppress(queue.Empty):
+            while True:
+                task, line = self.lines.get_nowait()
+                yield marked(task, line, prefixed=self.wanted.prefixed)
+
+    @property
+    def reading(self) -> bool:
+        return any(reader.ended_at is None and pk not in self.told for pk, reader in self.readers.items())
+
+    def is_through(self, tasks: Sequence[Task]) -> bool:
+        """Whether all tasks have ended and been shown, or were waited for long enough."""
+        if not all(task.status in TERMINAL for task in tasks):
+            self.through_at = None
+            return False
+        if self.through_at is None:
+            self.through_at = time.monotonic() + LATE_SECONDS
+        shown = not self.reading and all(task.pk in self.told for task in tasks)
+        return shown or time.monotonic() > self.through_at
+
+    def stop(self) -> None:
+        for pk in self.readers:
+            self._end(pk)
+
+
+def follow_logs(
+    tries: Tries, *, cluster: Cluster, wanted: FollowRequest, is_heard: Callable[[], bool]
+) -> Iterator[bytes]:
+    """The lines of all tasks as they come, until all have ended.
+
+    ``tries`` reads the latest try of each task anew; ``is_heard`` says whether the caller is still there.
+    """
+    follower = _Follower(cluster, wanted)
+    until = time.monotonic() + wanted.seconds
+    try:
+        while is_heard():
+            tasks = tries()
+            yield from follower.look(tasks)
+            if follower.is_through(tasks):
+                yield from follower.rest()
+                return
+            if (left := until - time.monotonic()) <= 0:
+                yield from follower.rest()
+                yield f"(followed for {wanted.seconds:g} seconds; ask again to go on)\n".encode()
+                return
+            yield from follower.waiting(seconds=min(LOOK_SECONDS, left))
+    finally:
+        follower.stop()

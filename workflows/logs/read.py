@@ -1,0 +1,130 @@
+"""The text of a workflow's logs, wherever they are: from pods while they live, from the store afterwards.
+
+A log that is not there is a sentence that says why, never emptiness. Each line of several tasks carries its
+task's name. A request reads a bounded number of tasks, and names what it left out; a cluster that does not
+answer is one sentence, not an endless wait.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import structlog
+from django.conf import settings
+
+from cluster.errors import ClusterError, NotFound, Unreachable
+from cluster.interface import Cluster
+from workflows.logs.errors import StoreFailed
+from workflows.logs.store import installed_store, name_of
+from workflows.logs.text import unpack, whole_lines
+from workflows.models import Task
+from workflows.statuses import LIVE_ORDER, TaskStatus
+
+MOST_TASKS = 50
+
+NOT_MADE = frozenset({TaskStatus.SUBMITTING, TaskStatus.WAITING, TaskStatus.PROCESSING})
+_WELL = frozenset({TaskStatus.COMPLETED, TaskStatus.RESCHEDULED, *LIVE_ORDER})
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """``lines`` bounds what is read of each task; ``failed_only`` keeps to tasks that failed."""
+
+    lines: int
+    failed_only: bool = False
+
+
+def read_logs(tasks: Sequence[Task], *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+    """The logs of tasks one after the other, as whole lines.
+
+    Each task comes with its group. Raises nothing for a cluster or store that fails in between: it is said
+    there.
+    """
+    chosen = [task for task in tasks if not wanted.failed_only or task.status not in _WELL]
+    if not chosen:
+        yield b"No task has failed.\n" if wanted.failed_only else b"The workflow has no such task.\n"
+    prefixed = len(tasks) > 1
+    for task in chosen[:MOST_TASKS]:
+        try:
+            for line in _task_lines(task, cluster=cluster, wanted=wanted):
+                yield marked(task, line, prefixed=prefixed)
+        except Unreachable as error:
+            yield f"The cluster does not answer: {error.message}\n".encode()
+            return
+    if len(chosen) > MOST_TASKS:
+        left = len(chosen) - MOST_TASKS
+        yield f"{left} more tasks were left out; task_name=<name> gives one of them.\n".encode()
+
+
+def marked(task: Task, line: bytes, *, prefixed: bool) -> bytes:
+    """A line with its end, and its task's name before it where several tasks speak."""
+    return (f"[{task.name}] ".encode() if prefixed else b"") + line + b"\n"
+
+
+def is_over(task: Task) -> bool:
+    """Whether no pod of it can be asked any more: what there is of its log is in the store, or nowhere."""
+    return bool(task.log_state) or task.group.released_at is not None
+
+
+def _task_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+    if wanted.failed_only:
+        code = "" if task.exit_code is None else f", exit code {task.exit_code}"
+        yield f"{task.status}{code}: {task.failure_message or 'no message'}".encode()
+    if is_over(task):
+        yield from kept_lines(task, lines=wanted.lines)
+    elif task.status in NOT_MADE:
+        yield b"It has no pod yet."
+    else:
+        yield from _pod_lines(task, cluster=cluster, wanted=wanted)
+
+
+def _pod_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+    namespace = str(task.group.placement["namespace"])
+    try:
+        with cluster.logs(task.pod_name, namespace=namespace, tail_lines=wanted.lines) as chunks:
+            yield from whole_lines(chunks)
+    except NotFound:
+        task.refresh_from_db(fields=["log_state", "log_note"])  # it may have gone into the store just now
+        if task.log_state:
+            yield from kept_lines(task, lines=wanted.lines)
+        else:
+            yield f"Pod {task.pod_name} is not in the cluster, so it has no log.".encode()
+    except Unreachable:
+        raise
+    except ClusterError as error:
+        yield f"Its log cannot be read: {error.message}".encode()
+
+
+def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
+    """The last lines of what is kept of a try's log, or why there is none."""
+    if task.log_state != Task.LogState.KEPT:
+        why = _WHY_NOT.get(task.log_state, _never_read)(task)
+        yield why.encode()
+        return
+    name = name_of(workflow=task.group.workflow_id, task_uuid=task.task_uuid, retry_id=task.retry_id)
+    try:
+        content = installed_store().get(name)
+        text = unpack(content) if content is not None else None
+    except (StoreFailed, OSError, EOFError, zlib.error) as error:
+        log.warning("log_not_read", name=name, error=str(error), store=settings.ENV.log_store)
+        yield b"Its log is kept, and cannot be read from the store now."
+        return
+    if text is None:
+        yield b"Its log was kept, and is not in the store any more."
+        return
+    found = text.removesuffix(b"\n").split(b"\n") if text else []
+    yield from found if lines is None else found[-lines:]
+
+
+def _never_read(task: Task) -> str:
+    if task.scheduling_start_time is None:
+        return "It never had a pod."
+    return f"Pod {task.pod_name} is gone, and nobody has read its log."
+
+
+_WHY_NOT: dict[str, Callable[[Task], str]] = {
+    Task.LogState.UNREAD: lambda task: f"Its log is not kept: {task.log_note}.",
+    Task.LogState.DROPPED: lambda task: f"Its log is not kept any more: {task.log_note}.",
+}

@@ -1,0 +1,80 @@
+"""The text of a log: whole lines out of chunks, and what is kept of one that is too long.
+
+Pure. Of a long log its beginning and its end are kept, a quarter and three quarters, and a line between them
+says how much is missing; memory never holds more than what is kept and one chunk.
+"""
+
+import gzip
+import io
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+LONGEST_LINE = 64 * 1024
+MOST_UNPACKED = 64 * 2**20  # no setting keeps more; what is larger was not written by us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What is kept of a log; ``left_out`` counts the bytes that are not, ``lines`` all that were read."""
+
+    text: bytes
+    left_out: int
+    lines: int
+
+
+def gather(chunks: Iterable[bytes], *, most: int) -> Gathered:
+    """Keep the beginning and the end of a log, at most ``most`` bytes in whole lines where there are any."""
+    head, tail = bytearray(), deque[bytes]()
+    head_most, held, total, lines = most // 4, 0, 0, 0
+    last = b"\n"
+    for chunk in chunks:
+        if not chunk:
+            continue
+        total += len(chunk)
+        lines += chunk.count(b"\n")
+        last = chunk[-1:]
+        if (room := head_most - len(head)) > 0:
+            head += chunk[:room]
+        if rest := chunk[max(room, 0) :]:
+            tail.append(rest)
+            held += len(rest)
+        while tail and held - len(tail[0]) >= most - head_most:
+            held -= len(tail.popleft())
+    lines += last != b"\n"
+    if total <= most:
+        return Gathered(text=bytes(head) + b"".join(tail), left_out=0, lines=lines)
+    begin = bytes(head[: head.rfind(b"\n") + 1]) or bytes(head)
+    end = b"".join(tail)[-(most - head_most) :]
+    end = end[end.find(b"\n") + 1 :] if b"\n" in end[:-1] else end
+    return Gathered(text=_joined(begin, end, total), left_out=total - len(begin) - len(end), lines=lines)
+
+
+def _joined(begin: bytes, end: bytes, total: int) -> bytes:
+    missing = total - len(begin) - len(end)
+    gap = b"" if begin.endswith(b"\n") else b"\n"
+    return begin + gap + f"(osmo-topology: {missing} bytes are left out here)\n".encode() + end
+
+
+def pack(text: bytes) -> bytes:
+    """Compress; the same text gives the same bytes."""
+    return gzip.compress(text, compresslevel=6, mtime=0)
+
+
+def unpack(content: bytes) -> bytes:
+    """Raises OSError, EOFError or zlib.error for what is not a whole packed text."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return file.read(MOST_UNPACKED)
+
+
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines out of chunks, without their ends; one that never ends is cut."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+        while len(rest) > LONGEST_LINE:
+            yield rest[:LONGEST_LINE]
+            rest = rest[LONGEST_LINE:]
+    if rest:
+        yield rest
