@@ -246,6 +246,18 @@ class Pool(models.Model):
     max_queue_timeout = models.CharField(max_length=32, blank=True, default="")
     default_exit_actions = models.JSONField(default=dict, blank=True)
     resources = models.JSONField(default=dict, blank=True, help_text="gpu: {guarantee, maximum, weight}.")
+    max_num_workflows = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most workflows of the pool that have not ended; empty: no limit."
+    )
+    max_num_tasks = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most tasks of the pool that have not ended; empty: no limit."
+    )
+    max_num_workflows_per_user = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The same of one user."
+    )
+    max_num_tasks_per_user = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The same of one user."
+    )
     revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
     conditions = models.JSONField(default=list, editable=False)
 

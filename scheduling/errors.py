@@ -123,6 +123,12 @@ class ClusterUnavailable(TopologyError):
     code = "BACKEND"
 
 
+class LimitReached(TopologyError):
+    """A user or a pool has as much as it may have at a time; ``faults`` names each limit."""
+
+    code = "SUBMISSION"
+
+
 class Busy(TopologyError):
     """More was asked for than can be taken on now; ``retry_after`` says in how many seconds to ask again."""
 

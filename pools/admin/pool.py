@@ -179,6 +179,10 @@ class PoolAdmin(ConfigurationAdmin):
             {
                 "fields": (
                     "resources",
+                    "max_num_workflows",
+                    "max_num_tasks",
+                    "max_num_workflows_per_user",
+                    "max_num_tasks_per_user",
                     "default_exec_timeout",
                     "max_exec_timeout",
                     "default_queue_timeout",

@@ -112,6 +112,22 @@ class PoolSerializer(PoolBaseSerializer):
         required=False,
         help_text="Secrets of the backend's namespace that tasks of everybody in this pool may read.",
     )
+    max_num_workflows = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Most workflows that have not ended; null is no limit."
+    )
+    max_num_tasks = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Most tasks that have not ended; null is no limit."
+    )
+    max_num_workflows_per_user = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="Most workflows that have not ended, of one user; null is no limit.",
+    )
+    max_num_tasks_per_user = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="Most tasks that have not ended, of one user; null is no limit.",
+    )
     common_default_variables = serializers.DictField(required=False, help_text="Must be empty.")
     common_resource_validations = serializers.ListField(required=False, help_text="Must be empty.")
     common_pod_template = serializers.ListField(required=False, help_text="Must be empty.")
@@ -187,6 +203,11 @@ class WorkflowInfoSerializer(serializers.Serializer[Any]):
     max_name_length = serializers.IntegerField(required=False)
 
 
+class UserLimitsSerializer(serializers.Serializer[Any]):
+    max_num_workflows = serializers.IntegerField(required=False, allow_null=True)
+    max_num_tasks = serializers.IntegerField(required=False, allow_null=True)
+
+
 class WorkflowConfigSerializer(serializers.Serializer[Any]):
     max_num_tasks = serializers.IntegerField(required=False)
     max_retry_per_task = serializers.IntegerField(required=False)
@@ -199,6 +220,7 @@ class WorkflowConfigSerializer(serializers.Serializer[Any]):
     max_error_log_lines = serializers.IntegerField(required=False)
     max_event_log_lines = serializers.IntegerField(required=False)
     workflow_info = WorkflowInfoSerializer(required=False)
+    user_workflow_limits = UserLimitsSerializer(required=False)
     revision = serializers.IntegerField(read_only=True)
 
 

@@ -46,6 +46,7 @@ NoVariables = Annotated[
     Field(description="OSMO's template variables are not carried out; must be empty."),
 ]
 
+Most = Annotated[int, Field(ge=1, le=1_000_000)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
 
 
@@ -117,6 +118,10 @@ class PoolDocument(Document):
     max_queue_timeout: Line = ""
     default_exit_actions: dict[Line, Line] = {}
     resources: ResourcesDocument = ResourcesDocument()
+    max_num_workflows: Most | None = None
+    max_num_tasks: Most | None = None
+    max_num_workflows_per_user: Most | None = None
+    max_num_tasks_per_user: Most | None = None
     common_default_variables: NoVariables = {}
     common_resource_validations: NoTemplates = []
     common_pod_template: NoTemplates = []
@@ -144,6 +149,10 @@ COLUMNS = (
     "max_exec_timeout",
     "max_queue_timeout",
     "default_exit_actions",
+    "max_num_workflows",
+    "max_num_tasks",
+    "max_num_workflows_per_user",
+    "max_num_tasks_per_user",
 )
 """Fields of a pool that are columns of the same name and meaning."""
 

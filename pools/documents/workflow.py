@@ -23,6 +23,13 @@ class WorkflowInfoDocument(Document):
     max_name_length: Annotated[int, Field(ge=1, le=64)] = 64
 
 
+class UserLimitsDocument(Document):
+    """What one user may have at a time, over all pools; null is no limit."""
+
+    max_num_workflows: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    max_num_tasks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+
 class WorkflowConfigDocument(Document):
     """Limits and default timeouts; a pool's own timeouts go before these."""
 
@@ -37,6 +44,7 @@ class WorkflowConfigDocument(Document):
     max_error_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_event_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     workflow_info: WorkflowInfoDocument = WorkflowInfoDocument()
+    user_workflow_limits: UserLimitsDocument = UserLimitsDocument()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,8 @@ class WorkflowLimits:
     max_error_log_lines: int
     max_event_log_lines: int
     max_name_length: int
+    user_workflows: int | None
+    user_tasks: int | None
 
     @classmethod
     def of(cls, document: WorkflowConfigDocument) -> "WorkflowLimits":
@@ -69,4 +79,6 @@ class WorkflowLimits:
             max_error_log_lines=document.max_error_log_lines,
             max_event_log_lines=document.max_event_log_lines,
             max_name_length=document.workflow_info.max_name_length,
+            user_workflows=document.user_workflow_limits.max_num_workflows,
+            user_tasks=document.user_workflow_limits.max_num_tasks,
         )

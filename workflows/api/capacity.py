@@ -54,7 +54,7 @@ class PoolQuotaSerializer(serializers.Serializer[Any]):
     resource_sum = UsageSerializer()
 
 
-class ResourceSerializer(serializers.Serializer[Any]):
+class NodeEntrySerializer(serializers.Serializer[Any]):
     """A node of the caller's pools. Amounts as OSMO writes them; ``topology`` is not OSMO's."""
 
     hostname = serializers.CharField()
@@ -82,8 +82,8 @@ class ResourceSerializer(serializers.Serializer[Any]):
     )
 
 
-class ResourcesSerializer(serializers.Serializer[Any]):
-    resources = ResourceSerializer(many=True)
+class NodeListSerializer(serializers.Serializer[Any]):
+    resources = NodeEntrySerializer(many=True)
 
 
 def _asked(request: Request, action: Action) -> list[Pool]:
@@ -126,7 +126,7 @@ def _guarantee(pool: Pool) -> float:
 class ResourcesView(APIView):
     access = {"GET": Needs(Action.RESOURCES_READ, on=None)}
 
-    @extend_schema(operation_id="list_resources", parameters=[PoolsQuery], responses=ResourcesSerializer)
+    @extend_schema(operation_id="list_resources", parameters=[PoolsQuery], responses=NodeListSerializer)
     def get(self, request: Request) -> Response:
         """List the nodes of the caller's pools: what each has, what is in use, where it stands."""
         return Response({"resources": _entries(_asked(request, Action.RESOURCES_READ))})

@@ -140,11 +140,11 @@ class TagQuery(Query):
     remove = texts("To take off it.")
 
 
-class TagsSerializer(serializers.Serializer[Any]):
+class UsedTagsSerializer(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.CharField())
 
 
-class WorkflowTagsSerializer(TagsSerializer):
+class WorkflowTagsSerializer(UsedTagsSerializer):
     name = serializers.CharField()
 
 
@@ -165,7 +165,7 @@ class WorkflowTagView(APIView):
 class TagsView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="list_tags", responses=TagsSerializer)
+    @extend_schema(operation_id="list_tags", responses=UsedTagsSerializer)
     def get(self, request: Request) -> Response:
         """List the tags that workflows carry."""
         return Response({"tags": selectors.tags_in_use(request.user)})

@@ -39,6 +39,7 @@ from workflows.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.services.backlog import check_room
 from workflows.services.idempotency import digest, earlier_reply
 from workflows.services.nudge import nudge_on_commit
+from workflows.services.quotas import Limit, check_limits, hold_limits, limits_on
 from workflows.spec import Limits, Parsed, read_workflow
 from workflows.statuses import TaskStatus
 
@@ -114,6 +115,7 @@ class _Accepted:
     labels: dict[str, str]
     admission: Admission
     objects: tuple[GroupObjects, ...]
+    limits: tuple[Limit, ...]
     warnings: list[str]
 
 
@@ -121,7 +123,8 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
     """Check a workflow and, unless asked only to check, accept it; returns the reply's values.
 
     Raises NotFound for an unknown pool, Conflict for one that takes no workflows, InvalidSpec with every
-    fault of the workflow, Busy while too much that was accepted waits.
+    fault of the workflow, LimitReached where user or pool have as much as they may, Busy while too much that
+    was accepted waits.
     """
     with metrics.submission() as ending:
         ending.outcome, reply = _submit(request)
@@ -183,6 +186,8 @@ def _accept(request: SubmissionRequest) -> _Accepted:
     objects = _rendered(admission.groups) if not faults else ()
     faults += oversized(_sizes(admission.groups, objects), most=facts.limits.max_object_bytes)
     _refuse(faults, parsed=parsed, user=request.user)
+    limits = limits_on(request.user.get_username(), pool, facts.limits)
+    check_limits(limits, tasks=_task_count(admission))
     return _Accepted(
         request=request,
         pool=pool,
@@ -191,6 +196,7 @@ def _accept(request: SubmissionRequest) -> _Accepted:
         labels=labels,
         admission=admission,
         objects=objects,
+        limits=limits,
         warnings=[*_label_warnings(labels), *_warnings(parsed, admission, facts, pool)],
     )
 
@@ -289,6 +295,10 @@ def _label_warnings(labels: Mapping[str, str]) -> list[str]:
     return [f"Kept with the workflow but not put on its pods, where these names are reserved: {kept}."]
 
 
+def _task_count(admission: Admission) -> int:
+    return sum(len(group.values.tasks) for group in admission.groups)
+
+
 def _next_name(base: str) -> str:
     """The name a workflow would get now; certain only under the lock of ``_take_number``."""
     return f"{base}-{_next_number(base)}"
@@ -331,6 +341,8 @@ def _write(accepted: _Accepted) -> dict[str, Any]:
     with transaction.atomic():
         _hold_open(accepted.pool)
         _lock_name(base)
+        hold_limits(accepted.limits)
+        check_limits(accepted.limits, tasks=_task_count(accepted.admission))
         number = _next_number(base)
         workflow = _workflow_row(accepted, number=number)
         workflow.reply = _reply(accepted, name=workflow.name)

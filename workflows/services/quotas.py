@@ -1,0 +1,94 @@
+"""How many workflows and tasks a user, and a pool, may have at a time.
+
+Counted are workflows that have not ended, and the latest tries of their tasks that have not. The count is
+taken under a lock on the user and on the pool, held until the submission's commit, so that of two at once
+only one gets the last place; without a limit nothing is locked and nothing counted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import connection
+
+from pools.documents.workflow import WorkflowLimits
+from pools.models import Pool
+from scheduling.errors import Fault, LimitReached
+from workflows.models import Task, Workflow
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
+
+LOCK = 0x6F73_6C69
+"""First key of our advisory locks on limits; the second is the hash of whose they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One limit; ``user`` and ``pool`` say whose, None for any. An administrator changes ``setting``."""
+
+    setting: str
+    counts: str
+    most: int
+    user: str | None = None
+    pool: str | None = None
+
+    @property
+    def whose(self) -> str:
+        user = f'user "{self.user}"' if self.user else ""
+        pool = f'pool "{self.pool}"' if self.pool else ""
+        return " in ".join(filter(None, (user, pool)))
+
+
+def limits_on(user: str, pool: Pool, overall: WorkflowLimits) -> tuple[Limit, ...]:
+    """The limits that are set and that a submission of this user to this pool must keep."""
+    found = [
+        ("user_workflow_limits.max_num_workflows", "workflows", overall.user_workflows, user, None),
+        ("user_workflow_limits.max_num_tasks", "tasks", overall.user_tasks, user, None),
+        ("max_num_workflows", "workflows", pool.max_num_workflows, None, pool.name),
+        ("max_num_tasks", "tasks", pool.max_num_tasks, None, pool.name),
+        ("max_num_workflows_per_user", "workflows", pool.max_num_workflows_per_user, user, pool.name),
+        ("max_num_tasks_per_user", "tasks", pool.max_num_tasks_per_user, user, pool.name),
+    ]
+    return tuple(
+        Limit(setting=setting, counts=counts, most=most, user=of, pool=place)
+        for setting, counts, most, of, place in found
+        if most is not None
+    )
+
+
+def check_limits(limits: tuple[Limit, ...], *, tasks: int) -> None:
+    """Raise LimitReached, naming every limit that one more workflow with so many tasks would pass."""
+    faults = tuple(_faults(limits, tasks=tasks))
+    if faults:
+        raise LimitReached(" ".join(fault.message for fault in faults), faults)
+
+
+def hold_limits(limits: tuple[Limit, ...]) -> None:
+    """Let nobody else submit under the same limits until the commit. Only inside a transaction."""
+    with connection.cursor() as cursor:
+        for whose in sorted({limit.whose for limit in limits}):
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, whose])
+
+
+def _faults(limits: tuple[Limit, ...], *, tasks: int) -> Iterator[Fault]:
+    for limit in limits:
+        brings = 1 if limit.counts == "workflows" else tasks
+        has = _count(limit)
+        if has + brings <= limit.most:
+            continue
+        room = max(0, limit.most - has)
+        yield Fault(
+            (),
+            "limit_reached",
+            f"{limit.whose[0].upper()}{limit.whose[1:]} may have {limit.most} {limit.counts} that have not "
+            f"ended ({limit.setting}) and has {has}; this workflow brings {brings}. At most {room} more are "
+            "accepted now.",
+        )
+
+
+def _count(limit: Limit) -> int:
+    if limit.counts == "workflows":
+        rows = Workflow.objects.exclude(status__in=WORKFLOW_TERMINAL)
+        rows = rows.filter(submitted_by=limit.user) if limit.user else rows
+        return (rows.filter(pool_name=limit.pool) if limit.pool else rows).count()
+    tasks = Task.objects.filter(status__in=LIVE_ORDER, latest=True)
+    tasks = tasks.filter(group__workflow__submitted_by=limit.user) if limit.user else tasks
+    return (tasks.filter(group__workflow__pool_name=limit.pool) if limit.pool else tasks).count()
