@@ -12,9 +12,10 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 from pools import conditions, selectors, services
 from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table
 from pools.admin.forms import DocumentForm, YamlField
+from pools.admin.revision import shown_history
 from pools.capabilities import capabilities_of, table_of
 from pools.documents.backend import COLUMNS
-from pools.models import Backend
+from pools.models import Backend, ConfigRevision
 from pools.services import Change, Saved
 from scheduling.backends.registry import installed
 
@@ -47,9 +48,10 @@ class BackendForm(DocumentForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["revision_read"].initial = self.instance.revision
-        self.fields["scheduler_type"].widget = UnfoldAdminSelectWidget(
-            choices=[(name, name) for name in sorted(installed())]
-        )
+        if "scheduler_type" in self.fields:  # not where it is shown to read
+            self.fields["scheduler_type"].widget = UnfoldAdminSelectWidget(
+                choices=[(name, name) for name in sorted(installed())]
+            )
 
 
 @admin.register(Backend)
@@ -67,6 +69,7 @@ class BackendAdmin(ConfigurationAdmin):
         "scheduler_version",
         "probed_at",
         "synced_at",
+        "history_shown",
     )
     fieldsets = (
         (
@@ -116,6 +119,10 @@ class BackendAdmin(ConfigurationAdmin):
             for one in backend.card.get("findings", [])
         ]
         return shown_table(("feature", "needed for", "found", "how"), rows)
+
+    @admin.display(description="history")
+    def history_shown(self, backend: Backend) -> SafeString:
+        return shown_history(ConfigRevision.Type.BACKEND, backend.name)
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         del formsets

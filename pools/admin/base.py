@@ -19,8 +19,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
+from pools.admin.files import FileActions
 from pools.models import Backend, Pool
-from pools.services import Change, Saved
+from pools.services import Change, Saved, declared
+from pools.services.recording import declared_file
 from scheduling.errors import Fault, Notice, TopologyError, format_path
 
 
@@ -34,8 +36,11 @@ class _ReadyError(Exception):
         self.change = change
 
 
-class ConfigurationAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """An admin that writes through the services. Staff may do everything, as over REST."""
+class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    """An admin that writes through the services. Staff may do everything, as over REST.
+
+    Where a file is the source of configuration, everything is shown and nothing can be written.
+    """
 
     save_on_top = False
     actions = None  # deleting many at once would pass by the services
@@ -64,6 +69,7 @@ class ConfigurationAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no typ
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponseBase:
         request.faults = ()  # type: ignore[attr-defined]  # what the forms of this request shall show
+        _tell_of_file(request)
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         except _ReadyError as ready:
@@ -74,6 +80,10 @@ class ConfigurationAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no typ
             request.faults = error.faults or (Fault((), error.code, error.message),)  # type: ignore[attr-defined]  # as above
             return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         return self._saved(request, valid, saved)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        _tell_of_file(request)
+        return super().changelist_view(request, extra_context)
 
     def _write(self, request: HttpRequest, valid: _ReadyError) -> Saved[Any]:
         return self.write(
@@ -139,15 +149,15 @@ class ConfigurationAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no typ
         return _is_staff(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return _is_staff(request)
+        return _may_write(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         del obj
-        return _is_staff(request)
+        return _may_write(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         del obj
-        return _is_staff(request)
+        return _may_write(request)
 
 
 class StaffInline:
@@ -157,7 +167,27 @@ class StaffInline:
         del obj
         return _is_staff(request)
 
-    has_add_permission = has_change_permission = has_delete_permission = has_view_permission
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        del obj
+        return _may_write(request)
+
+    has_add_permission = has_delete_permission = has_change_permission
+
+
+def _may_write(request: HttpRequest) -> bool:
+    return _is_staff(request) and not declared_file()
+
+
+def _tell_of_file(request: HttpRequest) -> None:
+    """Say that a file is the source of configuration, and what became of it."""
+    if not declared_file() or request.method != "GET":
+        return
+    messages.info(
+        request, f"Configuration is declared in the file {declared_file()}: it is shown here to read."
+    )
+    condition = declared.condition()
+    if condition and condition["status"] != "True":
+        messages.error(request, f"The last good configuration holds: {condition['message']}")
 
 
 def _is_staff(request: HttpRequest) -> bool:

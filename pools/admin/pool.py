@@ -13,8 +13,9 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from pools import selectors, services
 from pools.admin.base import ConfigurationAdmin, StaffInline, shown_conditions
 from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
+from pools.admin.revision import shown_history
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
-from pools.models import Platform, Pool, TopologyKey
+from pools.models import ConfigRevision, Platform, Pool, TopologyKey
 from pools.services import Change, Saved
 
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
@@ -154,7 +155,7 @@ class PoolAdmin(ConfigurationAdmin):
     list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision")
     list_filter = ("backend", "nvlink")
     search_fields = ("name", "description")
-    readonly_fields = ("revision", "conditions_shown")
+    readonly_fields = ("revision", "conditions_shown", "history_shown")
     fieldsets = (
         (
             None,
@@ -192,7 +193,10 @@ class PoolAdmin(ConfigurationAdmin):
                 )
             },
         ),
-        ("State", {"fields": ("revision", "conditions_shown", "change_reason", "revision_read")}),
+        (
+            "State",
+            {"fields": ("revision", "conditions_shown", "history_shown", "change_reason", "revision_read")},
+        ),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
@@ -214,6 +218,10 @@ class PoolAdmin(ConfigurationAdmin):
     @admin.display(description="conditions")
     def conditions_shown(self, pool: Pool) -> SafeString:
         return shown_conditions(pool)
+
+    @admin.display(description="history")
+    def history_shown(self, pool: Pool) -> SafeString:
+        return shown_history(ConfigRevision.Type.POOL, pool.name)
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         cleaned = form.cleaned_data

@@ -1,31 +1,225 @@
-"""The history of configuration, to read."""
+"""The history of configuration: to read, to compare, to tag, to take out of, and to go back in."""
 
 import json
 from typing import Any
 
-from django.contrib import admin
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
+from pools import history, services
+from pools.admin.pages import Page, said_by, shown_diff
 from pools.models import ConfigRevision
+from pools.services import Change
+from scheduling.errors import Fault, InvalidSpec, TopologyError
+
+SHOWN_REVISIONS = 100
+"""Of one object, in its own history and to compare with."""
+
+
+class GoBackForm(forms.Form):
+    reason = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Why; kept in the history.",
+    )
+    force = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text="Delete, if that is what it comes to, although work still runs there.",
+    )
+    revision_read = forms.IntegerField(widget=forms.HiddenInput)
+
+
+class TagsForm(forms.Form):
+    tags = forms.CharField(
+        required=False, widget=UnfoldAdminTextInputWidget, help_text="Separated by commas."
+    )
+
+
+class CompareForm(forms.Form):
+    other = forms.ModelChoiceField(
+        queryset=ConfigRevision.objects.none(), widget=UnfoldAdminSelectWidget, label="Compare with"
+    )
+
+    def __init__(self, data: Any, *, revision: ConfigRevision) -> None:
+        super().__init__(data)
+        others = revisions_of(revision.config_type, revision.name).exclude(pk=revision.pk)
+        self.fields["other"].queryset = others.only(*history.METADATA)  # type: ignore[attr-defined]  # of its class
+
+
+class ConfirmForm(forms.Form):
+    """Nothing is asked: a button alone."""
+
+
+def revisions_of(config_type: str, name: str) -> Any:
+    """The revisions of one object that are shown, the newest first."""
+    rows = ConfigRevision.objects.filter(config_type=config_type, name=name, deleted_at=None)
+    return rows.order_by("-revision")
+
+
+def shown_history(config_type: str, name: str) -> SafeString:
+    """An object's own history, with links."""
+    rows = revisions_of(config_type, name).only(*history.METADATA)[:SHOWN_REVISIONS]
+    lines = format_html_join(
+        "",
+        '<tr><td><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>',
+        (
+            (
+                reverse("admin:pools_configrevision_change", args=[row.pk]),
+                f"{config_type}:{row.revision}",
+                row.created_at.strftime("%Y-%m-%d %H:%M:%S"),
+                row.username,
+                row.description,
+                ", ".join(row.tags),
+            )
+            for row in rows
+        ),
+    )
+    head = format_html_join("", "<th>{}</th>", (("Revision",), ("At (UTC)",), ("By",), ("Why",), ("Tags",)))
+    return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, lines)
 
 
 @admin.register(ConfigRevision)
 class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    list_display = ("config_type", "revision", "name", "username", "created_at", "description")
-    list_filter = ("config_type",)
+    list_display = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
+    list_filter = ("config_type", "username", "created_at")
     search_fields = ("name", "username", "description")
-    fields = (*list_display, "tags", "content_shown")
+    fields = (*list_display, "changed_shown", "content_shown")
     readonly_fields = fields
     ordering = ("-created_at", "-revision")
+    actions_detail = ("go_back", "compare", "edit_tags", "take_out")
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).filter(deleted_at=None)
+
+    @admin.display(description="what it changed")
+    def changed_shown(self, revision: ConfigRevision) -> SafeString:
+        older = revisions_of(revision.config_type, revision.name).filter(revision__lt=revision.revision)
+        return shown_diff(_diff(older.first(), revision))
 
     @admin.display(description="content")
     def content_shown(self, revision: ConfigRevision) -> SafeString:
         if revision.content is None:
             return format_html("{}", "Deleted.")
         return format_html("<pre>{}</pre>", json.dumps(revision.content, indent=2, ensure_ascii=False))
+
+    @action(description="Go back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
+    def go_back(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Show what going back would change, and do it when that is confirmed."""
+        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        newest = ConfigRevision.objects.filter(config_type=revision.config_type, name=revision.name)
+        present = newest.order_by("-revision")[0]
+        read = 0 if present.content is None else present.revision
+        form = GoBackForm(request.POST or None, initial={"revision_read": read})
+        faults: list[str] = []
+        if form.is_valid():
+            try:
+                return self._went_back(request, revision, form.cleaned_data)
+            except TopologyError as error:
+                faults = said_by(error)
+        page = Page(
+            title=f"Go back to {_name(revision)}",
+            told=f'This restores "{revision.name}" to what that revision left, and touches nothing else. '
+            "It is checked like every other write. From what is now to what would be:",
+            back=_address(revision),
+            form=form,
+            buttons=[("go-back", "Go back")],
+            faults=faults,
+            shown=shown_diff(_diff(present, revision)),
+        )
+        return page.response(request, self.opts)
+
+    def _went_back(
+        self, request: HttpRequest, revision: ConfigRevision, given: dict[str, Any]
+    ) -> HttpResponse:
+        saved = services.roll_back(
+            config_type=revision.config_type,
+            revision=revision.revision,
+            change=Change(username=request.user.get_username(), description=given["reason"]),
+            force=given["force"],
+            expected_revision=given["revision_read"],
+        )
+        messages.success(request, f'"{saved.name}" is as {_name(revision)} left it.')
+        return redirect(_address(saved))
+
+    @action(description="Compare", url_path="compare")  # type: ignore[untyped-decorator]  # unfold
+    def compare(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Compare two revisions of one object, the older first."""
+        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        form = CompareForm(request.GET or None, revision=revision)
+        shown = SafeString("")
+        if form.is_valid():
+            pair = sorted((revision, form.cleaned_data["other"]), key=lambda row: row.revision)
+            shown = shown_diff(_diff(*pair))
+        page = Page(
+            title=f"Compare {_name(revision)}",
+            told=f'Two revisions of "{revision.name}", the older first.',
+            back=_address(revision),
+            form=form,
+            method="get",
+            buttons=[("compare", "Compare")],
+            shown=shown,
+        )
+        return page.response(request, self.opts)
+
+    @action(description="Tags", url_path="tags")  # type: ignore[untyped-decorator]  # unfold
+    def edit_tags(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Write the tags of a revision."""
+        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        form = TagsForm(request.POST or None, initial={"tags": ", ".join(revision.tags)})
+        faults: list[str] = []
+        if request.method == "POST" and form.is_valid():
+            try:
+                _write_tags(revision, form.cleaned_data["tags"])
+            except TopologyError as error:
+                faults = said_by(error)
+            else:
+                return redirect(_address(revision))
+        page = Page(
+            title=f"Tags of {_name(revision)}",
+            told="Words by which a revision is found again.",
+            back=_address(revision),
+            form=form,
+            buttons=[("save", "Save")],
+            faults=faults,
+        )
+        return page.response(request, self.opts)
+
+    @action(description="Take out", url_path="take-out")  # type: ignore[untyped-decorator]  # unfold
+    def take_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Take a revision out of the history, when that is confirmed."""
+        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        faults: list[str] = []
+        if request.method == "POST":
+            try:
+                services.take_out(
+                    config_type=revision.config_type,
+                    revision=revision.revision,
+                    username=request.user.get_username(),
+                )
+            except TopologyError as error:
+                faults = said_by(error)
+            else:
+                messages.success(request, f"{_name(revision)} was taken out of the history.")
+                return redirect(reverse("admin:pools_configrevision_changelist"))
+        page = Page(
+            title=f"Take {_name(revision)} out of the history",
+            told="It is shown nowhere any more and cannot be gone back to. What it changed stays as it is.",
+            back=_address(revision),
+            form=ConfirmForm(),
+            buttons=[("take-out", "Take it out")],
+            faults=faults,
+        )
+        return page.response(request, self.opts)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -45,3 +239,31 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         del request, obj
         return False
+
+
+def _write_tags(revision: ConfigRevision, written: str) -> None:
+    tags = [tag for one in written.split(",") if (tag := one.strip())]
+    if long := [tag for tag in tags if len(tag) > 63]:
+        message = f"A tag has at most 63 characters; {long[0][:63]!r} is longer."
+        raise InvalidSpec(message, [Fault(("tags",), "too_long", message)])
+    services.retag(
+        config_type=revision.config_type,
+        revision=revision.revision,
+        add=tags,
+        remove=[tag for tag in revision.tags if tag not in tags],
+    )
+
+
+def _diff(before: ConfigRevision | None, after: ConfigRevision) -> str:
+    was = _name(before) if before else ""
+    return history.unified(
+        before.content if before else None, after.content, name=after.name, was=was, now=_name(after)
+    )
+
+
+def _name(revision: ConfigRevision) -> str:
+    return f"{revision.config_type}:{revision.revision}"
+
+
+def _address(revision: ConfigRevision) -> str:
+    return reverse("admin:pools_configrevision_change", args=[revision.pk])

@@ -5,7 +5,7 @@ ConfigRevision. REST, the admin and commands call these and nothing below them.
 """
 
 from pools.services.backends import delete_backend, post_backend, put_backend
-from pools.services.files import export_configuration, import_configuration
+from pools.services.files import Imported, export_configuration, import_configuration
 from pools.services.history import retag, roll_back, take_out
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.recording import Change, Saved
@@ -14,6 +14,7 @@ from pools.services.workflow_config import patch_workflow_config, put_workflow_c
 
 __all__ = [
     "Change",
+    "Imported",
     "Saved",
     "delete_backend",
     "delete_pool",

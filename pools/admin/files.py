@@ -1,0 +1,99 @@
+"""Configuration as a file, in the admin: download it, and import one after seeing what it would change."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.safestring import SafeString
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+
+from pools import services
+from pools.admin.pages import Page, said_by, shown_diff
+from pools.documents.text import Limits
+from pools.services import Change
+from pools.services.recording import trial
+from scheduling.errors import TopologyError
+
+
+class ImportForm(forms.Form):
+    text = forms.CharField(
+        max_length=Limits().size,
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 20, "spellcheck": "false"}),
+        label="Configuration as YAML",
+        help_text="As the export writes it, or as OSMO's client shows it.",
+    )
+    prune = forms.BooleanField(
+        required=False, widget=UnfoldBooleanWidget, help_text="Delete what its sections leave out."
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Why; kept in the history.",
+    )
+
+
+class FileActions:
+    """Export and import, above a list of pools or backends."""
+
+    actions_list = ("export_file", "import_file")
+    opts: Any
+
+    @action(description="Export all as YAML", url_path="export")  # type: ignore[untyped-decorator]  # unfold
+    def export_file(self, request: HttpRequest) -> HttpResponse:
+        """Send the configuration as a file."""
+        _staff(request)
+        reply = HttpResponse(services.export_configuration(), content_type="application/yaml")
+        reply["Content-Disposition"] = 'attachment; filename="configuration.yaml"'
+        return reply
+
+    @action(description="Import YAML", url_path="import")  # type: ignore[untyped-decorator]  # unfold
+    def import_file(self, request: HttpRequest) -> HttpResponse:
+        """Show what a file would change, and import it when that is confirmed."""
+        _staff(request)
+        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        form = ImportForm(request.POST or None)
+        faults: list[str] = []
+        shown = SafeString("")
+        if form.is_valid():
+            try:
+                done = _imported(request, form.cleaned_data)
+            except TopologyError as error:
+                faults = said_by(error)
+            else:
+                if request.POST.get("do") == "import":
+                    messages.success(request, f"{len(done.changed)} objects were changed.")
+                    return redirect(back)
+                shown = shown_diff(done.diff)
+        page = Page(
+            title="Import configuration",
+            told="All of it or nothing, checked like every other write. Look at what it would change first.",
+            back=back,
+            form=form,
+            buttons=[("look", "Show what would change"), ("import", "Import")],
+            faults=faults,
+            shown=shown,
+        )
+        return page.response(request, self.opts)
+
+
+def _imported(request: HttpRequest, given: dict[str, Any]) -> services.Imported:
+    why = given["reason"] or "Imported in the admin."
+    change = Change(username=request.user.get_username(), description=why)
+    prune = "yes" if given["prune"] else "no"
+    if request.POST.get("do") == "import":
+        return services.import_configuration(text=given["text"], change=change, prune=prune)
+    with trial():
+        return services.import_configuration(text=given["text"], change=change, prune=prune)
+
+
+def _staff(request: HttpRequest) -> None:
+    """Raise PermissionDenied for all others, whatever the admin's wrapping does."""
+    if not (request.user.is_active and request.user.is_staff):
+        raise PermissionDenied

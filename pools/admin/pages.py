@@ -1,0 +1,63 @@
+"""Pages of the admin that are no forms of a row: what is told, a form, its buttons, and something shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from scheduling.errors import Fault, TopologyError, format_path
+
+_COLOURS = {"+": "#15803d", "-": "#b91c1c", "@": "#6d28d9"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page; ``buttons`` are (value of ``do``, caption)."""
+
+    title: str
+    told: str
+    back: str
+    form: forms.Form | None = None
+    method: str = "post"
+    buttons: Sequence[tuple[str, str]] = ()
+    faults: Sequence[str] = ()
+    shown: SafeString = field(default_factory=lambda: SafeString(""))
+
+    def response(self, request: HttpRequest, opts: Any) -> TemplateResponse:
+        context = admin.site.each_context(request) | {
+            "opts": opts,
+            "title": self.title,
+            "told": self.told,
+            "back": self.back,
+            "form": self.form,
+            "method": self.method,
+            "buttons": self.buttons,
+            "faults": self.faults,
+            "shown": self.shown,
+        }
+        return TemplateResponse(request, "pools/admin/page.html", context)
+
+
+def said_by(error: TopologyError) -> list[str]:
+    """An error and each of its faults, for people."""
+    return [error.message, *(_fault(fault) for fault in error.faults)]
+
+
+def _fault(fault: Fault) -> str:
+    at = f"line {fault.line}: " if fault.line else ""
+    allowed = f" Accepted: {', '.join(fault.allowed[:8])}." if fault.allowed else ""
+    return f"{at}{format_path(fault.path)}: {fault.message}{allowed}"
+
+
+def shown_diff(diff: str) -> SafeString:
+    """A unified diff, line by line, in colours."""
+    if not diff:
+        return format_html("<p>{}</p>", "Nothing differs.")
+    lines = ((_COLOURS.get(line[:1], "inherit"), line) for line in diff.splitlines())
+    return format_html("<pre>{}</pre>", format_html_join("\n", '<span style="color:{}">{}</span>', lines))
