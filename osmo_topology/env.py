@@ -21,6 +21,7 @@ _DEVELOPMENT_MARK = "development-only-"
 DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _SECRET_LENGTH = 32
+_VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
 
 class Environment(BaseSettings):
@@ -86,6 +87,18 @@ class Environment(BaseSettings):
         default=60.0, gt=0, description="Longest a statement of a migration may take."
     )
     token_days: int = Field(default=90, ge=1, description="Days until a personal token expires.")
+    jwt_seconds: int = Field(
+        default=900, ge=60, le=86_400, description="How long a login of OSMO's client lives."
+    )
+    jwt_secrets: list[SecretStr] = Field(
+        default=[], description="Keys of those logins; the first signs, all verify (JSON list)."
+    )
+    client_minimum_version: str = Field(
+        default="", pattern=_VERSION, description="OSMO clients older than this are refused."
+    )
+    client_latest_version: str = Field(
+        default="", pattern=_VERSION, description="OSMO clients older than this are told of it."
+    )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
     spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")
     spec_aliases: int = Field(default=20_000, ge=0, description="Most YAML aliases in a workflow.")
@@ -189,6 +202,8 @@ def _development_faults(given: Environment) -> Iterator[str]:
 def _access_faults(given: Environment) -> Iterator[str]:
     if any(len(each.get_secret_value()) < _SECRET_LENGTH for each in given.trusted_proxy_secrets):
         yield f"OSMO_TRUSTED_PROXY_SECRETS: each of at least {_SECRET_LENGTH} characters"
+    if any(len(each.get_secret_value()) < _SECRET_LENGTH for each in given.jwt_secrets):
+        yield f"OSMO_JWT_SECRETS: each of at least {_SECRET_LENGTH} characters"
     if any(network.prefixlen == 0 for network in given.trusted_proxy_networks):
         yield "OSMO_TRUSTED_PROXY_NETWORKS: a network that holds every address trusts everybody"
     if strange := [role for role in given.default_roles if not NAME.fullmatch(role)]:

@@ -19,6 +19,10 @@ SUBMITS_PER_MINUTE = ENV.submits_per_minute
 ADDRESS_SUBMITS_PER_MINUTE = ENV.address_submits_per_minute
 LOGINS_PER_MINUTE = ENV.logins_per_minute
 ADDRESS_LOGINS_PER_MINUTE = ENV.address_logins_per_minute
+CLIENT_MINIMUM_VERSION = ENV.client_minimum_version
+CLIENT_LATEST_VERSION = ENV.client_latest_version
+JWT_SECRETS = [secret.get_secret_value() for secret in ENV.jwt_secrets]
+JWT_SECONDS = ENV.jwt_seconds
 ALLOWED_HOSTS = ENV.allowed_hosts
 CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
 
@@ -46,6 +50,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "osmo_topology.web.requests.RequestIdMiddleware",
+    "osmo_topology.web.version.ClientVersionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -129,6 +134,7 @@ LOGIN_URL = "/admin/login/"
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "osmo_topology.web.auth.GatewayAuthentication",
+        "osmo_topology.web.auth.ShortLoginAuthentication",
         "osmo_topology.web.auth.PersonalTokenAuthentication",
         "osmo_topology.web.auth.DevelopmentUserAuthentication",
         "rest_framework.authentication.SessionAuthentication",

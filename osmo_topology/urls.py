@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from osmo_topology.web import errors, health, metrics
+from osmo_topology.web import errors, health, metrics, scope
 from osmo_topology.web.docs import DocsView, SchemaView
 from osmo_topology.web.login import admin_login
 
@@ -22,5 +22,5 @@ urlpatterns = [
 
 handler400 = errors.bad_request
 handler403 = errors.forbidden
-handler404 = errors.not_found
+handler404 = scope.not_found
 handler500 = errors.server_error

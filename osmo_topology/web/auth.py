@@ -1,4 +1,4 @@
-"""Who is calling: a trusted gateway, a personal token, in development a header, or a Django session.
+"""Who is calling: a trusted gateway, a token or a short login, in development a header, a Django session.
 
 They are asked in this order. The first that recognises the request decides; identity headers that did
 not come from the gateway end it with 401, whatever else the request carries.
@@ -9,13 +9,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.utils import timezone
 from knox.auth import TokenAuthentication
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from osmo_topology.web import access, gateway
+from osmo_topology.web import access, gateway, jwts
+from osmo_topology.web.models import PersonalToken
 
 _OURS = {"same-origin", "none", ""}
 
@@ -27,6 +29,30 @@ class PersonalTokenAuthentication(TokenAuthentication):  # type: ignore[misc]  #
         if not token.isascii() or b"\0" in token:  # knox, or the database, would fail at it
             raise AuthenticationFailed("Invalid token.")
         return super().authenticate_credentials(token)
+
+
+class ShortLoginAuthentication(BaseAuthentication):
+    """``Authorization: Bearer <jwt>``: the personal token behind it must be good at this moment."""
+
+    def authenticate(self, request: Request) -> tuple[User, PersonalToken] | None:
+        scheme, _, text = request.headers.get("Authorization", "").strip().partition(" ")
+        if scheme.lower() != "bearer" or not jwts.is_jwt(text):
+            return None
+        try:
+            claims = jwts.read(text.strip())
+        except jwts.Unreadable as error:
+            raise AuthenticationFailed(str(error)) from error
+        row = (
+            PersonalToken.objects.select_related("user")
+            .filter(digest=claims.digest, user_id=claims.user, expiry__gt=timezone.now())
+            .first()
+        )
+        if row is None or not row.user.is_active:
+            raise AuthenticationFailed("The personal token behind this login was revoked or has expired.")
+        return row.user, row
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature
+        return "Bearer"
 
 
 class GatewayAuthentication(BaseAuthentication):

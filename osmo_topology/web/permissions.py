@@ -54,6 +54,13 @@ class Allowed(BasePermission):
         return False
 
 
+class Anybody(BasePermission):
+    """What a caller needs before they can log in. The views that say so are listed in a test."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 -- DRF's signature
+        return True
+
+
 def check(grants: Grants, needs: Needs, kwargs: Mapping[str, Any]) -> None:
     """Raise Forbidden unless the grants hold what is needed."""
     if needs.on is None:

@@ -16,6 +16,7 @@ from rest_framework.parsers import JSONParser
 from osmo_topology.web import errors
 
 _SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
+_DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -37,6 +38,8 @@ class RequestIdMiddleware:
     def _answer(self, request: HttpRequest) -> HttpResponse:
         if "\0" in request.path_info:  # names nothing, and a database refuses to look for it
             return errors.not_found(request)
+        if doubled := _DOUBLED.match(request.path_info):  # the client's base address ended in a slash
+            request.path_info = request.path_info[doubled.end() - 1 :]
         return self.get_response(request)
 
 

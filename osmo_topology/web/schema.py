@@ -17,6 +17,19 @@ class PersonalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-un
         return {"type": "http", "scheme": "bearer", "description": "A token of `manage.py make_token`."}
 
 
+class ShortLoginScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+    target_class = "osmo_topology.web.auth.ShortLoginAuthentication"
+    name = "shortLogin"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "From POST /api/auth/jwt/access_token.",
+        }
+
+
 class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "osmo_topology.web.auth.DevelopmentUserAuthentication"
     name = "developmentUser"

@@ -51,6 +51,21 @@ class SubmitThrottle(_Throttle):
         return int(settings.ADDRESS_SUBMITS_PER_MINUTE)
 
 
+class AddressLoginThrottle(BaseThrottle):
+    """Tries to log in by whoever is not known yet: by address alone."""
+
+    waits: float | None = None
+
+    def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 -- DRF's signature
+        if request.method == "POST":
+            address = client_address(request)
+            self.waits = take(f"login:address:{address}", per_minute=settings.ADDRESS_LOGINS_PER_MINUTE)
+        return self.waits is None
+
+    def wait(self) -> float | None:
+        return self.waits
+
+
 class LoginThrottle(_Throttle):
     """New personal tokens."""
 

@@ -51,7 +51,7 @@ def send(service, step: Step, case, known):
     data = b"" if step.body is None else json.dumps(filled(step.body, known)).encode()
     return service.generic(
         step.method,
-        address(step, known),
+        f"http://testserver{address(step, known)}",
         data,
         content_type="application/json",
         headers={"Content-Type": "application/json", **filled(headers, known)},

@@ -66,8 +66,14 @@ POST   /api/configs/history/rollback          403     403      403      403     
 DELETE /api/configs/history/{type}/revision/{no} 403     403      403      403      404      403    404
 POST   /api/configs/history/{type}/revision/{no}/tags  403  403   403      403      ok       403    ok
 
+GET    /api/configs/service                   403     403      403      403      403      ok     ok
+
 GET    /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
 POST   /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
+GET    /api/version                           ok      ok       ok       ok       ok       ok     ok
+GET    /api/auth/login                        ok      ok       ok       ok       ok       ok     ok
+POST   /api/auth/jwt/access_token             ok      ok       ok       ok       ok       ok     ok
+GET    /api/plugins/configs                   ok      ok       ok       ok       ok       ok     ok
 GET    /api/auth/access_token                 ok      ok       ok       ok       ok       ok     ok
 POST   /api/auth/access_token/{token}         ok      ok       ok       ok       ok       ok     ok
 DELETE /api/auth/access_token/{token}         ok      ok       ok       ok       ok       ok     ok

@@ -1,0 +1,67 @@
+"""What OSMO has and this service does not: told as such, whatever the method, instead of a bare 404.
+
+An address that leads nowhere is looked up here last, so an endpoint that exists is never hidden by a line
+below. The answer is a 400 with ``USER``, which OSMO's client prints and exits with 2 for, as for anything
+else that its user should not have asked; a 501 it would take for a fault of the service.
+"""
+
+import re
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web import errors
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
+
+_NOT_OFFERED = (
+    (r"workflow/[^/]+/rsync(/.*)?", "Copying files into running tasks (rsync)"),
+    (r"workflow/[^/]+/exec(/.*)?", "A shell in a running task (exec)"),
+    (r"workflow/[^/]+/(port-?forward|webserver)(/.*)?", "Forwarding ports of tasks"),
+    (r"router(/.*)?", "The router (exec, rsync, port-forward)"),
+    (r"(bucket|dataset)s?(/.*)?", "Storage of datasets"),
+    (r"app(/.*)?", "Apps"),
+    (r"credentials?(/.*)?", "Storage of credentials (they are Secrets in the cluster)"),
+    (r"agent(/.*)?", "The agents of OSMO's backends"),
+    (r"auth/user(/.*)?", "Management of users (see the admin)"),
+    (r"notifications?(/.*)?", "Notifications"),
+    (
+        r"configs/(backend_test|dataset|group_template|pod_template|resource_validation|role|service)(/.*)?",
+        "Writing this type of configuration",
+    ),
+)
+_PATTERNS = tuple((re.compile(f"/api/{pattern}"), name) for pattern, name in _NOT_OFFERED)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler of addresses that lead nowhere."""
+    name = next((name for pattern, name in _PATTERNS if pattern.fullmatch(request.path_info)), None)
+    if name is None:
+        return errors.not_found(request, exception)
+    content = errors.body(
+        message=f"{name} is not offered by this service.", error_code="USER", request=request
+    )
+    return JsonResponse(content, status=400)
+
+
+class RsyncShape(serializers.Serializer[Any]):
+    enabled = serializers.BooleanField()
+
+
+class PluginsShape(serializers.Serializer[Any]):
+    rsync = RsyncShape()
+
+
+class PluginsView(APIView):
+    access = {"GET": Needs(Action.SYSTEM_VERSION)}
+
+    @extend_schema(operation_id="get_plugin_configs", responses=PluginsShape)
+    def get(self, request: Request) -> Response:
+        """Say which of OSMO's plugins there are: none."""
+        del request
+        return Response({"rsync": {"enabled": False}})

@@ -1,0 +1,102 @@
+"""How OSMO's client logs in: a personal token becomes a short login, and there is no identity provider.
+
+``login --method dev`` asks nothing. ``login --method token`` hands in a personal token and gets a JWT, again
+whenever that has expired. The other methods ask where the identity provider is: there is none, and the
+addresses are empty.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web import jwts
+from osmo_topology.web.auth import PersonalTokenAuthentication
+from osmo_topology.web.limits import take
+from osmo_topology.web.models import PersonalToken
+from osmo_topology.web.permissions import Anybody, Needs
+from osmo_topology.web.policy import Action
+from osmo_topology.web.throttles import AddressLoginThrottle
+
+_NOWHERE = (
+    "device_endpoint",
+    "device_client_id",
+    "browser_endpoint",
+    "browser_client_id",
+    "token_endpoint",
+    "logout_endpoint",
+)
+
+
+class LoginInfoShape(serializers.Serializer[Any]):
+    device_endpoint = serializers.CharField(allow_blank=True)
+    device_client_id = serializers.CharField(allow_blank=True)
+    browser_endpoint = serializers.CharField(allow_blank=True)
+    browser_client_id = serializers.CharField(allow_blank=True)
+    token_endpoint = serializers.CharField(allow_blank=True)
+    logout_endpoint = serializers.CharField(allow_blank=True)
+
+
+class LoginInfoView(APIView):
+    authentication_classes = ()
+    permission_classes = (Anybody,)
+    access = {"GET": Needs(Action.AUTH_TOKEN)}
+
+    @extend_schema(operation_id="get_login_info", responses=LoginInfoShape, auth=[])
+    def get(self, request: Request) -> Response:
+        """Say that there is no identity provider: every address is empty."""
+        del request
+        return Response(dict.fromkeys(_NOWHERE, ""))
+
+
+class PersonalTokenBody(serializers.Serializer[Any]):
+    token = serializers.CharField(max_length=1024, help_text="A personal token.")
+
+
+class LoginShape(serializers.Serializer[Any]):
+    token = serializers.CharField(help_text="A JWT, to send as Authorization: Bearer.")
+
+
+class JwtView(APIView):
+    authentication_classes = ()
+    permission_classes = (Anybody,)
+    throttle_classes = (AddressLoginThrottle,)
+    access = {"POST": Needs(Action.AUTH_TOKEN)}
+
+    @extend_schema(
+        operation_id="exchange_access_token",
+        request=PersonalTokenBody,
+        responses={200: LoginShape},
+        auth=[],
+    )
+    def post(self, request: Request) -> Response:
+        """Change a personal token for a short login with the same rights."""
+        body = PersonalTokenBody(data=request.data)
+        body.is_valid(raise_exception=True)
+        token = _known(body.validated_data["token"])
+        waits = take(f"login:user:{token.user_id}", per_minute=settings.LOGINS_PER_MINUTE)
+        if waits is not None:
+            raise Throttled(waits)
+        return Response({"token": jwts.issue(token, now=timezone.now())})
+
+    def get_authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature
+        return "Bearer"  # without it DRF makes the 401 a 403
+
+
+def _known(text: str) -> PersonalToken:
+    """The personal token of this text. Raises AuthenticationFailed, without repeating it."""
+    try:
+        _, token = PersonalTokenAuthentication().authenticate_credentials(text.encode())
+    except AuthenticationFailed as error:
+        raise AuthenticationFailed(
+            "This personal token is not known, was revoked or has expired, or its user was switched off. "
+            "Ask an administrator for a new one, and log in with it."
+        ) from error
+    assert isinstance(token, PersonalToken)
+    return token

@@ -1,0 +1,112 @@
+"""Which version this service is, and which versions of OSMO's client it answers.
+
+The client says its version in ``x-osmo-client-version``, except where it asks for the service's. One below
+``OSMO_CLIENT_MINIMUM_VERSION`` is refused; one below ``OSMO_CLIENT_LATEST_VERSION`` is told beside its
+answer. Both are settings and not rows, because they would be read with every request.
+"""
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web import errors
+from osmo_topology.web.permissions import Anybody, Needs
+from osmo_topology.web.policy import Action
+
+VERSION = "0.1.0"
+"""Of the product; the same as in pyproject.toml."""
+
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
+
+
+def as_numbers(text: str) -> tuple[int, int, int] | None:
+    """A version as numbers, which compare; None for what is none."""
+    found = _VERSION.match(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+class ClientVersionMiddleware:
+    """Refuse clients that are too old, and tell those that are not the newest."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        theirs = as_numbers(request.headers.get("x-osmo-client-version", ""))
+        if theirs is None:
+            return self.get_response(request)
+        said = ".".join(map(str, theirs))
+        if _below(theirs, settings.CLIENT_MINIMUM_VERSION):
+            return _refused(request, said)
+        response = self.get_response(request)
+        if _below(theirs, settings.CLIENT_LATEST_VERSION):
+            hint = f"New client {settings.CLIENT_LATEST_VERSION} available; this is {said}."
+            response["x-osmo-warning"] = base64.b64encode(hint.encode()).decode()
+            response["x-osmo-service-version"] = VERSION
+        return response
+
+
+def _below(theirs: tuple[int, int, int], bound: str) -> bool:
+    limit = as_numbers(bound)
+    return limit is not None and theirs < limit
+
+
+def _refused(request: HttpRequest, said: str) -> JsonResponse:
+    message = (
+        f"Your client is version {said}, and this service answers {settings.CLIENT_MINIMUM_VERSION} and "
+        "later: upgrade it."
+    )
+    content = errors.body(message=message, error_code="OSMO_ERROR", request=request)
+    return JsonResponse(content, status=400)
+
+
+class VersionShape(serializers.Serializer[Any]):
+    major = serializers.CharField()
+    minor = serializers.CharField()
+    revision = serializers.CharField()
+    hash = serializers.CharField(allow_blank=True)
+
+
+class VersionView(APIView):
+    authentication_classes = ()
+    permission_classes = (Anybody,)
+    access = {"GET": Needs(Action.SYSTEM_VERSION)}
+
+    @extend_schema(operation_id="get_version", responses=VersionShape, auth=[])
+    def get(self, request: Request) -> Response:
+        """Show this service's version, to anybody."""
+        del request
+        major, minor, revision = VERSION.split(".")
+        return Response({"major": major, "minor": minor, "revision": revision, "hash": ""})
+
+
+class ClientConfigShape(serializers.Serializer[Any]):
+    min_supported_version = serializers.CharField(allow_null=True)
+    latest_version = serializers.CharField(allow_null=True)
+
+
+class ServiceConfigShape(serializers.Serializer[Any]):
+    cli_config = ClientConfigShape()
+
+
+class ServiceConfigView(APIView):
+    access = {"GET": Needs(Action.CONFIG_READ, on="config/service")}
+
+    @extend_schema(operation_id="get_service_config", responses=ServiceConfigShape)
+    def get(self, request: Request) -> Response:
+        """Show which clients are answered. They are settings of the installation, not written here."""
+        del request
+        known = {
+            "min_supported_version": settings.CLIENT_MINIMUM_VERSION or None,
+            "latest_version": settings.CLIENT_LATEST_VERSION or None,
+        }
+        return Response({"cli_config": known})
