@@ -94,7 +94,14 @@ class SubmitBody(Strict):
 class SubmitQuery(Query):
     dry_run = flag("Check everything and show the objects; make nothing.")
     validation_only = flag("Check everything; make nothing.")
-    priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
+    workflow_id = serializers.CharField(
+        default="", max_length=80, help_text="Submits this workflow's spec again; without a body."
+    )
+    priority = serializers.ChoiceField(
+        choices=Workflow.Priority.choices,
+        default=None,
+        help_text="Left out: NORMAL, or that of the workflow that is submitted again.",
+    )
     label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
         "key=value, laid over the labels of the spec; may be repeated."
     )

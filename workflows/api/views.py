@@ -20,11 +20,13 @@ from osmo_topology.web.permissions import Needs
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
 from pools.selectors import workflow_limits
+from scheduling.errors import Fault, InvalidSpec
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.models import Event, Workflow
 from workflows.services.idempotency import checked_key
 from workflows.services.restart import restart
+from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import Mode, SubmissionRequest, submit
 
@@ -70,23 +72,46 @@ class SubmitView(APIView):
     )
     def post(self, request: Request, pool: str) -> Response:
         """Check a workflow against a pool and accept it; ``dry_run`` shows what would be made."""
-        query = queries.SubmitQuery.of(request)
-        body = queries.validated(queries.SubmitBody(data=request.data))
-        asked = SubmissionRequest(
-            pool_name=pool,
-            text=body["file"],
-            variables=tuple(body.get("set_variables") or ()),
-            string_variables=tuple(body.get("set_string_variables") or ()),
-            user=authenticated(request),
-            priority=query["priority"],
-            labels=tuple(query["label"]),
-            env_vars=tuple(query["env_vars"]),
-            mode=_mode(query),
-            uploaded_template=body.get("uploaded_templated_spec") or "",
-            idempotency_key=checked_key(request.headers.get("Idempotency-Key")),
-            request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
-        )
+        asked = _submission(request, pool)
         return Response(shapes.submitted(submit(asked), base=base_address(request)))
+
+
+def _submission(request: Request, pool: str) -> SubmissionRequest:
+    """What is asked for: the workflow in the body, or the one that ``workflow_id`` names."""
+    query = queries.SubmitQuery.of(request)
+    said = query["workflow_id"]
+    if bool(said) != (request.data == {}):
+        raise _not_one(said)
+    common: dict[str, Any] = {
+        "pool_name": pool,
+        "user": authenticated(request),
+        "labels": tuple(query["label"]),
+        "env_vars": tuple(query["env_vars"]),
+        "mode": _mode(query),
+        "idempotency_key": checked_key(request.headers.get("Idempotency-Key")),
+        "request_id": getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
+    }
+    if said:
+        return resubmission(_readable(request, said), priority=query["priority"], **common)
+    body = queries.validated(queries.SubmitBody(data=request.data))
+    return SubmissionRequest(
+        text=body["file"],
+        variables=tuple(body.get("set_variables") or ()),
+        string_variables=tuple(body.get("set_string_variables") or ()),
+        priority=query["priority"] or Workflow.Priority.NORMAL,
+        uploaded_template=body.get("uploaded_templated_spec") or "",
+        **common,
+    )
+
+
+def _not_one(said: str) -> InvalidSpec:
+    """The error of a request that names no workflow, or two."""
+    found = "both a body and workflow_id" if said else "neither"
+    message = (
+        "A submission has a workflow in its body (file) or names one to submit again (workflow_id); "
+        f"this one has {found}."
+    )
+    return InvalidSpec(message, [Fault(("workflow_id",), "one_workflow", message)])
 
 
 class RestartView(APIView):

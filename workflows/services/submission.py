@@ -72,7 +72,8 @@ class Former:
 class SubmissionRequest:
     """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given.
 
-    ``former`` is set for a restart; ``text`` is then the former's spec, which is not rendered again.
+    ``former`` is set for a restart; ``text`` is then the former's spec, which is not rendered again,
+    as any text that was ``rendered_before``.
     """
 
     pool_name: str
@@ -88,6 +89,7 @@ class SubmissionRequest:
     idempotency_key: str | None
     request_id: str
     former: Former | None = None
+    rendered_before: bool = False
 
     def digest(self) -> str:
         again = {"restart_of": self.former.name} if self.former else {}
@@ -210,7 +212,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
             string_variables=request.string_variables,
             limits=_limits(facts),
             allow_localpath=request.mode is Mode.DRY_RUN,
-            rendered_before=request.former is not None,
+            rendered_before=request.rendered_before or request.former is not None,
         )
     except InvalidSpec as error:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
