@@ -5,9 +5,11 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import Q
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from cluster.errors import Forbidden, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
@@ -268,3 +270,35 @@ def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
     assert repair == "repair: groups nudged: 1, deletes sent: 1, clusters synced: 0"
     assert total.startswith("groups: 1, objects: ")
     assert total.endswith("clusters: 1; found: 1 lost, 1 leaked")
+
+
+STEPS = """
+workflow:
+  name: steps
+  tasks:
+  - {name: first, image: i, command: [c]}
+  - {name: second, image: i, command: [c], inputs: [{task: first}]}
+"""
+
+
+def test_nothing_is_found_of_a_restart_that_carries_groups_over(world):
+    pool = world.pool(nvlink=True)
+    client = APIClient()
+    client.force_authenticate(User.objects.create_superuser("root"))
+    made = client.post(f"/api/pool/{pool.name}/workflow", {"file": STEPS}, format="json").json()["name"]
+    for name, code in (("first-group", 0), ("second-group", 4)):
+        world.settle()
+        world.finish(TaskGroup.objects.get(workflow__name=made, name=name), code)
+    world.settle()
+    again = client.post(f"/api/pool/{pool.name}/workflow/{made}/restart").json()["name"]
+    rest(world)
+    assert found() == []
+    world.settle()
+    groups = dict(TaskGroup.objects.filter(workflow__name=again).values_list("name", "status"))
+    assert groups == {"first-group": "COMPLETED", "second-group": "RUNNING"}
+    world.finish(TaskGroup.objects.get(workflow__name=again, name="second-group"))
+    world.settle()
+    rest(world)
+    assert found() == []
+    assert Workflow.objects.get(name=again).status == "COMPLETED"
+    assert world.cluster.kinds() <= {"PriorityClass", "Queue", "Topology"}
