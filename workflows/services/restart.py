@@ -9,13 +9,15 @@ would do the same work twice.
 Whoever may read a workflow and submit to a pool may run it there, in another pool than its own too.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 
 from scheduling.errors import Conflict
 from workflows.models import Workflow
-from workflows.services.submission import Former, Mode, SubmissionRequest, submit
+from workflows.services.resubmission import resubmission
+from workflows.services.submission import Former, Mode, submit
 from workflows.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 
@@ -33,28 +35,24 @@ def restart(
     """
     if workflow.status not in WORKFLOW_TERMINAL:
         raise LiveWorkflow(workflow)
-    return submit(
-        SubmissionRequest(
-            pool_name=pool_name,
-            text=workflow.spec,
-            variables=(),
-            string_variables=(),
-            user=user,
-            priority=workflow.priority,
-            labels=tuple(f"{key}={value}" for key, value in workflow.labels.items()),
-            env_vars=tuple(workflow.env_vars),
-            mode=Mode.SUBMIT,
-            uploaded_template=workflow.template_spec,
-            idempotency_key=idempotency_key,
-            request_id=request_id,
-            former=Former(
-                name=workflow.name,
-                base_name=workflow.base_name,
-                number=workflow.number,
-                completed=_completed(workflow),
-            ),
-        )
+    again = resubmission(
+        workflow,
+        pool_name=pool_name,
+        user=user,
+        priority=None,
+        labels=(),
+        env_vars=(),
+        mode=Mode.SUBMIT,
+        idempotency_key=idempotency_key,
+        request_id=request_id,
     )
+    former = Former(
+        name=workflow.name,
+        base_name=workflow.base_name,
+        number=workflow.number,
+        completed=_completed(workflow),
+    )
+    return submit(replace(again, former=former))
 
 
 def _completed(workflow: Workflow) -> frozenset[str]:

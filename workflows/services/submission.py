@@ -72,8 +72,7 @@ class Former:
 class SubmissionRequest:
     """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given.
 
-    ``former`` is set for a restart; ``text`` is then the former's spec, which is not rendered again,
-    as any text that was ``rendered_before``.
+    ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again.
     """
 
     pool_name: str
@@ -212,7 +211,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
             string_variables=request.string_variables,
             limits=_limits(facts),
             allow_localpath=request.mode is Mode.DRY_RUN,
-            rendered_before=request.rendered_before or request.former is not None,
+            rendered_before=request.rendered_before,
         )
     except InvalidSpec as error:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
