@@ -27,7 +27,8 @@ class GroupSeen:
     ``template`` the claim template of its ComputeDomain (empty: it has none). ``lost`` says which levels
     its constraints need in vain (``level_conditions``), ``coverage`` how far nodes carry those that there
     are, where nodes are known. ``waiting`` is for the scheduler backend and None before the pod group and
-    pods are made. ``starting`` counts placed pods by what their containers wait for.
+    pods are made. ``starting`` counts placed pods by what their containers wait for. ``again`` names tasks of
+    a running group that are tried again and have no node yet.
     """
 
     status: str
@@ -41,12 +42,15 @@ class GroupSeen:
     coverage: LabelCoverage | None = None
     waiting: Waiting | None = None
     starting: Mapping[str, int]
+    again: Sequence[str] = ()
 
 
 def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> str:
-    """Say why the group is not running, or nothing if it runs or has ended."""
-    if seen.status in TERMINAL or seen.status == TaskStatus.RUNNING:
+    """Say why the group, or a task of it that is tried again, is not running, or nothing."""
+    if seen.status in TERMINAL:
         return ""
+    if seen.status == TaskStatus.RUNNING:
+        return _of_retries(seen, scheduler)
     if obstacle := _before_the_cluster(seen) or _before_the_scheduler(seen):
         return obstacle
     if seen.waiting is None:
@@ -94,6 +98,14 @@ def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend
         *(said or ["The scheduler has not placed it yet and has given no reason."]),
         *(uncovered(seen.coverage) if seen.coverage else ()),
     ]
+
+
+def _of_retries(seen: GroupSeen, scheduler: SchedulerBackend) -> str:
+    if not seen.again or seen.waiting is None or seen.waiting.placed:
+        return ""
+    verb = "waits" if len(seen.again) == 1 else "wait"
+    said = f"Tried again, {listing(seen.again)} {verb} for a place."
+    return " ".join([said, *(reason.message for reason in scheduler.waiting_reasons(seen.waiting)[:2])])
 
 
 def uncovered(coverage: LabelCoverage) -> list[str]:

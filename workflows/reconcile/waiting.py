@@ -36,6 +36,7 @@ def reason_of(
         scheduler = scheduler_backend(view.placement.scheduler_type)
     except TopologyError as error:
         return error.message
+    again = _tried_again(view, sight) if status == TaskStatus.RUNNING and sight else []
     lost, coverage = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else ("", None)
     seen = GroupSeen(
         status=status,
@@ -46,10 +47,18 @@ def reason_of(
         template=template,
         lost=lost,
         coverage=coverage,
-        waiting=_waiting(view, sight) if status in _MADE and sight else None,
+        waiting=_waiting(view, sight) if sight and (again or status in _MADE) else None,
         starting=_starting(sight) if sight else {},
+        again=again,
     )
     return waiting_reason(seen, scheduler=scheduler)
+
+
+def _tried_again(view: GroupView, sight: Sight) -> list[str]:
+    """The tasks that are tried again and have no node yet."""
+    retried = [task for task in view.tasks if task.retry_id and task.status == TaskStatus.SCHEDULING]
+    pods = {task.name: sight.pods.get(task.pod_name) for task in retried}
+    return [name for name, pod in pods.items() if pod is None or not pod.node_name]
 
 
 def _upstream(view: GroupView) -> list[str]:
