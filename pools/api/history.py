@@ -19,9 +19,9 @@ from osmo_topology.web.access import grants_of
 from osmo_topology.web.permissions import Needs, caller, check
 from osmo_topology.web.policy import Action
 from pools import history, services
-from pools.api.requests import envelope, expected_revision
+from pools.api.requests import as_asked, envelope, expected_revision
 from pools.api.serializers import WriteSerializer
-from pools.api.views import FORCE, IF_MATCH, READ
+from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
 from pools.conditions import as_exact_time
 from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
@@ -210,7 +210,7 @@ class RollbackView(APIView):
 
     @extend_schema(
         operation_id="rollback_config",
-        parameters=[FORCE, IF_MATCH],
+        parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=RollbackSerializer,
         responses=RolledBackSerializer,
     )
@@ -219,13 +219,14 @@ class RollbackView(APIView):
         sent = envelope(request, holds=None, also=("config_type", "revision"))
         kind, number = _target(request.data)
         _may_write(request, kind, number)
-        saved = services.roll_back(
-            config_type=kind,
-            revision=number,
-            change=sent.change,
-            force=sent.force,
-            expected_revision=expected_revision(request),
-        )
+        with as_asked(request):
+            saved = services.roll_back(
+                config_type=kind,
+                revision=number,
+                change=sent.change,
+                force=sent.force,
+                expected_revision=expected_revision(request),
+            )
         return Response({"config_type": kind, "name": saved.name, "revision": saved.revision})
 
 

@@ -13,9 +13,9 @@ from osmo_topology.web.permissions import Needs, check
 from osmo_topology.web.policy import Action
 from pools import selectors, services
 from pools.api import representations as show
-from pools.api.requests import Envelope, envelope, etag, expected_revision, placed
+from pools.api.requests import Envelope, as_asked, envelope, etag, expected_revision, placed
 from pools.api.serializers import PlatformSerializer, WriteSerializer
-from pools.api.views import FORCE, IF_MATCH, READ, VERBOSE
+from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ, VERBOSE
 from pools.documents import pool as shape
 from pools.models import Pool
 from pools.services.renaming import no_platform
@@ -67,14 +67,14 @@ class PlatformView(APIView):
 
     @extend_schema(
         operation_id="put_platform",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=PlatformWriteSerializer,
         responses=PlatformSerializer,
     )
     def put(self, request: Request, name: str, platform: str) -> Response:
         """Add a platform to a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             saved = services.put_platform(
                 name=name,
                 platform=platform,
@@ -90,7 +90,7 @@ class PlatformRenameView(APIView):
 
     @extend_schema(
         operation_id="rename_platform",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=RenameSerializer,
         responses=RenamedSerializer,
     )
@@ -98,7 +98,7 @@ class PlatformRenameView(APIView):
         """Give a platform another name."""
         sent = envelope(request, holds="new_name")
         new_name = _text(sent)
-        with placed("new_name"):
+        with placed("new_name"), as_asked(request):
             saved = services.rename_platform(
                 name=name,
                 platform=platform,
@@ -114,7 +114,7 @@ class PoolRenameView(APIView):
 
     @extend_schema(
         operation_id="rename_pool",
-        parameters=[FORCE, IF_MATCH],
+        parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=PoolRenameSerializer,
         responses=RenamedSerializer,
     )
@@ -123,7 +123,7 @@ class PoolRenameView(APIView):
         sent = envelope(request, holds="new_name", also=("force",))
         new_name = _text(sent)
         check(grants_of(request.user), Needs(Action.CONFIG_UPDATE, on="pool/{name}"), {"name": new_name})
-        with placed("new_name"):
+        with placed("new_name"), as_asked(request):
             saved = services.rename_pool(
                 name=name,
                 new_name=new_name,

@@ -94,7 +94,7 @@ class BackendView(APIView):
 
     @extend_schema(
         operation_id="delete_backend",
-        parameters=[FORCE, IF_MATCH],
+        parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=None,
         responses={200: shapes.DeletedSerializer},
     )
@@ -102,7 +102,10 @@ class BackendView(APIView):
         """Delete a backend that no pool uses."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
-        services.delete_backend(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        with as_asked(request):
+            services.delete_backend(
+                name=name, change=sent.change, force=sent.force, expected_revision=expected
+            )
         return Response({"name": name})
 
     def _reply(self, backend: Backend, **more: Any) -> Response:
@@ -184,7 +187,7 @@ class PoolConfigView(APIView):
 
     @extend_schema(
         operation_id="delete_pool_config",
-        parameters=[FORCE, IF_MATCH],
+        parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=None,
         responses={200: shapes.DeletedSerializer},
     )
@@ -192,7 +195,8 @@ class PoolConfigView(APIView):
         """Delete a pool on which no workflow lives."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
-        services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        with as_asked(request):
+            services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
         return Response({"name": name})
 
     def _pool(self, request: Request, name: str) -> Pool:
@@ -218,25 +222,27 @@ class WorkflowConfigView(APIView):
 
     @extend_schema(
         operation_id="put_workflow_config",
+        parameters=[DRY_RUN],
         request=shapes.WorkflowConfigWriteSerializer,
         responses=shapes.WorkflowConfigSerializer,
     )
     def put(self, request: Request) -> Response:
         """Replace the limits; what is left out takes its default."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             services.put_workflow_config(document=sent.content, change=sent.change)
         return self._reply()
 
     @extend_schema(
         operation_id="patch_workflow_config",
+        parameters=[DRY_RUN],
         request=shapes.WorkflowConfigPatchSerializer,
         responses=shapes.WorkflowConfigSerializer,
     )
     def patch(self, request: Request) -> Response:
         """Change the limits that are given."""
         sent = envelope(request, holds="configs_dict")
-        with placed("configs_dict"):
+        with placed("configs_dict"), as_asked(request):
             services.patch_workflow_config(changes=sent.content, change=sent.change)
         return self._reply()
 

@@ -258,3 +258,29 @@ def test_what_holds_now_stays_in_the_history(admin, story):
     answer = admin.delete("/api/configs/history/pool/revision/3")
     assert answer.status_code == 409
     assert "train" in answer.json()["message"]
+
+
+DRY = {
+    "PUT of a pool": ("put", "pool/train", {"configs": {"backend": "kai"}}),
+    "PATCH of a pool": ("patch", "pool/train", {"configs_dict": {"nvlink": True}}),
+    "PUT of pools": ("put", "pool", {"configs": {"fourth": {"backend": "kai"}}}),
+    "DELETE of a pool": ("delete", "pool/train", {}),
+    "a pool's new name": ("put", "pool/train/rename", {"new_name": "drill"}),
+    "a platform": ("put", "pool/train/platform/a100", {"configs": {}}),
+    "POST of a backend": ("post", "backend/new", {"configs": {}}),
+    "PUT of a backend": ("put", "backend/kai", {"configs": {"kubeconfig": "/etc/kai", "description": "x"}}),
+    "the limits": ("patch", "workflow", {"configs_dict": {"max_num_tasks": 3}}),
+    "a rollback": ("post", "history/rollback", {"config_type": "POOL", "revision": 1}),
+}
+
+
+@pytest.mark.parametrize(("method", "path", "body"), DRY.values(), ids=DRY)
+def test_a_dry_run_writes_nothing(admin, story, method, path, body):
+    before = list(ConfigRevision.objects.values_list("pk", flat=True))
+    answer = getattr(admin, method)(f"/api/configs/{path}?dry_run=True", body, format="json")
+    assert answer.status_code == 200, answer.json()
+    assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
+    assert list(Pool.objects.values_list("name", "revision")) == [("train", 3)]
+    answer = getattr(admin, method)(f"/api/configs/{path}", body, format="json")
+    assert answer.status_code == 200, answer.json()
+    assert ConfigRevision.objects.count() > len(before)
