@@ -328,6 +328,16 @@ class SchedulerBackend(Protocol):
 
 
 @runtime_checkable
+class CountsLargest(Protocol):
+    """A scheduler that may take a domain for too small although a set's smaller tasks would fit.
+
+    With ``counts_largest`` it looks for room for as many of the set's largest task as the set has tasks.
+    """
+
+    counts_largest: bool
+
+
+@runtime_checkable
 class TopologyOwner(Protocol):
     """What a scheduler backend has besides, if its cluster keeps levels in an object of their own."""
 

@@ -80,6 +80,7 @@ class Kai(ByTable):
         stale=kai_minimum.STALE_ANNOTATION,
     )
     edits_pod_groups = True
+    counts_largest = True
     spares_normal = True
     queue = QUEUE
     topology = TOPOLOGY

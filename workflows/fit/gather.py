@@ -1,0 +1,158 @@
+"""A snapshot of nodes, and what a task group asks of them, from rows and frozen values.
+
+Two queries: the nodes, of whose labels only those that are asked for leave the database, and the live tasks
+that stand on them. Room is held until a group's execution timeout ends it at the latest.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.db.models.fields.json import KeyTextTransform
+
+from pools.models import Cluster, Node
+from scheduling.backends.base import CountsLargest
+from scheduling.backends.registry import installed
+from scheduling.capabilities import Capabilities, Capability
+from scheduling.fit import snapshot as fit
+from scheduling.fit.demand import Demand
+from scheduling.fit.wanted import GangDemand
+from scheduling.levels import Levels
+from scheduling.stages import at_stage
+from scheduling.tree import build_tree, grow
+from workflows.capacity.amounts import STORAGE, Amounts, allocatable, asked
+from workflows.models import Task
+from workflows.placement import GroupValues, TaskPlacement
+from workflows.statuses import LIVE_ORDER
+
+_AMOUNTS = ("cpu", "memory", STORAGE, "nvidia.com/gpu", "pods")
+_PODS = 110
+"""What kubelet allows by itself, for a node that does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot and when its nodes were last listed completely, None if never."""
+
+    snapshot: fit.Snapshot
+    synced_at: datetime | None
+
+
+def seen_nodes(
+    cluster: str, *, selectors: Sequence[Mapping[str, str]], levels: Levels, capabilities: Capabilities
+) -> Seen:
+    """The nodes of a cluster that some of the selectors matches, with what stands on them."""
+    labels = sorted({level.label for level in levels} | {key for one in selectors for key in one})
+    held = _holdings(cluster)
+    nodes = [
+        _node(row, labels, held)
+        for row in _rows(cluster, labels)
+        if any(_matches(one, row, labels) for one in selectors)
+    ]
+    row = Cluster.objects.filter(pk=cluster).first()
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
+    return Seen(fit.Snapshot.of(nodes, levels, paths=paths), row.nodes_synced_at if row else None)
+
+
+def _rows(cluster: str, labels: Sequence[str]) -> QuerySet[Node, Any]:
+    """Name, flags, taints, amounts and labels of each node, in that order."""
+    columns = {f"label_{i}": KeyTextTransform(label, "labels") for i, label in enumerate(labels)}
+    amounts = {f"amount_{i}": KeyTextTransform(name, "allocatable") for i, name in enumerate(_AMOUNTS)}
+    fields = ("name", "ready", "unschedulable", "taints", *amounts, *columns)
+    return (
+        Node.objects.filter(cluster_id=cluster).order_by().annotate(**amounts, **columns).values_list(*fields)
+    )
+
+
+_FIRST_LABEL = 4 + len(_AMOUNTS)
+
+
+def _matches(selector: Mapping[str, str], row: Sequence[Any], labels: Sequence[str]) -> bool:
+    return all(row[_FIRST_LABEL + labels.index(key)] == value for key, value in selector.items())
+
+
+def _node(row: Sequence[Any], labels: Sequence[str], held: Mapping[str, list[fit.Holding]]) -> fit.FitNode:
+    name, ready, unschedulable, taints = row[:4]
+    written = {key: text for key, text in zip(_AMOUNTS, row[4:_FIRST_LABEL], strict=True) if text}
+    shown = zip(labels, row[_FIRST_LABEL:], strict=True)
+    return fit.FitNode(
+        name=name,
+        labels={label: value for label, value in shown if value is not None},
+        allocatable=_amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1),
+        holdings=tuple(held.get(name, ())),
+        taints=tuple(taints),
+        closed="not ready" if not ready else "cordoned" if unschedulable else "",
+    )
+
+
+def _pods(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else _PODS
+
+
+def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
+    return fit.amounts(
+        gpu=of.gpu,
+        cpu=int(of.cpu * 1000),
+        memory=of.memory,
+        storage=of.storage,
+        pods=pods,
+        channels=channels,
+    )
+
+
+def _holdings(cluster: str) -> dict[str, list[fit.Holding]]:
+    """What live tasks hold, by node. A task that is not there yet holds nothing."""
+    rows = Task.objects.filter(
+        status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id=cluster
+    ).exclude(node_name="")
+    found: dict[str, list[fit.Holding]] = defaultdict(list)
+    for node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
+        "node_name",
+        "group__workflow__name",
+        "group__start_time",
+        F("group__workflow__exec_timeout"),
+        "spec__gpu",
+        "spec__cpu",
+        "spec__memory",
+        "spec__storage",
+        "spec__claims_channel",
+    ):
+        amounts = _amounts(asked(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
+        until = started.timestamp() + timeout if started else None
+        found[node].append(fit.Holding(workflow, amounts, until))
+    return found
+
+
+def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
+    """What a group asks for at the stage it is held at."""
+    gang, levels = group.gang(), group.placement.levels
+    ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
+    tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
+    return GangDemand(
+        tree if ignored else at_stage(tree, group.stage),
+        {task.name: _demand(task.placement) for task in group.tasks},
+        counts_largest=_counts_largest(group.placement.scheduler_type),
+    )
+
+
+def _counts_largest(scheduler: str) -> bool:
+    backend = installed().get(scheduler)
+    return isinstance(backend, CountsLargest) and backend.counts_largest
+
+
+def _demand(task: TaskPlacement) -> Demand:
+    amounts = _amounts(
+        asked(task.gpu, task.cpu, task.memory, task.storage), pods=1, channels=int(task.claims_channel)
+    )
+    return Demand.of(
+        amounts, selector=task.node_selector, tolerations=task.tolerations, excluded=task.nodes_excluded
+    )
+
+
+def selectors_of(groups: Iterable[GroupValues]) -> list[Mapping[str, str]]:
+    """Each distinct node selection of the groups' tasks."""
+    found = {tuple(sorted(task.placement.node_selector.items())) for group in groups for task in group.tasks}
+    return [dict(one) for one in sorted(found)]

@@ -1,0 +1,94 @@
+"""The verdicts on task groups of one pool, as a reply shows them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from pools.capabilities import capabilities_at
+from scheduling.errors import ClusterUnavailable
+from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
+from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
+from workflows.fit.words import sentence
+from workflows.placement import GroupValues
+
+Json = dict[str, Any]
+
+MOST_TASKS = 20_000
+MOST_PLACES = 64
+"""Tasks of which a reply says where they would go; of larger gangs only how many."""
+
+
+def judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupValues, Verdict]]:
+    """The verdict on each group of one workflow, each as if it came alone.
+
+    Raises ClusterUnavailable while no node of the cluster was ever seen.
+    """
+    return [(group, verdict) for group, verdict, _ in _judged(groups, cluster=cluster)]
+
+
+def _judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupValues, Verdict, Seen]]:
+    if not groups:
+        return []
+    placement = groups[0].placement
+    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    seen = seen_nodes(
+        cluster, selectors=selectors_of(groups), levels=placement.levels, capabilities=capabilities
+    )
+    if seen.synced_at is None:
+        raise ClusterUnavailable("No node of the pool's cluster has been seen yet.")
+    return [(one, judge(seen.snapshot, demand_of(one, capabilities=capabilities)), seen) for one in groups]
+
+
+def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: datetime) -> list[Json]:
+    """What a reply says of each group; empty while the cluster's nodes are not known."""
+    if not cluster:
+        return []
+    try:
+        found = _judged(groups, cluster=cluster)
+    except ClusterUnavailable:
+        return []
+    return [shown(group, verdict, seen=seen, now=now) for group, verdict, seen in found]
+
+
+def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) -> Json:
+    """One group's verdict. ``places`` is null for a gang too large to list."""
+    synced = seen.synced_at
+    places: Mapping[str, str] | None = verdict.places if len(verdict.places) <= MOST_PLACES else None
+    return {
+        "group": group.name,
+        "verdict": verdict.answer.value,
+        "sentence": sentence(verdict),
+        "proven": verdict.proven,
+        "another_order": verdict.another_order,
+        "scheduler": group.placement.scheduler_type,
+        "nodes": len(seen.snapshot.nodes),
+        "nodes_synced_at": _naive(synced),
+        "age_seconds": max(0.0, (now - synced).total_seconds()) if synced else None,
+        "places": dict(places) if places is not None else None,
+        "sets": [_set(one) for one in verdict.sets],
+    }
+
+
+def _set(one: SetFit) -> Json:
+    values = asdict(one)
+    values["path"] = [{"key": key, "group": group} for key, group in one.path]
+    for room in values["nearest"]:
+        room["path"] = list(room["path"])
+        room["free_at"] = _moment(room["free_at"])
+        for holder in room["holders"]:
+            holder["until"] = _moment(holder["until"])
+    return values
+
+
+def _moment(epoch: float | None) -> str | None:
+    return None if epoch is None else _naive(datetime.fromtimestamp(epoch, UTC))
+
+
+def _naive(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).replace(tzinfo=None).isoformat()
+
+
+def is_hopeless(found: Sequence[Json]) -> list[Json]:
+    """Those that can never be placed."""
+    return [one for one in found if one["verdict"] == Answer.NEVER.value]

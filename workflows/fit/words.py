@@ -1,0 +1,124 @@
+"""A verdict in one sentence, with the numbers that somebody would ask for next."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from scheduling.errors import listing
+from scheduling.fit.outcome import SetOutcome
+from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict
+from scheduling.levels import Domain
+
+
+def sentence(verdict: Verdict) -> str:
+    """Say what the verdict means."""
+    match verdict.answer:
+        case Answer.NOW:
+            return f"It fits now: there is room for {_all(len(verdict.places))}."
+        case Answer.NEVER:
+            return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
+        case _:
+            return f"It does not fit now: {_not_now(verdict)}"
+
+
+def _never(verdict: Verdict) -> str:
+    short = [one for one in verdict.sets if not one.fit_empty]
+    if not short:
+        return (
+            "each set fits alone on empty nodes, but there are not enough domains for all of them together."
+        )
+    return _too_small(short[-1])
+
+
+def _too_small(one: SetFit) -> str:
+    """Why no domain is large enough even when it is empty."""
+    largest = max(one.nearest, key=lambda room: room.empty, default=None)
+    hidden = _hidden(one)
+    if largest is None:
+        return f'no node carries label {one.label} of key "{one.key}".{hidden}'
+    if one.key is None:
+        room = f"the pool's nodes have room for {largest.empty} when empty"
+        return f"it has {_tasks(one.tasks)}, and {room}.{hidden}"
+    return (
+        f"{_set(one)} must share one {one.key}, and the largest, {_path(largest.path)}, has room for "
+        f"{largest.empty} when empty.{hidden}"
+    )
+
+
+def _not_now(verdict: Verdict) -> str:
+    blocked = verdict.blocked
+    if not blocked:
+        text = (
+            f"each set has room alone, but not all together: {verdict.most_placed} tasks find a place before "
+            "the scheduler gives up."
+        )
+        if verdict.another_order:
+            text += " In another order of its sets it would fit; the scheduler places them in this one."
+        return text
+    one = blocked[-1]
+    if not one.nearest:
+        return f'no node carries label {one.label} of key "{one.key}".'
+    return f"{_lacks(one, one.nearest[0])}{_hidden(one)}"
+
+
+def _lacks(one: SetFit, room: DomainRoom) -> str:
+    where = f"the nearest {one.key}, {_path(room.path)}," if one.key else "the pool"
+    who = _set(one) if one.key else _tasks(one.tasks)
+    text = f"{where} has room for {max(0, one.tasks - room.missing)} of {who} and lacks {room.missing}"
+    if room.holders:
+        text += f", held by {_holders(room)}"
+    if room.free_at is not None:
+        text += f"; enough of that ends by {_time(room.free_at)} at the latest"
+    if room.closed:
+        text += f"; {room.closed} of its nodes take no work"
+    return text + "."
+
+
+def _holders(room: DomainRoom) -> str:
+    return listing([holder.name for holder in room.holders], limit=3)
+
+
+def _hidden(one: SetFit) -> str:
+    if not one.unlabelled:
+        return ""
+    nodes = "1 node" if one.unlabelled == 1 else f"{one.unlabelled} nodes"
+    return f' {nodes} with room cannot be used: a label of key "{one.key}" or of a broader one is missing.'
+
+
+def _set(one: SetFit) -> str:
+    if one.alike == 1:
+        return _tasks(one.tasks)
+    return f"{_tasks(one.tasks)} (in each of {one.alike} sets)"
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _all(count: int) -> str:
+    return "its task" if count == 1 else f"all {count} tasks"
+
+
+def _path(path: Domain | tuple[str, ...]) -> str:
+    return '"' + "/".join(value or "" for value in path) + '"'
+
+
+def _time(epoch: float) -> str:
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def got(found: tuple[SetOutcome, ...]) -> list[str]:
+    """What was missed of what a gang asked for, one sentence each."""
+    return [_missed(one) for one in found if one.outside or len(one.domains) > 1]
+
+
+def _missed(one: SetOutcome) -> str:
+    verb = "must" if one.required else "should"
+    count = _tasks(sum(one.domains.values()) + one.outside)
+    return f"{count} that {verb} share one {one.level} stand in {_spread(one.domains, one.outside)}."
+
+
+def _spread(domains: Mapping[tuple[str, ...], int], outside: int) -> str:
+    named = [f"{_path(path)} ({count})" for path, count in list(domains.items())[:5]]
+    more = [f"{len(domains) - 5} more"] if len(domains) > 5 else []
+    bare = [f"nodes without the label ({outside})"] if outside else []
+    return ", ".join([*named, *more, *bare])
