@@ -24,11 +24,12 @@ from scheduling.errors import Fault, InvalidSpec
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.models import Event, Workflow
+from workflows.services.accepted import Mode, SubmissionRequest
 from workflows.services.idempotency import checked_key
 from workflows.services.restart import restart
 from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
-from workflows.services.submission import Mode, SubmissionRequest, submit
+from workflows.services.submission import submit
 
 READ = Needs(Action.WORKFLOW_READ, on=None)
 TEXT = "text/plain; charset=utf-8"

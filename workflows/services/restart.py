@@ -16,8 +16,9 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from scheduling.errors import Conflict
 from workflows.models import Workflow
+from workflows.services.accepted import Former, Mode
 from workflows.services.resubmission import resubmission
-from workflows.services.submission import Former, Mode, submit
+from workflows.services.submission import submit
 from workflows.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 

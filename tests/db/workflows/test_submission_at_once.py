@@ -12,7 +12,8 @@ from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory
 from workflows.models import Task, Workflow
 from workflows.services import submission
-from workflows.services.submission import Mode, SubmissionRequest, submit
+from workflows.services.accepted import Mode, SubmissionRequest
+from workflows.services.submission import submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,13 +86,13 @@ def test_one_key_at_the_same_moment_makes_one_workflow(ann):
 
 def test_a_backend_disabled_while_the_checks_ran_takes_nothing(ann, monkeypatch):
     pool = PoolFactory(name="h100")
-    write = submission._write
+    write = submission.write
 
     def disable_first(accepted):
         Backend.objects.filter(pk=pool.backend_id).update(enabled=False)
         return write(accepted)
 
-    monkeypatch.setattr(submission, "_write", disable_first)
+    monkeypatch.setattr(submission, "write", disable_first)
     with pytest.raises(Conflict):
         submit(request(ann))
     assert not Workflow.objects.exists()

@@ -1,0 +1,207 @@
+"""Writing an accepted workflow: all its rows in one transaction, then the nudge.
+
+A number is taken under a lock on the base name, so two submissions never race for one; pool and backend are
+held in share mode meanwhile, so neither is deleted or disabled under an accepted workflow.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import Max
+
+from osmo_topology.crashpoints import reached
+from pools.models import Pool
+from scheduling import names
+from scheduling.errors import Conflict, listing
+from workflows.admission import AdmittedGroup
+from workflows.explain import starts_after
+from workflows.manifests.group import GroupObjects
+from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.services.accepted import Accepted, Former, reply_to, task_count
+from workflows.services.nudge import nudge_on_commit
+from workflows.services.quotas import check_limits, hold_limits
+from workflows.statuses import TaskStatus
+
+log = structlog.get_logger(__name__)
+
+BATCH = 2000
+NUMBERING_LOCK = 0x6F73_6D6F
+"""First key of our advisory locks on base names; the second is the name's hash."""
+
+
+def next_name(base: str) -> str:
+    """The name a workflow would get now; certain only under the lock of ``write``."""
+    return f"{base}-{_next_number(base)}"
+
+
+def _next_number(base: str) -> int:
+    last = Workflow.objects.filter(base_name=base).aggregate(last=Max("number"))["last"]
+    return int(last or 0) + 1
+
+
+def write(accepted: Accepted) -> dict[str, Any]:
+    """Write all rows in one transaction and return the reply."""
+    base = accepted.parsed.spec.name
+    with transaction.atomic():
+        _hold_open(accepted.pool)
+        _lock_name(base)
+        hold_limits(accepted.limits)
+        check_limits(accepted.limits, tasks=task_count(accepted.admission))
+        number = _next_number(base)
+        workflow = _workflow_row(accepted, number=number)
+        workflow.reply = reply_to(accepted, name=workflow.name)
+        workflow.save(force_insert=True)
+        rows = _write_groups(accepted, workflow)
+        tell_of_restart(workflow, rows, accepted.request.former)
+        Event.objects.create(
+            workflow=workflow,
+            time=workflow.submit_time,
+            source="osmo-topology",
+            reason="Submitted",
+            message=f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}.",
+            dedupe="submitted",
+        )
+        nudge_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
+    reached("after-submission-before-reply")
+    log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
+    return dict(workflow.reply)
+
+
+def tell_of_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: Former | None) -> None:
+    """Say in the timeline what is run again and what is carried over."""
+    if former is None:
+        return
+    again = [row.name for row in groups if row.status != TaskStatus.COMPLETED]
+    carried = [row.name for row in groups if row.status == TaskStatus.COMPLETED]
+    kept = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
+    Event.objects.create(
+        workflow=workflow,
+        time=workflow.submit_time,
+        source="osmo-topology",
+        reason="RestartOf",
+        message=f"It restarts {former.name}. Run again: {listing(again)}.{kept}",
+        dedupe="restart-of",
+    )
+
+
+def _hold_open(pool: Pool) -> None:
+    """Keep pool and backend from being deleted or disabled until the commit. Raises Conflict if late."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM pools_pool p JOIN pools_backend b ON b.id = p.backend_id"
+            " WHERE p.id = %s AND b.id = %s AND b.enabled AND b.deleted_at IS NULL FOR SHARE",
+            [pool.pk, pool.backend_id],
+        )
+        if cursor.fetchone() is None:
+            raise Conflict(f'Pool "{pool.name}" has just been taken away or moved: submit again.')
+
+
+def _lock_name(base: str) -> None:
+    """Number workflows of one base name one after the other, until the commit."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [NUMBERING_LOCK, base])
+
+
+def _workflow_row(accepted: Accepted, *, number: int) -> Workflow:
+    request, parsed, admission = accepted.request, accepted.parsed, accepted.admission
+    key = request.idempotency_key
+    return Workflow(
+        uuid=accepted.workflow,
+        name=f"{parsed.spec.name}-{number}",
+        base_name=parsed.spec.name,
+        number=number,
+        pool_name=accepted.pool.name,
+        backend_id=accepted.pool.backend_id,
+        pool_revision=accepted.pool.revision,
+        submitted_by=request.user.get_username(),
+        priority=request.priority,
+        labels=accepted.labels,
+        spec=parsed.rendered,
+        template_spec=request.uploaded_template or parsed.template or "",
+        env_vars=list(request.env_vars),
+        parent_name=request.former.base_name if request.former else "",
+        parent_job_id=request.former.number if request.former else None,
+        warnings=accepted.warnings,
+        exec_timeout=admission.exec_timeout,
+        queue_timeout=admission.queue_timeout,
+        request_id=request.request_id,
+        idempotency_key=key,
+        idempotency_digest=request.digest() if key else "",
+    )
+
+
+def _write_groups(accepted: Accepted, workflow: Workflow) -> list[TaskGroup]:
+    admitted = accepted.admission.groups
+    carried = accepted.request.former.completed if accepted.request.former else frozenset()
+    rows = [
+        _group_row(group, made, workflow=workflow, position=position, carried=carried)
+        for position, (group, made) in enumerate(zip(admitted, accepted.objects, strict=True))
+    ]
+    TaskGroup.objects.bulk_create(rows, batch_size=BATCH)
+    by_name = {row.name: row.pk for row in rows}
+    through = TaskGroup.upstream.through
+    through.objects.bulk_create(
+        [
+            through(from_taskgroup_id=by_name[group.values.name], to_taskgroup_id=by_name[above])
+            for group in admitted
+            for above in group.upstream
+        ],
+        batch_size=BATCH,
+    )
+    Task.objects.bulk_create(
+        [task for row, group in zip(rows, admitted, strict=True) for task in _task_rows(row, group)],
+        batch_size=BATCH,
+    )
+    return rows
+
+
+def _group_row(
+    group: AdmittedGroup,
+    made: GroupObjects,
+    *,
+    workflow: Workflow,
+    position: int,
+    carried: frozenset[str],
+) -> TaskGroup:
+    """A group's row; one of ``carried`` has completed in the workflow that this one restarts."""
+    now = workflow.submit_time
+    upstream = [name for name in group.upstream if name not in carried]
+    waits = bool(upstream)
+    done = group.values.name in carried
+    return TaskGroup(
+        uuid=group.values.uuid,
+        workflow=workflow,
+        backend_id=workflow.backend_id,
+        position=position,
+        name=group.values.name,
+        status=TaskStatus.COMPLETED if done else TaskStatus.WAITING if waits else TaskStatus.PROCESSING,
+        barrier=group.barrier,
+        ignore_nonlead_status=group.ignore_nonlead_status,
+        placement=replace(group.values.placement, workflow_name=workflow.name).to_json(),
+        constraints=[one.as_json() for one in made.constraints],
+        waiting_reason="" if done else starts_after(upstream),
+        waiting_since=None if done else now,
+        processing_start_time=None if waits or done else now,
+        end_time=now if done else None,
+        released_at=now if done else None,
+        next_reconcile_at=None if done else now,
+    )
+
+
+def _task_rows(row: TaskGroup, group: AdmittedGroup) -> Iterator[Task]:
+    for position, task in enumerate(group.values.tasks):
+        yield Task(
+            group_id=row.pk,
+            task_uuid=task.task_uuid,
+            position=position,
+            name=task.name,
+            lead=task.placement.lead,
+            status=row.status,
+            spec=task.placement.to_json(),
+            pod_name=names.pod(task.task_uuid, retry=0),
+            processing_start_time=row.processing_start_time,
+            end_time=row.end_time,
+        )
