@@ -30,6 +30,9 @@ MAX_OBJECTS = 20_000
 """Objects in all sets of one reply together: a thousand sets of a thousand pools are no reply."""
 
 MAX_PAGE = 1000
+MAX_LINES = 5000
+"""Of one object that are compared."""
+
 NAMED: Mapping[str, str] = {"POOL": "pool", "BACKEND": "backend"}
 """Types whose objects are resources of their own; all others are ``config/<type>``."""
 
@@ -197,7 +200,7 @@ def as_yaml(content: Any) -> str:
     """Content as people read it; empty for what is not there."""
     if content is None:
         return ""
-    return yaml.safe_dump(content, sort_keys=True, allow_unicode=True, width=100)
+    return str(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True, width=100))
 
 
 def changed_names(before: Contents, after: Contents) -> list[str]:
@@ -207,11 +210,9 @@ def changed_names(before: Contents, after: Contents) -> list[str]:
 
 def unified(before: Any, after: Any, *, name: str, was: str, now: str) -> str:
     """What changed of one object, as a unified diff of its YAML; empty if nothing did."""
-    lines = difflib.unified_diff(
-        as_yaml(before).splitlines(),
-        as_yaml(after).splitlines(),
-        fromfile=f"{name} ({was})" if before is not None else "nothing",
-        tofile=f"{name} ({now})" if after is not None else "nothing",
-        lineterm="",
-    )
-    return "\n".join(lines)
+    old, new = as_yaml(before).splitlines(), as_yaml(after).splitlines()
+    source = f"{name} ({was})" if before is not None else "nothing"
+    target = f"{name} ({now})" if after is not None else "nothing"
+    if max(len(old), len(new)) > MAX_LINES and old and new:  # comparing may take the square of them
+        return f"--- {source}\n+++ {target}\n@@ Over {MAX_LINES} lines, which are not compared @@"
+    return "\n".join(difflib.unified_diff(old, new, fromfile=source, tofile=target, lineterm=""))

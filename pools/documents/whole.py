@@ -117,4 +117,4 @@ def write_whole(held: Mapping[str, Mapping[str, Any]]) -> str:
                 sections[LIMITS] = objects[LIMITS]
         else:
             sections[names[config_type]] = {name: objects[name] for name in sorted(objects)}
-    return yaml.safe_dump(sections, sort_keys=False, allow_unicode=True, width=100)
+    return str(yaml.dump(sections, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100))
