@@ -10,12 +10,12 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from osmo_topology.env import environment
 from osmo_topology.web.policy import Action
 from pools.clusters import cluster_for
 from pools.selectors import workflow_limits
@@ -41,7 +41,7 @@ class LogsView(APIView):
         if not _follows(query, workflow):
             return _answered(request, workflow, tries(), LogRequest(lines=lines))
         wanted = FollowRequest(
-            lines=lines, prefixed=len(tries()) > 1, seconds=environment().log_follow_seconds
+            lines=lines, prefixed=len(tries()) > 1, seconds=settings.ENV.log_follow_seconds
         )
         cluster = cluster_for(workflow.backend)
         text = follow_logs(tries, cluster=cluster, wanted=wanted, is_heard=_listener(request._request))  # noqa: SLF001 -- DRF wraps it

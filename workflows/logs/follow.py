@@ -37,6 +37,7 @@ WAITING_LINES = 1000
 LOOK_SECONDS = 2.0
 AGAIN_SECONDS = 3.0
 LATE_SECONDS = 20.0  # for a pod's last lines once its task has ended
+GONE_SECONDS = 1.0  # the same once nothing of its group is left
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,7 @@ class _Reader:
     stream: Stream[bytes] | None = None  # there once the cluster has answered
     stopped: bool = False
     ended_at: float | None = None
-    late_at: float | None = None
+    late_at: float = float("inf")
 
 
 @dataclass(slots=True)
@@ -83,7 +84,8 @@ class _Follower:
             reader = self.readers.get(task.pk)
             ends = task.status in TERMINAL or is_over(task)
             if reader is not None and reader.ended_at is None:
-                self._wait_for_the_last(reader, ends=ends, now=now)
+                gone = task.group.released_at is not None
+                self._wait_for_the_last(reader, ends=ends, seconds=GONE_SECONDS if gone else LATE_SECONDS)
             elif reader is not None and reader.stream is not None and ends:
                 self._end(task.pk)
             elif is_over(task):
@@ -93,11 +95,12 @@ class _Follower:
             elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
                 yield from self._begin(task, again=reader is not None and reader.stream is not None)
 
-    def _wait_for_the_last(self, reader: _Reader, *, ends: bool, now: float) -> None:
+    def _wait_for_the_last(self, reader: _Reader, *, ends: bool, seconds: float) -> None:
         """Leave a stream some time to end by itself once its task has."""
-        if ends and reader.late_at is None:
-            reader.late_at = now + LATE_SECONDS
-        if reader.late_at is not None and now > reader.late_at:
+        now = time.monotonic()
+        if ends:
+            reader.late_at = min(reader.late_at, now + seconds)
+        if now >= reader.late_at:
             self._end(reader.task.pk)
 
     def _begin(self, task: Task, *, again: bool) -> Iterator[bytes]:

@@ -1,0 +1,237 @@
+"""Following the logs of a workflow that runs, and how many may do so at a time."""
+
+import threading
+
+import pytest
+
+from cluster.errors import Invalid, Unreachable
+from cluster.kinds import POD
+from pools import clusters
+from tests.error_shape import assert_error_shape
+from tests.factories import TaskFactory, TaskGroupFactory
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.streams import FakeLog
+from workflows.logs import follow, streams
+from workflows.logs.archive import keep_before_delete
+from workflows.models import Task, TaskGroup, Workflow
+
+pytestmark = pytest.mark.django_db
+
+
+class Spoken(FakeLog):
+    """What one pod says: what a test hands over, each once, until the pod has ended or nobody listens."""
+
+    def __init__(self, cluster, pod):
+        super().__init__(b"")
+        self.cluster, self.said, self.closed = cluster, cluster.script.setdefault(pod, []), threading.Event()
+
+    def __iter__(self):
+        while not self.closed.is_set():
+            if self.said:
+                step = self.said.pop(0)
+                if isinstance(step, Exception):
+                    raise step
+                yield step
+            elif self.cluster.over:
+                return
+            else:
+                self.closed.wait(0.01)
+
+    def close(self):
+        self.closed.set()
+
+
+class Speaking(FakeCluster):
+    """A cluster whose pods say what ``script`` has for them; ``opened`` are the logs that were asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.script, self.refused, self.opened, self.over = {}, {}, [], False
+
+    def logs(self, pod, *, namespace, follow=False, tail_lines=None, **other):
+        if not follow:
+            return super().logs(pod, namespace=namespace, tail_lines=tail_lines)
+        if errors := self.refused.get(pod):
+            raise errors.pop()
+        self.opened.append((pod, tail_lines))
+        return Spoken(self, pod)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    cluster = Speaking()
+    monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
+    monkeypatch.setattr(follow, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(follow, "AGAIN_SECONDS", 0.05)
+    return cluster
+
+
+def limited(settings, **values):
+    settings.ENV = settings.ENV.model_copy(update=values)
+
+
+def put(cluster, task, text):
+    metadata = {"name": task.pod_name, "namespace": "osmo", "annotations": {"fake/log": text}}
+    cluster.put(POD, {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+
+
+def hang_up(answer):
+    """End a request as the server does when the caller has gone; the connection of the test stays."""
+    for close in answer._resource_closers:
+        close()
+
+
+def end(group, cluster):
+    cluster.over = True
+    Task.objects.filter(group=group).update(status="COMPLETED")
+    TaskGroup.objects.filter(pk=group.pk).update(status="COMPLETED")
+    Workflow.objects.filter(pk=group.workflow_id).update(status="COMPLETED")
+
+
+def ask(api, group, query=""):
+    return api.get(f"/api/workflow/{group.workflow.name}/logs{query}")
+
+
+def text_of(answer):
+    assert answer.status_code == 200, answer.content
+    return b"".join(answer.streaming_content).decode()
+
+
+def each_look(monkeypatch, *steps):
+    """Do the next step before each look at the rows, the last one for good."""
+    todo, real = list(steps), follow._Follower.look
+
+    def look(self, tasks):
+        if todo:
+            todo.pop(0)()
+        return real(self, tasks)
+
+    monkeypatch.setattr(follow._Follower, "look", look)
+
+
+def test_a_workflow_that_runs_is_followed_until_it_ends(api, cluster, monkeypatch):
+    group = TaskGroupFactory(status="RUNNING", pods=2)
+    first, second = group.tasks.all()
+    cluster.script = {first.pod_name: [b"a1\na", b"2\n"], second.pod_name: [b"b1\n"]}
+    each_look(monkeypatch, lambda: None, lambda: end(group, cluster))
+    lines = text_of(ask(api, group)).splitlines()
+    assert [line for line in lines if first.name in line] == [f"[{first.name}] a1", f"[{first.name}] a2"]
+    assert [line for line in lines if second.name in line] == [f"[{second.name}] b1"]
+
+
+def test_a_try_that_begins_meanwhile_joins(api, cluster, monkeypatch):
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    task = group.tasks.get()
+    cluster.script[task.pod_name] = [b"first try\n"]
+
+    def again():
+        Task.objects.filter(pk=task.pk).update(status="RESCHEDULED", latest=False)
+        new = TaskFactory(
+            group=group, name=task.name, task_uuid=task.task_uuid, retry_id=1, status="RUNNING", position=0
+        )
+        cluster.script[new.pod_name] = [b"second try\n"]
+
+    each_look(monkeypatch, lambda: None, again, lambda: None, lambda: end(group, cluster))
+    assert text_of(ask(api, group)) == "first try\nsecond try\n"
+
+
+def test_a_task_whose_pod_is_gone_is_read_from_the_store_while_others_are_followed(api, cluster, monkeypatch):
+    group = TaskGroupFactory(status="RUNNING", pods=2)
+    gone, lives = group.tasks.all()
+    put(cluster, gone, "last words\n")
+    keep_before_delete([gone.pod_name], cluster=cluster, seconds=5)
+    cluster.script[lives.pod_name] = [b"on\n"]
+    each_look(monkeypatch, lambda: None, lambda: end(group, cluster))
+    lines = text_of(ask(api, group)).splitlines()
+    assert sorted(lines) == [f"[{gone.name}] last words", f"[{lives.name}] on"]
+
+
+def test_a_stream_that_breaks_is_taken_up_again_and_says_so(api, cluster, monkeypatch):
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    task = group.tasks.get()
+    cluster.refused[task.pod_name] = [Invalid("container is waiting to start", status=400)]
+    cluster.script[task.pod_name] = [b"before\n", Unreachable("cut")]
+
+    def later():
+        cluster.script[task.pod_name].append(b"after\n")
+
+    def when_heard():
+        if len(cluster.opened) >= 2 and not cluster.script[task.pod_name]:
+            end(group, cluster)
+
+    each_look(monkeypatch, *[lambda: None] * 4, later, *[when_heard] * 100)
+    text = text_of(ask(api, group))
+    assert text == "before\n(followed again; lines before this one may be missing)\nafter\n"
+    assert [tail for _, tail in cluster.opened][1:] == [0]
+
+
+def test_who_follows_too_long_is_told_so(api, cluster, settings):
+    limited(settings, log_follow_seconds=0.2)
+    group = TaskGroupFactory(status="RUNNING", pods=1)
+    assert text_of(ask(api, group)) == "(followed for 0.2 seconds; ask again to go on)\n"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("RUNNING", "", True),
+        ("RUNNING", "?follow=True&last_n_lines=5", True),
+        ("RUNNING", "?last_n_lines=5", False),
+        ("RUNNING", "?follow=False", False),
+        ("COMPLETED", "?follow=True", False),
+    ],
+)
+def test_what_is_followed(api, cluster, settings, case):
+    status, query, follows = case
+    limited(settings, log_follow_seconds=0.1)
+    group = TaskGroupFactory(status=status, pods=1)
+    Workflow.objects.update(status=status)
+    put(cluster, group.tasks.get(), "said\n")
+    text = text_of(ask(api, group, query))
+    assert ("followed for" in text, text == "said\n") == (follows, not follows)
+
+
+def test_readers_end_with_the_request(api, cluster, settings):
+    group = TaskGroupFactory(status="RUNNING", pods=3)
+    stuck = threading.Event()
+
+    class Stuck(Spoken):
+        def __iter__(self):
+            yield b"x\n"
+            self.closed.wait(20)
+            stuck.set()
+
+    cluster.logs = lambda pod, **named: Stuck(cluster, pod)
+    answer = ask(api, group)
+    assert next(iter(answer.streaming_content)).endswith(b"x\n")
+    hang_up(answer)
+    assert stuck.wait(5)
+
+
+def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, cluster, settings):
+    limited(settings, log_streams=3, log_user_streams=2)
+    group = TaskGroupFactory(status="RUNNING")
+    ann, bob = as_user("ann"), as_user("bob")
+    held = [ask(ann, group), ask(ann, group)]
+    refused = ask(ann, group)
+    assert "one user" in assert_error_shape(refused, 429)["message"]
+    assert refused["Retry-After"] == str(streams.AGAIN_SECONDS)
+    held.append(ask(bob, group, "?follow=False"))
+    assert_error_shape(ask(bob, group), 429)
+    for answer in held:
+        hang_up(answer)
+    assert ask(bob, group, "?follow=False").status_code == 200
+    assert streams._taken.total() == 1
+    streams._taken.clear()
+
+
+def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):
+    limited(settings, log_streams=1, log_user_streams=1)
+    group = TaskGroupFactory(status="RUNNING")
+    held = ask(api, group)
+    done = TaskGroupFactory(status="COMPLETED")
+    put(cluster, done.tasks.get(), "done\n")
+    keep_before_delete([done.tasks.get().pod_name], cluster=cluster, seconds=5)
+    Workflow.objects.filter(pk=done.workflow_id).update(status="COMPLETED")
+    assert text_of(ask(api, done)) == "done\n"
+    hang_up(held)
