@@ -32,7 +32,7 @@ _NOT_OFFERED = (
     (r"notifications?(/.*)?", "Notifications"),
     (
         r"configs/(backend_test|dataset|group_template|pod_template|resource_validation|role|service)(/.*)?",
-        "Writing this type of configuration",
+        "This type of configuration",
     ),
 )
 _PATTERNS = tuple((re.compile(f"/api/{pattern}"), name) for pattern, name in _NOT_OFFERED)

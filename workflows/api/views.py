@@ -95,12 +95,14 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
     if said:
         return resubmission(_readable(request, said), priority=query["priority"], **common)
     body = queries.validated(queries.SubmitBody(data=request.data))
+    template = body.get("uploaded_templated_spec") or ""
     return SubmissionRequest(
         text=body["file"],
         variables=tuple(body.get("set_variables") or ()),
         string_variables=tuple(body.get("set_string_variables") or ()),
         priority=query["priority"] or Workflow.Priority.NORMAL,
-        uploaded_template=body.get("uploaded_templated_spec") or "",
+        uploaded_template=template,
+        rendered_before=bool(template),  # what still looks like a template is the user's own
         **common,
     )
 
