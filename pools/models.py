@@ -189,6 +189,11 @@ class Pool(models.Model):
         REFUSE = "refuse"
         WARN = "warn"
 
+    class Infeasible(models.TextChoices):
+        ACCEPT = "accept"
+        WARN = "warn"
+        REFUSE = "refuse"
+
     class TopologySource(models.TextChoices):
         MANAGED = "managed"
         EXTERNAL = "external"
@@ -217,6 +222,13 @@ class Pool(models.Model):
         default=UnsupportedPreferred.REFUSE,
         db_default=UnsupportedPreferred.REFUSE,
         help_text="What to do with a preference that its scheduler cannot hold.",
+    )
+    infeasible = models.CharField(
+        max_length=8,
+        choices=Infeasible,
+        default=Infeasible.WARN,
+        db_default=Infeasible.WARN,
+        help_text="What to do with a task group that no domain of the pool is large enough for, even empty.",
     )
     topology_source = models.CharField(
         max_length=8,

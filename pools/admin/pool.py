@@ -169,6 +169,7 @@ class PoolAdmin(ConfigurationAdmin):
                     "default_platform",
                     "split_gangs",
                     "unsupported_preferred",
+                    "infeasible",
                 )
             },
         ),

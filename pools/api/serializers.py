@@ -101,6 +101,10 @@ class PoolSerializer(PoolBaseSerializer):
         required=False,
         help_text="refuse or warn: what to do with a preference that its scheduler cannot hold.",
     )
+    infeasible = serializers.CharField(
+        required=False,
+        help_text="accept, warn or refuse: what to do with a task group that can never be placed.",
+    )
     topology_source = serializers.CharField(
         required=False, help_text="managed: this service makes the Topology objects; external: it uses one."
     )

@@ -108,6 +108,7 @@ class PoolDocument(Document):
     tolerations: list[TolerationDocument] = []
     split_gangs: Literal["refuse", "warn"] = "refuse"
     unsupported_preferred: Literal["refuse", "warn"] = "refuse"
+    infeasible: Literal["accept", "warn", "refuse"] = "warn"
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = []
@@ -140,6 +141,7 @@ COLUMNS = (
     "node_selector",
     "split_gangs",
     "unsupported_preferred",
+    "infeasible",
     "topology_source",
     "topology_name",
     "shared_credentials",

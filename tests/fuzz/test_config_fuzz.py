@@ -117,6 +117,7 @@ POOL = {
     "tolerations": TOLERATIONS,
     "split_gangs": st.sampled_from(["refuse", "warn"]),
     "unsupported_preferred": st.sampled_from(["refuse", "warn"]),
+    "infeasible": st.sampled_from(["accept", "warn", "refuse"]),
     "topology_source": st.sampled_from(["managed", "external"]),
     "topology_name": often("", "floor"),
     "shared_credentials": st.lists(often("hub", "s3", "osmo-a"), max_size=2),

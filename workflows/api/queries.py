@@ -94,6 +94,10 @@ class SubmitBody(Strict):
 class SubmitQuery(Query):
     dry_run = flag("Check everything and show the objects; make nothing.")
     validation_only = flag("Check everything; make nothing.")
+    feasibility = serializers.ChoiceField(
+        choices=("", "only"), default="", help_text="only: check and say whether it would fit; make nothing."
+    )
+    force_infeasible = flag("Accept it although no domain of the pool is large enough.")
     workflow_id = serializers.CharField(
         default="", max_length=80, help_text="Submits this workflow's spec again; without a body."
     )

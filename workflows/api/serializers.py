@@ -48,6 +48,57 @@ class GroupConstraints(serializers.Serializer[Any]):
     constraints = AppliedConstraint(many=True)
 
 
+class Holder(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    nodes = serializers.IntegerField()
+    until = _time()
+
+
+class DomainRoom(serializers.Serializer[Any]):
+    """A domain as one set sees it, counted in tasks as large as the set's largest."""
+
+    path = serializers.ListField(child=serializers.CharField(), help_text="Empty: the whole pool.")
+    free = serializers.IntegerField()
+    empty = serializers.IntegerField(help_text="If nothing ran there and every node took work.")
+    missing = serializers.IntegerField()
+    closed = serializers.IntegerField(help_text="Nodes that take no work.")
+    holders = Holder(many=True, help_text="Those who end soonest first.")
+    free_at = _time()
+
+
+class SetFit(serializers.Serializer[Any]):
+    """A set with a required level, or the whole group."""
+
+    path = SetMember(many=True)
+    alike = serializers.IntegerField(help_text="So many sets are told in one.")
+    key = serializers.CharField(allow_null=True)
+    label = serializers.CharField(allow_null=True)  # type: ignore[assignment]  # a declared field
+    tasks = serializers.IntegerField()
+    domains = serializers.IntegerField()
+    fit_now = serializers.IntegerField(help_text="Domains that could hold it now, were it alone.")
+    fit_empty = serializers.IntegerField(help_text="Domains that could hold it when empty.")
+    unlabelled = serializers.IntegerField(help_text="Nodes with room that lack a label.")
+    nearest = DomainRoom(many=True)
+
+
+class GroupFeasibility(serializers.Serializer[Any]):
+    """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now."""
+
+    group = serializers.CharField()
+    verdict = serializers.ChoiceField(choices=("never", "not_now", "now"))
+    sentence = serializers.CharField()
+    proven = serializers.BooleanField(help_text="False: not_now may in truth be never.")
+    another_order = serializers.BooleanField(help_text="It would fit, were its sets placed in another order.")
+    scheduler = serializers.CharField()
+    nodes = serializers.IntegerField()
+    nodes_synced_at = _time()
+    age_seconds = serializers.FloatField(allow_null=True)
+    places = serializers.DictField(
+        child=serializers.CharField(), allow_null=True, help_text="Node by task; null for a large group."
+    )
+    sets = SetFit(many=True)
+
+
 class SubmitReply(serializers.Serializer[Any]):
     """Exactly one of ``logs`` and ``spec`` is not null. ``objects`` is there for a dry run."""
 
@@ -58,6 +109,7 @@ class SubmitReply(serializers.Serializer[Any]):
     dashboard_url = serializers.CharField(allow_null=True)
     warnings = serializers.ListField(child=serializers.CharField())
     constraints = GroupConstraints(many=True)
+    feasibility = GroupFeasibility(many=True, help_text="Empty while no node of the cluster is known.")
     objects = serializers.ListField(
         child=serializers.DictField(), required=False, help_text="Whole manifests, in order of creation."
     )

@@ -89,6 +89,7 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
         "labels": tuple(query["label"]),
         "env_vars": tuple(query["env_vars"]),
         "mode": _mode(query),
+        "force_infeasible": query["force_infeasible"],
         "idempotency_key": checked_key(request.headers.get("Idempotency-Key")),
         "request_id": getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
     }
@@ -145,6 +146,8 @@ class RestartView(APIView):
 def _mode(query: dict[str, Any]) -> Mode:
     if query["dry_run"]:
         return Mode.DRY_RUN
+    if query["feasibility"]:
+        return Mode.FEASIBILITY
     return Mode.VALIDATE if query["validation_only"] else Mode.SUBMIT
 
 

@@ -89,6 +89,6 @@ def _naive(time: datetime | None) -> str | None:
     return None if time is None else time.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
-def is_hopeless(found: Sequence[Json]) -> list[Json]:
+def hopeless(found: Sequence[Json]) -> list[Json]:
     """Those that can never be placed."""
     return [one for one in found if one["verdict"] == Answer.NEVER.value]

@@ -19,6 +19,7 @@ class Mode(Enum):
     SUBMIT = auto()
     DRY_RUN = auto()
     VALIDATE = auto()
+    FEASIBILITY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class SubmissionRequest:
     """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given.
 
     ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again.
+    ``force_infeasible`` has what can never be placed accepted all the same.
     """
 
     pool_name: str
@@ -52,6 +54,7 @@ class SubmissionRequest:
     request_id: str
     former: Former | None = None
     rendered_before: bool = False
+    force_infeasible: bool = False
 
     def digest(self) -> str:
         again = {"restart_of": self.former.name} if self.former else {}
@@ -80,6 +83,7 @@ class Accepted:
     admission: Admission
     objects: tuple[GroupObjects, ...]
     limits: tuple[Limit, ...]
+    feasibility: list[dict[str, Any]]
     warnings: list[str]
 
 
@@ -96,6 +100,7 @@ def reply_to(
             {"group": group.values.name, "constraints": [one.as_json() for one in made.constraints]}
             for group, made in zip(accepted.admission.groups, accepted.objects, strict=True)
         ],
+        "feasibility": accepted.feasibility,
     }
 
 

@@ -22,6 +22,7 @@ def resubmission(
     mode: Mode,
     idempotency_key: str | None,
     request_id: str,
+    force_infeasible: bool = False,
 ) -> SubmissionRequest:
     """The submission of a workflow's spec, with what the request names over what it had."""
     return SubmissionRequest(
@@ -38,4 +39,5 @@ def resubmission(
         idempotency_key=idempotency_key,
         request_id=request_id,
         rendered_before=True,
+        force_infeasible=force_infeasible,
     )

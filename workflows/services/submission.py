@@ -11,6 +11,7 @@ from uuid import uuid4
 import structlog
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError
+from django.utils import timezone
 
 from osmo_topology import env
 from osmo_topology.web.access import grants_of
@@ -23,6 +24,7 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Path, listing
 from workflows import metrics
 from workflows.admission import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
+from workflows.fit.report import feasibility, hopeless
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.overlays import environment, merged_labels
@@ -67,7 +69,7 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     accepted = _accept(request)
     if request.mode is Mode.DRY_RUN:
         return "checked", dry_run_reply(accepted)
-    if request.mode is Mode.VALIDATE:
+    if request.mode in {Mode.VALIDATE, Mode.FEASIBILITY}:
         return "checked", reply_to(accepted, name=expected_name(accepted), logs=VALIDATED)
     try:
         return "accepted", write(accepted)
@@ -117,6 +119,7 @@ def _accept(request: SubmissionRequest) -> Accepted:
     _refuse(faults, parsed=parsed, user=request.user)
     limits = limits_on(request.user.get_username(), pool, facts.limits)
     check_limits(limits, tasks=task_count(admission))
+    verdicts = _feasibility(request, pool, admission, parsed)
     return Accepted(
         request=request,
         pool=pool,
@@ -126,7 +129,12 @@ def _accept(request: SubmissionRequest) -> Accepted:
         admission=admission,
         objects=objects,
         limits=limits,
-        warnings=[*_label_warnings(labels), *_warnings(parsed, admission, facts, pool)],
+        feasibility=verdicts,
+        warnings=[
+            *_label_warnings(labels),
+            *_warnings(parsed, admission, facts, pool),
+            *_infeasible_warnings(pool, verdicts),
+        ],
     )
 
 
@@ -198,6 +206,34 @@ def _refuse(faults: Sequence[Fault], *, parsed: Parsed, user: AbstractBaseUser) 
         faults = capability_faults(faults, pools=pools)
     located = parsed.locate_faults(faults)
     raise InvalidSpec(summary(located), located)
+
+
+def _feasibility(
+    request: SubmissionRequest, pool: Pool, admission: Admission, parsed: Parsed
+) -> list[dict[str, Any]]:
+    """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
+    groups = [group.values for group in admission.groups]
+    found = feasibility(groups, cluster=pool.backend.cluster_id, now=timezone.now())
+    refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
+    if refuses and not request.force_infeasible:
+        gangs = {group.values.name: group.gang for group in admission.groups}
+        faults = [
+            Fault(
+                gangs[one["group"]].path,
+                "infeasible",
+                f'Task group "{one["group"]}": {one["sentence"]} Submit it all the same with '
+                "force_infeasible=true.",
+            )
+            for one in hopeless(found)
+        ]
+        _refuse(faults, parsed=parsed, user=request.user)
+    return found
+
+
+def _infeasible_warnings(pool: Pool, verdicts: Sequence[dict[str, Any]]) -> list[str]:
+    if pool.infeasible == Pool.Infeasible.ACCEPT:
+        return []
+    return [f'Task group "{one["group"]}": {one["sentence"]}' for one in hopeless(verdicts)]
 
 
 def _warnings(parsed: Parsed, admission: Admission, facts: PoolFacts, pool: Pool) -> list[str]:

@@ -1,0 +1,130 @@
+"""Whether a workflow would ever fit, fits now, and where: told at submission, asked without one."""
+
+import pytest
+
+from tests.api.workflows.specs import gang, text
+from tests.error_shape import assert_error_shape
+from tests.factories import (
+    RACK,
+    ZONE,
+    NodeFactory,
+    PoolFactory,
+    TaskFactory,
+    TaskGroupFactory,
+    WorkflowFactory,
+)
+from workflows.models import Workflow
+
+pytestmark = pytest.mark.django_db
+RACKED = [{"key": "rack", "group": "r"}]
+
+
+@pytest.fixture
+def pool():
+    """Two racks of three and two nodes of eight GPUs each."""
+    made = PoolFactory(name="train", levels=[ZONE, RACK])
+    for number, rack in enumerate(["r1", "r1", "r1", "r2", "r2"]):
+        labels = {ZONE.label: "a", RACK.label: rack}
+        NodeFactory(cluster=made.backend.cluster, name=f"n{number}", labels=labels)
+    return made
+
+
+def asked(tasks):
+    return {"file": text(gang(tasks, gpu=8, topology=RACKED))}
+
+
+def post(api, pool, tasks, query=""):
+    return api.post(f"/api/pool/{pool.name}/workflow{query}", asked(tasks), format="json")
+
+
+def verdict(answer):
+    assert answer.status_code == 200, answer.json()
+    (one,) = answer.json()["feasibility"]
+    return one
+
+
+def hold(pool, *nodes, workflow="night"):
+    group = TaskGroupFactory(
+        pool=pool, workflow=WorkflowFactory(pool=pool, base_name=workflow), pods=0, status="RUNNING"
+    )
+    for node in nodes:
+        TaskFactory(group=group, node_name=node, placement__gpu=8)
+    return group.workflow
+
+
+def test_a_submission_says_where_it_would_go(api, pool):
+    one = verdict(post(api, pool, 3))
+    assert one["verdict"] == "now"
+    assert sorted(one["places"].values()) == ["n0", "n1", "n2"]
+    assert one["sentence"] == "It fits now: there is room for all 3 tasks."
+    assert (one["scheduler"], one["nodes"]) == ("kai", 5)
+    assert one["age_seconds"] >= 0
+
+
+def test_asking_makes_nothing(api, pool):
+    one = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert one["verdict"] == "now"
+    assert not Workflow.objects.exists()
+
+
+def test_not_now_names_the_nearest_domain_and_who_holds_it(api, pool):
+    holder = hold(pool, "n1")
+
+    one = verdict(post(api, pool, 3))
+
+    nearest = one["sets"][-1]["nearest"][0]
+    assert one["verdict"] == "not_now"
+    assert (nearest["path"], nearest["missing"]) == (["a", "r1"], 1)
+    assert [entry["name"] for entry in nearest["holders"]] == [holder.name]
+    assert (
+        f'the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by "{holder.name}"'
+        in one["sentence"]
+    )
+
+
+def test_what_can_never_be_placed_is_accepted_with_a_warning(api, pool):
+    answer = post(api, pool, 4)
+    assert verdict(answer)["verdict"] == "never"
+    assert any(
+        '4 tasks must share one rack, and the largest, "a/r1", has room for 3 when empty.' in warning
+        for warning in answer.json()["warnings"]
+    )
+
+
+def test_a_pool_may_refuse_it_and_leave_nothing_behind(api, pool):
+    pool.infeasible = "refuse"
+    pool.save()
+
+    answer = post(api, pool, 4)
+
+    body = assert_error_shape(answer, 400, code="infeasible")
+    assert body["error_code"] == "USAGE"
+    assert "force_infeasible=true" in body["message"]
+    assert not Workflow.objects.exists()
+    assert post(api, pool, 4, "?force_infeasible=true").status_code == 200
+
+
+def test_a_question_is_answered_also_where_the_pool_refuses(api, pool):
+    pool.infeasible = "refuse"
+    pool.save()
+    assert verdict(post(api, pool, 4, "?feasibility=only"))["verdict"] == "never"
+
+
+def test_a_pool_may_accept_it_without_a_word(api, pool):
+    pool.infeasible = "accept"
+    pool.save()
+    assert post(api, pool, 4).json()["warnings"] == []
+
+
+def test_nodes_of_other_pools_do_not_count(api, pool):
+    pool.node_selector = {RACK.label: "r2"}
+    pool.save()
+    one = verdict(post(api, pool, 3))
+    assert (one["verdict"], one["nodes"]) == ("never", 2)
+
+
+def test_nothing_is_said_while_no_node_was_ever_seen(api):
+    pool = PoolFactory(name="train", levels=[ZONE, RACK])
+    pool.backend.cluster.nodes_synced_at = None
+    pool.backend.cluster.save()
+    assert post(api, pool, 3).json()["feasibility"] == []
