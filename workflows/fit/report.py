@@ -22,7 +22,7 @@ MOST_PLACES = 64
 def judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupValues, Verdict]]:
     """The verdict on each group of one workflow, each as if it came alone.
 
-    Raises ClusterUnavailable while no node of the cluster was ever seen.
+    Raises ClusterUnavailable while no node for their tasks was ever seen.
     """
     return [(group, verdict) for group, verdict, _ in _judged(groups, cluster=cluster)]
 
@@ -35,13 +35,13 @@ def _judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupV
     seen = seen_nodes(
         cluster, selectors=selectors_of(groups), levels=placement.levels, capabilities=capabilities
     )
-    if seen.synced_at is None:
-        raise ClusterUnavailable("No node of the pool's cluster has been seen yet.")
+    if seen.synced_at is None or not seen.snapshot.nodes:
+        raise ClusterUnavailable("No node for these tasks has been seen yet.")
     return [(one, judge(seen.snapshot, demand_of(one, capabilities=capabilities)), seen) for one in groups]
 
 
 def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: datetime) -> list[Json]:
-    """What a reply says of each group; empty while the cluster's nodes are not known."""
+    """What a reply says of each group; empty while no node for their tasks is known."""
     if not cluster:
         return []
     try:
