@@ -37,6 +37,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
     "osmo_sweep_age_seconds": ("How long ago beat's sweep last ran.", ()),
+    "osmo_configuration_refused": (
+        "1 if the file that is the source of configuration is refused or cannot be read, else 0.",
+        (),
+    ),
     "osmo_log_store_bytes": ("What all kept logs take, compressed.", ()),
     "osmo_queue_messages": ("Messages that wait for a worker.", ()),
     "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
@@ -86,6 +90,9 @@ _QUERIES: dict[str, str] = {
     "osmo_sweep_age_seconds": """
         SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation
          WHERE swept_at IS NOT NULL""",
+    "osmo_configuration_refused": """
+        SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
+         WHERE declared IS NOT NULL""",
     "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",
 }
 

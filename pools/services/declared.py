@@ -33,6 +33,7 @@ def apply() -> dict[str, Any] | None:
     """Bring configuration in line with its file; returns the condition, None where there is no file."""
     path = declared_file()
     if not path:
+        Installation.objects.exclude(declared=None).update(declared=None)  # of a file that there was
         return None
     try:
         text = _read(path)

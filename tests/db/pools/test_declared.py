@@ -11,6 +11,7 @@ from pools.services import declared
 from tests.db.pools.test_import_and_export import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
+from workflows.state_metrics import read
 
 pytestmark = pytest.mark.django_db
 
@@ -88,11 +89,13 @@ def test_a_broken_file_keeps_the_last_good_configuration(file, text, reason, tol
     assert (condition["status"], condition["reason"]) == ("False", reason)
     assert told in condition["message"]
     assert "last good one holds" in line()
+    assert read()["osmo_configuration_refused"] == [(1,)]
     assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
     with pytest.raises(CommandError, match=reason):
         call_command("apply_config")
     file.write_text(FILE)
     assert declared.apply()["status"] == "True"
+    assert read()["osmo_configuration_refused"] == [(0,)]
 
 
 DOORS = {
@@ -150,8 +153,12 @@ def test_reads_tags_and_history_go_on(root, file):
     assert Backend.objects.get().description == ""
 
 
-def test_without_a_file_nothing_is_declared(db):
+def test_without_a_file_nothing_is_declared(file, settings):
+    file.write_text("")
+    declared.apply()
+    settings.ENV = settings.ENV.model_copy(update={"config_file": ""})
     assert declared.apply() is None
+    assert read()["osmo_configuration_refused"] == []
     assert health.configuration() == []
     with pytest.raises(CommandError, match="names no file"):
         call_command("apply_config")
