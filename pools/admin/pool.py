@@ -13,6 +13,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from pools import selectors, services
 from pools.admin.base import ConfigurationAdmin, StaffInline, shown_conditions
 from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
+from pools.admin.rename import RenameAction
 from pools.admin.revision import shown_history
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
 from pools.models import ConfigRevision, Platform, Pool, TopologyKey
@@ -149,7 +150,7 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
 
 
 @admin.register(Pool)
-class PoolAdmin(ConfigurationAdmin):
+class PoolAdmin(RenameAction, ConfigurationAdmin):
     form = PoolForm
     inlines = (TopologyKeyInline, PlatformInline)
     list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision")

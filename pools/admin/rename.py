@@ -1,0 +1,78 @@
+"""A new name for a pool, in the admin: its own page, since a name is more than a field of the form."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
+
+from pools import services
+from pools.admin.pages import Page, said_by
+from pools.models import Pool
+from pools.services import Change
+from scheduling.errors import TopologyError
+
+
+class RenameForm(forms.Form):
+    new_name = forms.CharField(max_length=63, widget=UnfoldAdminTextInputWidget)
+    force = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text="Although workflows live; they run on under the old name.",
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=10_000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Why; kept in the history.",
+    )
+    revision_read = forms.IntegerField(widget=forms.HiddenInput)
+
+
+class RenameAction:
+    """The button on a pool's page."""
+
+    actions_detail = ("rename",)
+    opts: Any
+
+    @action(description="Rename", url_path="rename")  # type: ignore[untyped-decorator]  # unfold
+    def rename(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask for the new name, and give it."""
+        if not (request.user.is_active and request.user.is_staff):
+            raise PermissionDenied
+        pool = get_object_or_404(Pool, pk=object_id)
+        back = reverse("admin:pools_pool_change", args=[pool.pk])
+        form = RenameForm(request.POST or None, initial={"revision_read": pool.revision})
+        faults: list[str] = []
+        if form.is_valid():
+            try:
+                return _renamed(request, pool, form.cleaned_data, back=back)
+            except TopologyError as error:
+                faults = said_by(error)
+        page = Page(
+            title=f"Rename pool {pool.name}",
+            told="What was accepted keeps the old name. Default pools of profiles follow; roles do not.",
+            back=back,
+            form=form,
+            buttons=[("rename", "Rename")],
+            faults=faults,
+        )
+        return page.response(request, self.opts)
+
+
+def _renamed(request: HttpRequest, pool: Pool, given: dict[str, Any], *, back: str) -> HttpResponse:
+    saved = services.rename_pool(
+        name=pool.name,
+        new_name=given["new_name"],
+        change=Change(username=request.user.get_username(), description=given["reason"]),
+        force=given["force"],
+        expected_revision=given["revision_read"],
+    )
+    for notice in saved.notices:
+        messages.warning(request, notice.message)
+    return redirect(back)
