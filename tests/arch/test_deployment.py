@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from osmo_topology.env import Environment
+from osmo_topology.settings import SPECTACULAR_SETTINGS
+from osmo_topology.web.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -36,6 +38,11 @@ def test_the_image_holds_every_package_of_the_product_and_no_other():
     copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
     packages = re.search(r"^packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert copied == set(re.findall(r'"(\w+)"', packages[1]))
+
+
+def test_every_place_names_the_same_version():
+    package = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
+    assert package == VERSION == SPECTACULAR_SETTINGS["VERSION"]
 
 
 def test_the_image_installs_the_versions_that_are_tested():
