@@ -1,6 +1,8 @@
 """What tasks said can be read after their pods are gone, whatever way they went."""
 
+import http.client
 import threading
+from urllib.parse import urlsplit
 
 from tests.e2e.conftest import workflow
 
@@ -52,3 +54,25 @@ def test_who_follows_a_workflow_reads_to_its_end(world):
     reader.join(timeout=50)
     assert not reader.is_alive()
     assert [line.split()[0] for line in read[0].splitlines()] == ["[a]", "[b]"]
+
+
+def test_who_hangs_up_gives_the_place_back_though_nothing_is_said(world):
+    pool = world.make_pool()
+    name = world.submit(pool, workflow(("g", ["a"])))
+    world.wait_group(name, "g", "RUNNING")
+
+    def begin():
+        caller = http.client.HTTPConnection(urlsplit(world.service._url).netloc, timeout=30)
+        caller.request("GET", f"/api/workflow/{name}/logs", headers=world.service.headers)
+        answer = caller.getresponse()
+        if answer.status == 200:
+            assert SAID in answer.readline().decode()
+        caller.close()
+        answer.close()
+        return answer.status
+
+    seen = [begin() for _ in range(8)]
+    assert seen[:2] == [200, 200]
+    assert set(seen) == {200, 429}
+    for _ in range(4):
+        world.wait(begin, lambda status: status == 200, seconds=20)

@@ -6,7 +6,7 @@ answer is one sentence, not an endless wait.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -100,8 +100,7 @@ def _pod_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator[
 def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
     """The last lines of what is kept of a try's log, or why there is none."""
     if task.log_state != Task.LogState.KEPT:
-        why = _WHY_NOT.get(task.log_state, _never_read)(task)
-        yield why.encode()
+        yield _why_not(task).encode()
         return
     name = name_of(workflow=task.group.workflow_id, task_uuid=task.task_uuid, retry_id=task.retry_id)
     try:
@@ -118,13 +117,13 @@ def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
     yield from found if lines is None else found[-lines:]
 
 
-def _never_read(task: Task) -> str:
-    if task.scheduling_start_time is None:
+def _why_not(task: Task) -> str:
+    if task.scheduling_start_time is None and task.status == TaskStatus.COMPLETED:
+        return "It has no pod of its own: it had completed in the workflow that this one restarts."
+    if task.scheduling_start_time is None and not task.log_note:
         return "It never had a pod."
+    if task.log_state == Task.LogState.UNREAD:
+        return f"Its log is not kept: {task.log_note}."
+    if task.log_state == Task.LogState.DROPPED:
+        return f"Its log is not kept any more: {task.log_note}."
     return f"Pod {task.pod_name} is gone, and nobody has read its log."
-
-
-_WHY_NOT: dict[str, Callable[[Task], str]] = {
-    Task.LogState.UNREAD: lambda task: f"Its log is not kept: {task.log_note}.",
-    Task.LogState.DROPPED: lambda task: f"Its log is not kept any more: {task.log_note}.",
-}

@@ -150,9 +150,11 @@ def test_logs_of_several_tasks_say_whose_line_it_is(api, cluster):
 
 
 def test_logs_of_what_is_released_ask_no_cluster(api, cluster):
-    group = TaskGroupFactory(status="COMPLETED")
+    group = TaskGroupFactory(status="FAILED_UPSTREAM")
     TaskGroup.objects.update(released_at=group.workflow.submit_time)
     assert logs(api, group) == "It never had a pod.\n"
+    group.tasks.update(scheduling_start_time=group.workflow.submit_time)
+    assert "is gone, and nobody has read its log" in logs(api, group)
     assert cluster.calls == []
 
 
