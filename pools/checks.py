@@ -15,6 +15,7 @@ from pools.documents.workflow import WorkflowConfigDocument
 from pools.durations import ACCEPTED, parse_duration
 from pools.exit_codes import exit_codes
 from pools.models import CONFIG_NAME, config_name
+from pools.pod_templates.rules import default_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
@@ -45,6 +46,7 @@ def check_pool(document: PoolDocument) -> list[Fault]:
     faults = [*check_levels(document.levels, path=("topology_keys",))]
     faults += _selector(document.node_selector, path=("node_selector",))
     faults += _tolerations(document.tolerations, path=("tolerations",))
+    faults += default_faults(document.common_default_variables, path=("common_default_variables",))
     for name, platform in document.platforms.items():
         faults += _platform(name, platform, document)
     if document.default_platform and document.default_platform not in document.platforms:
@@ -237,6 +239,7 @@ def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iter
     yield from check_name(name, path=path)
     yield from _selector(platform.node_selector, path=(*path, "node_selector"))
     yield from _tolerations(platform.tolerations, path=(*path, "tolerations"))
+    yield from default_faults(platform.default_variables, path=(*path, "default_variables"))
     for label, value in platform.node_selector.items():
         ours = pool.node_selector.get(label, value)
         if ours != value:

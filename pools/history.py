@@ -40,7 +40,6 @@ NOT_KEPT = (
     "BACKEND_TEST",
     "DATASET",
     "GROUP_TEMPLATE",
-    "POD_TEMPLATE",
     "RESOURCE_VALIDATION",
     "ROLE",
     "SERVICE",

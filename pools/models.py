@@ -251,6 +251,19 @@ class Pool(models.Model):
         db_default=[],
         help_text="Secrets of the backend's namespace that tasks of everybody in this pool may read.",
     )
+    common_pod_template = ArrayField(
+        models.CharField(max_length=63),
+        default=list,
+        blank=True,
+        db_default=[],
+        help_text="Pod templates laid over its pods, in this order.",
+    )
+    common_default_variables = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Template variables of tasks that ask for none."
+    )
+    applied_template = models.JSONField(
+        default=dict, db_default={}, editable=False, help_text="What its templates make together."
+    )
     download_type = models.CharField(max_length=32, null=True, blank=True)
     default_exec_timeout = models.CharField(max_length=32, blank=True, default="")
     default_queue_timeout = models.CharField(max_length=32, blank=True, default="")
@@ -306,6 +319,19 @@ class Platform(models.Model):
     privileged_allowed = models.BooleanField(default=False)
     allowed_mounts = ArrayField(models.CharField(max_length=1024), default=list, blank=True)
     default_mounts = ArrayField(models.CharField(max_length=1024), default=list, blank=True)
+    override_pod_template = ArrayField(
+        models.CharField(max_length=63),
+        default=list,
+        blank=True,
+        db_default=[],
+        help_text="Pod templates laid over the pool's, in this order.",
+    )
+    default_variables = models.JSONField(
+        default=dict, blank=True, db_default={}, help_text="Go over the pool's defaults."
+    )
+    applied_template = models.JSONField(
+        default=dict, db_default={}, editable=False, help_text="What its and its pool's templates make."
+    )
 
     class Meta:
         ordering = ["pool_id", "name"]
@@ -339,6 +365,20 @@ class TopologyKey(models.Model):
         return f"{self.key} ({self.label})"
 
 
+class PodTemplate(models.Model):
+    """Part of a pod that pools and platforms lay over the pods of their tasks."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[config_name])
+    content = models.JSONField(default=dict, help_text="A pod's metadata and spec, in part.")
+    revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class ConfigRevision(models.Model):
     """One change of configuration: the whole object after it, who, when and why.
 
@@ -347,6 +387,7 @@ class ConfigRevision(models.Model):
 
     class Type(models.TextChoices):
         BACKEND = "BACKEND"
+        POD_TEMPLATE = "POD_TEMPLATE"
         POOL = "POOL"
         WORKFLOW = "WORKFLOW"
 

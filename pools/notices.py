@@ -24,6 +24,8 @@ FROZEN = (
     "node_selector",
     "tolerations",
     "platforms",
+    "common_pod_template",
+    "common_default_variables",
     "shared_credentials",
     "default_exit_actions",
 )

@@ -20,6 +20,7 @@ from osmo_topology.web.access import grants_of
 from osmo_topology.web.policy import POOL_SIGHT, Action, refusal
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
+from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
 from scheduling.levels import Domain, Level, Levels
 
@@ -118,7 +119,7 @@ def workflow_config() -> tuple[WorkflowConfigDocument, int]:
 
 def pool_nodes(pool: Pool) -> QuerySet[Node]:
     """The pool's nodes; none while its cluster was never reached."""
-    return Node.objects.filter(cluster_id=pool.backend.cluster_id, labels__contains=pool.node_selector)
+    return Node.objects.filter(cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """The admin of configuration: another door to the same services and the same checks as REST."""
 
-from pools.admin import backend, pool, revision
+from pools.admin import backend, pod_template, pool, revision
 
-__all__ = ["backend", "pool", "revision"]
+__all__ = ["backend", "pod_template", "pool", "revision"]

@@ -21,6 +21,8 @@ from pools.services import Change, Saved
 
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
 TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
+TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later ones go over earlier."
+VARIABLES = "Amounts of tasks that ask for none, as YAML, such as: USER_CPU: 4"
 MOUNTS = "Paths as YAML, such as: [/data, '/scratch:/mnt']"
 
 
@@ -33,6 +35,8 @@ class PoolForm(DocumentForm):
         empty=[],
         help_text="Secrets of the backend's namespace, as YAML; tasks of everybody here may read them.",
     )
+    common_pod_template = YamlField(empty=[], help_text=TEMPLATES)
+    common_default_variables = YamlField(empty={}, help_text=VARIABLES)
     default_exit_actions = YamlField(empty={}, help_text="As YAML, such as: RESCHEDULE: 1-3,7")
     resources = YamlField(
         empty={}, help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited."
@@ -104,6 +108,8 @@ class PlatformForm(RowForm):
     tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
     allowed_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
     default_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
+    override_pod_template = YamlField(empty=[], help_text=f"{TEMPLATES} These go over the pool's.")
+    default_variables = YamlField(empty={}, help_text=f"{VARIABLES}. These go over the pool's.")
 
     class Meta:
         model = Platform
@@ -146,6 +152,8 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
         "privileged_allowed",
         "allowed_mounts",
         "default_mounts",
+        "override_pod_template",
+        "default_variables",
     )
 
 
@@ -176,6 +184,7 @@ class PoolAdmin(RenameAction, ConfigurationAdmin):
         ),
         ("Topology", {"fields": ("topology_source", "topology_name")}),
         ("Nodes", {"fields": ("node_selector", "tolerations")}),
+        ("Pods", {"fields": ("common_pod_template", "common_default_variables")}),
         ("Access", {"fields": ("shared_credentials",)}),
         (
             "Limits",

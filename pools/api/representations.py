@@ -57,14 +57,17 @@ def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
 
 
 def editable_pool(pool: Pool, *, now: datetime, verbose: str) -> dict[str, Any]:
-    """A pool whole; ``verbose`` "yes" adds what OSMO derives from templates, which are none here."""
+    """A pool whole; ``verbose`` "yes" adds what its templates make together.
+
+    Accounting uses the same one: what a pod costs follows from what its task asks for.
+    """
     shown = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
     if verbose == "yes":
         shown |= {
-            "parsed_pod_template": {},
+            "parsed_pod_template": pool.applied_template.get("pod", {}),
             "parsed_resource_validations": [],
             "parsed_group_templates": [],
-            "parsed_pod_template_for_accounting": {},
+            "parsed_pod_template_for_accounting": pool.applied_template.get("pod", {}),
             "last_heartbeat": _time(pool.backend.probed_at),
         }
     return shown

@@ -46,9 +46,13 @@ class PlatformSerializer(MinimalPlatformSerializer):
         child=serializers.CharField(), required=False, help_text="Adds to the pool's; may not contradict it."
     )
     tolerations = TolerationSerializer(many=True, required=False)
-    default_variables = serializers.DictField(required=False, help_text="Must be empty.")
+    default_variables = serializers.DictField(required=False, help_text="Go over the pool's.")
     resource_validations = serializers.ListField(required=False, help_text="Must be empty.")
-    override_pod_template = serializers.ListField(required=False, help_text="Must be empty.")
+    override_pod_template = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="Pod templates laid over the pool's, in this order.",
+    )
 
 
 class GpuSerializer(serializers.Serializer[Any]):
@@ -132,9 +136,15 @@ class PoolSerializer(PoolBaseSerializer):
         allow_null=True,
         help_text="Most tasks that have not ended, of one user; null is no limit.",
     )
-    common_default_variables = serializers.DictField(required=False, help_text="Must be empty.")
+    common_default_variables = serializers.DictField(
+        required=False, help_text="Template variables of tasks that ask for none: USER_CPU: 4."
+    )
     common_resource_validations = serializers.ListField(required=False, help_text="Must be empty.")
-    common_pod_template = serializers.ListField(required=False, help_text="Must be empty.")
+    common_pod_template = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="Pod templates laid over its pods, in this order.",
+    )
     common_group_templates = serializers.ListField(required=False, help_text="Must be empty.")
     parsed_pod_template = serializers.DictField(read_only=True, help_text="With verbose only.")
     parsed_resource_validations = serializers.ListField(read_only=True, help_text="With verbose only.")

@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from pools.api import history, platforms, views
+from pools.api import history, platforms, pod_templates, views
 from pools.api.profile import ProfileSettingsView
 
 
@@ -34,6 +34,18 @@ urlpatterns = [
     ),
     path("api/configs/backend", views.BackendsView.as_view()),
     path("api/configs/backend/<config_name:name>", views.BackendView.as_view()),
+    path("api/configs/group_template", pod_templates.GroupTemplatesView.as_view()),
+    path(
+        "api/configs/group_template/<config_name:name>",
+        pod_templates.GroupTemplateView.as_view(),
+    ),
+    path("api/configs/pod_template", pod_templates.PodTemplatesView.as_view()),
+    path("api/configs/pod_template/<config_name:name>", pod_templates.PodTemplateView.as_view()),
+    path("api/configs/resource_validation", pod_templates.ResourceValidationsView.as_view()),
+    path(
+        "api/configs/resource_validation/<config_name:name>",
+        pod_templates.ResourceValidationView.as_view(),
+    ),
     path("api/configs/pool", views.PoolsConfigView.as_view()),
     path("api/configs/pool/<config_name:name>", views.PoolConfigView.as_view()),
     path("api/configs/pool/<config_name:name>/platform", platforms.PlatformsView.as_view()),

@@ -38,13 +38,10 @@ def _not_carried_out(value: Any) -> Any:
 NoTemplates = Annotated[
     list[str],
     AfterValidator(_not_carried_out),
-    Field(description="OSMO's templates are not carried out; must be empty."),
+    Field(description="Group templates and resource validations are not carried out; must be empty."),
 ]
-NoVariables = Annotated[
-    dict[str, Any],
-    AfterValidator(_not_carried_out),
-    Field(description="OSMO's template variables are not carried out; must be empty."),
-]
+TemplateNames = Annotated[list[Line], Field(max_length=16)]
+Variables = Annotated[dict[Line, Line | int | float], Field(max_length=16)]
 
 Most = Annotated[int, Field(ge=1, le=1_000_000)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
@@ -89,9 +86,9 @@ class PlatformDocument(Document):
     privileged_allowed: bool = False
     allowed_mounts: list[Line] = []
     default_mounts: list[Line] = []
-    default_variables: NoVariables = {}
+    default_variables: Variables = {}
     resource_validations: NoTemplates = []
-    override_pod_template: NoTemplates = []
+    override_pod_template: TemplateNames = []
 
 
 class PoolDocument(Document):
@@ -123,9 +120,9 @@ class PoolDocument(Document):
     max_num_tasks: Most | None = None
     max_num_workflows_per_user: Most | None = None
     max_num_tasks_per_user: Most | None = None
-    common_default_variables: NoVariables = {}
+    common_default_variables: Variables = {}
     common_resource_validations: NoTemplates = []
-    common_pod_template: NoTemplates = []
+    common_pod_template: TemplateNames = []
     common_group_templates: NoTemplates = []
 
     @property
@@ -145,6 +142,8 @@ COLUMNS = (
     "topology_source",
     "topology_name",
     "shared_credentials",
+    "common_pod_template",
+    "common_default_variables",
     "download_type",
     "default_exec_timeout",
     "default_queue_timeout",
@@ -165,6 +164,8 @@ PLATFORM_COLUMNS = (
     "privileged_allowed",
     "allowed_mounts",
     "default_mounts",
+    "override_pod_template",
+    "default_variables",
 )
 
 
@@ -214,9 +215,7 @@ def _assembled(pool: Pool, keys: list[dict[str, Any]], platforms: Iterable[Platf
         "resources": {"gpu": None, **pool.resources},
         "topology_keys": keys,
         "platforms": {row.name: _platform(row) for row in platforms},
-        "common_default_variables": {},
         "common_resource_validations": [],
-        "common_pod_template": [],
         "common_group_templates": [],
     }
 
@@ -225,7 +224,5 @@ def _platform(row: Platform) -> dict[str, Any]:
     return {
         **{column: getattr(row, column) for column in PLATFORM_COLUMNS},
         "tolerations": row.tolerations,
-        "default_variables": {},
         "resource_validations": [],
-        "override_pod_template": [],
     }

@@ -7,6 +7,7 @@ ConfigRevision. REST, the admin and commands call these and nothing below them.
 from pools.services.backends import delete_backend, post_backend, put_backend
 from pools.services.files import Imported, export_configuration, import_configuration
 from pools.services.history import retag, roll_back, take_out
+from pools.services.pod_templates import delete_pod_template, put_pod_template, put_pod_templates
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.recording import Change, Saved
 from pools.services.renaming import put_platform, rename_platform, rename_pool
@@ -17,6 +18,7 @@ __all__ = [
     "Imported",
     "Saved",
     "delete_backend",
+    "delete_pod_template",
     "delete_pool",
     "export_configuration",
     "import_configuration",
@@ -25,6 +27,8 @@ __all__ = [
     "post_backend",
     "put_backend",
     "put_platform",
+    "put_pod_template",
+    "put_pod_templates",
     "put_pool",
     "put_pools",
     "put_workflow_config",

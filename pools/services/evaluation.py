@@ -21,6 +21,7 @@ from pools import conditions, selectors
 from pools.capabilities import capabilities_of
 from pools.conditions import Condition
 from pools.models import Cluster, Node, ObservedTopology, Pool
+from pools.pod_templates.applied import node_selection
 from pools.pool_conditions import TYPES, PoolSeen, TopologyObject, evaluate
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
@@ -78,7 +79,7 @@ def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) 
     return PoolSeen(
         name=pool.name,
         scheduler=pool.backend.scheduler_name,
-        node_selector=pool.node_selector,
+        node_selector=node_selection(pool),
         levels=selectors.pool_levels(pool),
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend),
         external=pool.topology_source == Pool.TopologySource.EXTERNAL,

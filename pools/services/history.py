@@ -19,6 +19,7 @@ from django.utils import timezone
 from osmo_topology.web.errors import summary
 from pools.models import ConfigRevision
 from pools.services.backends import delete_backend, put_backend
+from pools.services.pod_templates import delete_pod_template, put_pod_template
 from pools.services.pools import delete_pool, put_pool
 from pools.services.recording import MAX_TAGS, Change
 from pools.services.workflow_config import put_workflow_config
@@ -50,6 +51,16 @@ def _backend(*, name: str, content: Any, change: Change, force: bool, expected_r
         put_backend(name=name, document=content, change=change, expected_revision=expected_revision)
 
 
+def _pod_template(
+    *, name: str, content: Any, change: Change, force: bool, expected_revision: int | None
+) -> None:
+    del force
+    if content is None:
+        delete_pod_template(name=name, change=change, expected_revision=expected_revision)
+    else:
+        put_pod_template(name=name, document=content, change=change, expected_revision=expected_revision)
+
+
 def _workflow(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
     del name, force, expected_revision
     put_workflow_config(document=content, change=change)
@@ -57,6 +68,7 @@ def _workflow(*, name: str, content: Any, change: Change, force: bool, expected_
 
 RESTORERS: dict[str, Restore] = {
     ConfigRevision.Type.BACKEND: _backend,
+    ConfigRevision.Type.POD_TEMPLATE: _pod_template,
     ConfigRevision.Type.POOL: _pool,
     ConfigRevision.Type.WORKFLOW: _workflow,
 }

@@ -14,8 +14,11 @@ from pools.checks import check_name, check_placement, check_pool, unknown_backen
 from pools.documents import pool as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
-from pools.models import Backend, ConfigRevision, Pool, TopologyKey
+from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
+from pools.pod_templates.applied import Templates, apply_to_pool
+from pools.pod_templates.checks import contradictions
 from pools.probe import lacks
+from pools.services.pod_templates import all_templates
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
@@ -112,8 +115,10 @@ def _save(drafts: Sequence[_Draft], *, change: Change) -> Saved[list[Pool]]:
     faults = [fault for draft in drafts for fault in _read(draft)]
     backends = _locked_backends(drafts)
     faults += [fault for draft in drafts for fault in _place(draft, backends)]
+    templates = all_templates() if any(_names_templates(draft.document) for draft in drafts) else {}
+    faults += [fault for draft in drafts for fault in _unfit(draft, templates)]
     refuse(faults)
-    pools = [_write(draft, change=change) for draft in drafts]
+    pools = [_write(draft, templates, change=change) for draft in drafts]
     saved = {row.pk: row for row in _reloaded(pools)}
     told = [notice for draft in drafts for notice in _notices(saved, draft)]
     return Saved([saved[pool.pk] for pool in pools], tuple(told))
@@ -170,6 +175,28 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
     return [_at(fault, draft.path) for fault in faults]
 
 
+def _names_templates(document: shape.PoolDocument | None) -> bool:
+    if document is None:
+        return False
+    platforms = document.platforms.values()
+    return bool(document.common_pod_template) or any(one.override_pod_template for one in platforms)
+
+
+def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
+    """What is wrong with the templates a draft names, together with its own selectors."""
+    document = draft.document
+    if document is None or not _names_templates(document):
+        return []
+    faults = contradictions(
+        pool=(document.common_pod_template, document.node_selector),
+        platforms={
+            name: (one.override_pod_template, one.node_selector) for name, one in document.platforms.items()
+        },
+        templates=templates,
+    )
+    return [_at(fault, draft.path) for fault in faults]
+
+
 def _usable_backends() -> list[str]:
     return list(selectors.living_backends().filter(enabled=True).values_list("name", flat=True))
 
@@ -188,7 +215,7 @@ def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | Non
     )
 
 
-def _write(draft: _Draft, *, change: Change) -> Pool:
+def _write(draft: _Draft, templates: Templates, *, change: Change) -> Pool:
     """Write one checked draft; a pool that is so already keeps its revision."""
     document, backend = draft.document, draft.backend
     if document is None or backend is None:
@@ -202,22 +229,24 @@ def _write(draft: _Draft, *, change: Change) -> Pool:
     if content == before:
         return pool
     pool.revision = record(config_type=POOL, name=pool.name, content=content, change=change)
+    platforms = shape.platform_rows(document, pool)
+    apply_to_pool(pool, platforms, templates)
     pool.save()
-    _replace_rows(document, pool)
+    _replace_rows(document, pool, platforms)
     nudge("pools.sync_backend", backend.pk)
     if moved_from is not None:
         nudge("pools.sync_backend", moved_from)
     return pool
 
 
-def _replace_rows(document: shape.PoolDocument, pool: Pool) -> None:
+def _replace_rows(document: shape.PoolDocument, pool: Pool, platforms: Sequence[Platform]) -> None:
     pool.topology_keys.all().delete()
     TopologyKey.objects.bulk_create(
         TopologyKey(pool=pool, position=position, key=level.key, label=level.label)
         for position, level in enumerate(document.levels)
     )
     pool.platforms.all().delete()
-    pool.platforms.model.objects.bulk_create(shape.platform_rows(document, pool))
+    pool.platforms.model.objects.bulk_create(platforms)
 
 
 def _reloaded(pools: Sequence[Pool]) -> list[Pool]:

@@ -23,7 +23,7 @@ from kombu.exceptions import KombuError
 
 from osmo_topology.web.errors import summary
 from pools import selectors
-from pools.models import Backend, Cluster, ConfigRevision, Installation, Pool
+from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, PreconditionFailed, in_order
 
 log = structlog.get_logger(__name__)
@@ -127,7 +127,7 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
     return revision
 
 
-def expect(row: Backend | Pool | None, revision: int | None) -> None:
+def expect(row: Backend | Pool | PodTemplate | None, revision: int | None) -> None:
     """Raise PreconditionFailed unless the row is at this revision (0: is not there; None: any will do)."""
     found = row.revision if row else 0
     if revision is not None and found != revision:

@@ -60,6 +60,22 @@ GET    /api/configs/workflow                  403     403      403      403     
 PUT    /api/configs/workflow                  403     403      403      403      403      403    ok
 PATCH  /api/configs/workflow                  403     403      403      403      403      403    ok
 
+GET    /api/configs/pod_template              403     403      403      403      403      ok     ok
+PUT    /api/configs/pod_template              403     403      403      403      403      403    ok
+GET    /api/configs/pod_template/{name}       403     403      403      403      403      404    404
+PUT    /api/configs/pod_template/{name}       403     403      403      403      403      403    ok
+DELETE /api/configs/pod_template/{name}       403     403      403      403      403      403    404
+GET    /api/configs/group_template            403     403      403      403      403      ok     ok
+PUT    /api/configs/group_template            403     403      403      403      403      403    ok
+GET    /api/configs/group_template/{name}     403     403      403      403      403      404    404
+PUT    /api/configs/group_template/{name}     403     403      403      403      403      403    ok
+DELETE /api/configs/group_template/{name}     403     403      403      403      403      403    404
+GET    /api/configs/resource_validation       403     403      403      403      403      ok     ok
+PUT    /api/configs/resource_validation       403     403      403      403      403      403    ok
+GET    /api/configs/resource_validation/{name} 403    403      403      403      403      404    404
+PUT    /api/configs/resource_validation/{name} 403    403      403      403      403      403    ok
+DELETE /api/configs/resource_validation/{name} 403    403      403      403      403      403    404
+
 GET    /api/configs/diff                      403     403      403      403      ok       ok     ok
 GET    /api/configs/history                   403     403      403      403      ok       ok     ok
 POST   /api/configs/history/rollback          403     403      403      403      ok       403    ok

@@ -161,8 +161,19 @@ WRONG = {
     ),
     "another name": ({"name": "other"}, {("configs.name", "wrong_name")}),
     "templates, which are not carried out": (
+        {"common_group_templates": ["default"]},
+        {("configs.common_group_templates", "not_carried")},
+    ),
+    "a pod template that is not there": (
         {"common_pod_template": ["default"]},
-        {("configs.common_pod_template", "not_carried")},
+        {("configs.common_pod_template[0]", "unknown_pod_template")},
+    ),
+    "a default for what is counted": (
+        {"common_default_variables": {"USER_GPU": 1, "USER_CPU": "many"}},
+        {
+            ("configs.common_default_variables.USER_GPU", "unknown_variable"),
+            ("configs.common_default_variables.USER_CPU", "invalid_amount"),
+        },
     ),
 }
 

@@ -126,12 +126,10 @@ pools:
   train:
     backend: kai
     common_group_templates: [domain]
-    common_default_variables: {USER_CPU: 1}
     topology_key: []
     platforms:
       h100:
         resource_validations: [cpu]
-        default_variables: {USER_GPU: 1}
 backends:
   kai:
     kubeconfig: relative
@@ -145,14 +143,12 @@ def test_every_field_that_cannot_be_carried_is_named_with_its_line(load):
         ["line 2", "group_templates.domain"],
         ["line 4", "resource_validations.cpu"],
         ["line 8", "pools.train.common_group_templates"],
-        ["line 9", "pools.train.common_default_variables"],
-        ["line 10", "pools.train.topology_key"],
-        ["line 13", "pools.train.platforms.h100.resource_validations"],
-        ["line 14", "pools.train.platforms.h100.default_variables"],
-        ["line 17", "backends.kai.kubeconfig"],
+        ["line 9", "pools.train.topology_key"],
+        ["line 12", "pools.train.platforms.h100.resource_validations"],
+        ["line 15", "backends.kai.kubeconfig"],
     ]
     assert "domain" in lines[2]
-    assert 'did you mean "topology_keys"' in lines[4]
+    assert 'did you mean "topology_keys"' in lines[3]
 
 
 NO_FILES = {

@@ -1,0 +1,208 @@
+"""Pod templates over REST, and the kinds of OSMO's templates that are not carried out.
+
+A client that reads everything finds the latter empty; one that writes them is told what to use instead.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from osmo_topology.web.permissions import Needs
+from osmo_topology.web.policy import Action
+from pools import services
+from pools.api.requests import envelope, etag, expected_revision, placed
+from pools.api.serializers import DeletedSerializer
+from pools.api.views import IF_MATCH
+from pools.models import PodTemplate
+from scheduling.errors import Fault, InvalidSpec, NotFound
+
+READ = Needs(Action.CONFIG_READ, on="config/pod_template")
+UPDATE = Needs(Action.CONFIG_UPDATE, on="config/pod_template")
+
+
+class PodTemplateWriteSerializer(serializers.Serializer[Any]):
+    configs = serializers.DictField(help_text="Part of a pod: metadata and spec.")
+    description = serializers.CharField(required=False, help_text="Why; kept in the history.")
+    tags = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class PodTemplatesWriteSerializer(PodTemplateWriteSerializer):
+    configs = serializers.DictField(child=serializers.DictField(), help_text="Templates by name.")
+
+
+class PodTemplatesView(APIView):
+    access = {"GET": READ, "PUT": UPDATE}
+
+    @extend_schema(operation_id="list_pod_templates", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """Show every pod template by name."""
+        del request
+        return Response({row.name: row.content for row in PodTemplate.objects.all()})
+
+    @extend_schema(
+        operation_id="put_pod_templates", request=PodTemplatesWriteSerializer, responses=OpenApiTypes.OBJECT
+    )
+    def put(self, request: Request) -> Response:
+        """Create or replace each template named, all or none; others stay as they are."""
+        sent = envelope(request, holds="configs")
+        with placed("configs"):
+            if not isinstance(sent.content, Mapping):
+                fault = Fault((), "not_a_mapping", "An object of templates by name is needed here.")
+                raise InvalidSpec(fault.message, [fault])
+            saved = services.put_pod_templates(documents=sent.content, change=sent.change)
+        return Response({row.name: row.content for row in saved})
+
+
+class PodTemplateView(APIView):
+    access = {"GET": READ, "PUT": UPDATE, "DELETE": UPDATE}
+
+    @extend_schema(operation_id="get_pod_template", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, name: str) -> Response:
+        """Show one pod template."""
+        del request
+        row = PodTemplate.objects.filter(name=name).first()
+        if row is None:
+            raise NotFound(f'There is no pod template "{name[:63]}".')
+        return self._reply(row)
+
+    @extend_schema(
+        operation_id="put_pod_template",
+        parameters=[IF_MATCH],
+        request=PodTemplateWriteSerializer,
+        responses=OpenApiTypes.OBJECT,
+    )
+    def put(self, request: Request, name: str) -> Response:
+        """Create a pod template, or replace it whole; what was accepted before stays as it was."""
+        sent = envelope(request, holds="configs")
+        expected = expected_revision(request)
+        with placed("configs"):
+            row = services.put_pod_template(
+                name=name, document=sent.content, change=sent.change, expected_revision=expected
+            )
+        return self._reply(row)
+
+    @extend_schema(
+        operation_id="delete_pod_template",
+        parameters=[IF_MATCH],
+        request=None,
+        responses={200: DeletedSerializer},
+    )
+    def delete(self, request: Request, name: str) -> Response:
+        """Delete a pod template that no pool and no platform names."""
+        sent = envelope(request, holds=None)
+        services.delete_pod_template(
+            name=name, change=sent.change, expected_revision=expected_revision(request)
+        )
+        return Response({"name": name})
+
+    def _reply(self, row: PodTemplate) -> Response:
+        return Response(row.content, headers=etag(row.revision))
+
+
+_INSTEAD: Mapping[str, str] = {
+    "group_template": (
+        "Group templates are not offered by this service: ComputeDomains are made where a pool says nvlink, "
+        "pod groups and topologies from its topology_keys, and what concerns pods is a pod_template."
+    ),
+    "resource_validation": (
+        "Resource validations are not offered by this service: what a platform has is read from its nodes, "
+        "and limits are a pool's resources and max_num_tasks."
+    ),
+}
+
+
+class NotOfferedView(APIView):
+    """All of a kind that is not carried out: none."""
+
+    kind: ClassVar[str] = "group_template"
+    access = {
+        "GET": Needs(Action.CONFIG_READ, on="config/template"),
+        "PUT": Needs(Action.CONFIG_UPDATE, on="config/template"),
+    }
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """Show an empty set: this kind of template is not carried out."""
+        del request
+        return Response({})
+
+    @extend_schema(
+        request=PodTemplatesWriteSerializer,
+        responses=OpenApiTypes.OBJECT,
+    )
+    def put(self, request: Request) -> Response:
+        """Refuse, and say what to use instead."""
+        del request
+        raise refusal(self.kind)
+
+
+class OneNotOfferedView(APIView):
+    """One of a kind that is not carried out: it is not there."""
+
+    kind: ClassVar[str] = "group_template"
+    access = NotOfferedView.access | {"DELETE": Needs(Action.CONFIG_UPDATE, on="config/template")}
+
+    @extend_schema(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request, name: str) -> Response:
+        """Say that there is none."""
+        del request
+        raise NotFound(f'There is no {self.kind} "{name[:63]}". {_INSTEAD[self.kind]}')
+
+    @extend_schema(
+        request=PodTemplateWriteSerializer,
+        responses=OpenApiTypes.OBJECT,
+    )
+    def put(self, request: Request, name: str) -> Response:
+        """Refuse, and say what to use instead."""
+        del request, name
+        raise refusal(self.kind)
+
+    @extend_schema(request=None, responses={200: DeletedSerializer})
+    def delete(self, request: Request, name: str) -> Response:
+        """Say that there is none."""
+        return self.get(request, name)
+
+
+@extend_schema_view(
+    get=extend_schema(operation_id="list_group_templates"),
+    put=extend_schema(operation_id="put_group_templates"),
+)
+class GroupTemplatesView(NotOfferedView):
+    pass
+
+
+@extend_schema_view(
+    get=extend_schema(operation_id="get_group_template"),
+    put=extend_schema(operation_id="put_group_template"),
+    delete=extend_schema(operation_id="delete_group_template"),
+)
+class GroupTemplateView(OneNotOfferedView):
+    pass
+
+
+@extend_schema_view(
+    get=extend_schema(operation_id="list_resource_validations"),
+    put=extend_schema(operation_id="put_resource_validations"),
+)
+class ResourceValidationsView(NotOfferedView):
+    kind = "resource_validation"
+
+
+@extend_schema_view(
+    get=extend_schema(operation_id="get_resource_validation"),
+    put=extend_schema(operation_id="put_resource_validation"),
+    delete=extend_schema(operation_id="delete_resource_validation"),
+)
+class ResourceValidationView(OneNotOfferedView):
+    kind = "resource_validation"
+
+
+def refusal(kind: str) -> InvalidSpec:
+    """That a kind of template is not offered, with what to use instead."""
+    return InvalidSpec(_INSTEAD[kind], [Fault(("configs",), "not_offered", _INSTEAD[kind])])

@@ -1,0 +1,85 @@
+"""What a pool and its platforms make of the templates they name.
+
+A pool keeps the result beside its configuration (``applied_template``), written whenever the pool or one of
+its templates is; so every reader of the pool has it without reading a template, and a pool without any pays
+nothing. It holds ``pod``, the templates laid over one another, ``variables``, the defaults in force, and
+``revisions``, the revision of each template in it. A platform's holds its pool's too, under its own.
+
+``node_selection`` is the one place that says which nodes are a pool's or a platform's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pools.models import Platform, Pool
+from pools.pod_templates.merge import laid_over
+
+Applied = Mapping[str, Any]
+Templates = Mapping[str, tuple[Mapping[str, Any], int]]
+"""Name -> content and revision."""
+
+
+def applied(
+    below: Applied, *, named: Sequence[str], variables: Mapping[str, Any], templates: Templates
+) -> dict[str, Any]:
+    """The templates named, in order, over what is below; empty where nothing is applied."""
+    pod = dict(below.get("pod", {}))
+    for name in named:
+        pod = laid_over(pod, templates[name][0])
+    revisions = {**below.get("revisions", {}), **{name: templates[name][1] for name in named}}
+    defaults = {**below.get("variables", {}), **{name: str(value) for name, value in variables.items()}}
+    parts = {"pod": pod, "variables": defaults, "revisions": revisions}
+    return {part: value for part, value in parts.items() if value}
+
+
+def apply_to_pool(pool: Pool, platforms: Sequence[Platform], templates: Templates) -> None:
+    """Set the results on unsaved rows."""
+    pool.applied_template = applied(
+        {}, named=pool.common_pod_template, variables=pool.common_default_variables, templates=templates
+    )
+    for row in platforms:
+        row.applied_template = applied(
+            pool.applied_template,
+            named=row.override_pod_template,
+            variables=row.default_variables,
+            templates=templates,
+        )
+
+
+def node_selection(pool: Pool, platform: Platform | None = None) -> dict[str, str]:
+    """The labels that make a node one of the pool's, or of one of its platforms.
+
+    Templates count; that nothing here contradicts the pool was checked when it was saved.
+    """
+    own = {**_of_template(pool.applied_template, "nodeSelector", {}), **pool.node_selector}
+    if platform is None:
+        return own
+    return {
+        **own,
+        **_of_template(platform.applied_template, "nodeSelector", {}),
+        **platform.node_selector,
+    } | own
+
+
+def tolerations_of(pool: Pool, platform: Platform) -> list[Mapping[str, Any]]:
+    """Every toleration of the platform's pods, each once."""
+    given = [
+        *pool.tolerations,
+        *platform.tolerations,
+        *_of_template(pool.applied_template, "tolerations", []),
+        *_of_template(platform.applied_template, "tolerations", []),
+    ]
+    return [entry for place, entry in enumerate(given) if entry not in given[:place]]
+
+
+def frozen_pod(platform: Platform) -> dict[str, Any]:
+    """The platform's template as a submission freezes it: without what its tasks' placements hold."""
+    pod = dict(platform.applied_template.get("pod", {}))
+    if "spec" in pod:
+        kept = {k: v for k, v in pod["spec"].items() if k not in {"nodeSelector", "tolerations"}}
+        pod["spec"] = kept
+    return {part: value for part, value in pod.items() if value}
+
+
+def _of_template(result: Applied, field: str, empty: Any) -> Any:
+    return result.get("pod", {}).get("spec", {}).get(field, empty)

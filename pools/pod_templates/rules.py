@@ -1,0 +1,203 @@
+"""What a pod template may hold: a pod's own fields, and none that are ours to say.
+
+What this service writes on a pod is what finds it, schedules it and takes it down; a template that named it
+would be overruled in silence, so it is refused. Refused as well is what hides nodes in a way that is counted
+nowhere (a required node affinity), what is the user's (image and command), GPUs beside those that the task
+asked for (a ComputeDomain's channel and the fit of a gang are decided by them), and further containers: a
+pod ends when the last of its containers does. A sidecar is an init container that restarts always.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cluster.pod_schema import pod_shape_faults
+from pools.documents.reading import unknown_field
+from pools.pod_templates.merge import MERGE_KEYS
+from pools.pod_templates.variables import DEFAULTS, KNOWN, QUANTITY, USER_CONTAINER, texts, unknown
+from scheduling import names
+from scheduling.errors import Fault, Path, in_order
+
+MAX_BYTES = 64 * 1024
+GPU = "nvidia.com/gpu"
+
+_OURS = re.compile(
+    r"osmo\.|runai[-/]|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"
+    r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|"
+    r"scheduling\.k8s\.io|(kueue\.)?x-k8s\.io)/"
+)
+_NAMED_BY_US = "This service says it of every pod: leave it out."
+_NOT_OURS_TO_TAKE: Mapping[str, str] = {
+    "activeDeadlineSeconds": "Write default_exec_timeout and max_exec_timeout on the pool.",
+    "ephemeralContainers": "They are made in a running pod only.",
+    "hostname": _NAMED_BY_US,
+    "hostnameOverride": _NAMED_BY_US,
+    "nodeName": "It would pass by the scheduler: write nodeSelector.",
+    "preemptionPolicy": "It follows from the workflow's priority.",
+    "priority": "It follows from the workflow's priority.",
+    "priorityClassName": "It follows from the workflow's priority.",
+    "resources": "Resources of a whole pod are not counted: write them on the containers.",
+    "restartPolicy": _NAMED_BY_US,
+    "schedulerName": "It is the backend's: write scheduler_settings there.",
+    "schedulingGates": "A gated pod would hold its whole gang back.",
+    "schedulingGroup": _NAMED_BY_US,
+    "setHostnameAsFQDN": _NAMED_BY_US,
+    "subdomain": _NAMED_BY_US,
+    "topologySpreadConstraints": "It is decided against the gang's topology: write topology in the workflow.",
+}
+_USERS = ("args", "command", "image", "workingDir")
+
+
+def template_faults(template: Any) -> list[Fault]:
+    """Find everything wrong with a template that can be seen from it alone."""
+    if not isinstance(template, Mapping):
+        return [Fault((), "not_a_mapping", "An object with metadata, spec or both is needed here.")]
+    shape = [_misshapen(one.path, one.said, one.allowed, one.unknown) for one in pod_shape_faults(template)]
+    if shape:
+        return in_order(shape)
+    size = len(json.dumps(template, default=str))
+    if size > MAX_BYTES:
+        said = f"The template has {size} bytes; at most {MAX_BYTES} are accepted."
+        return [Fault((), "too_large", said, allowed=(str(MAX_BYTES),))]
+    faults = [*_metadata(template), *_spec(template.get("spec", {})), *_keyed(template), *_words(template)]
+    return in_order(faults)
+
+
+def _misshapen(path: Path, said: str, allowed: tuple[str, ...], unknown_one: bool) -> Fault:  # noqa: FBT001 -- a private echo of a value's field
+    return unknown_field(path, allowed) if unknown_one else Fault(path, "wrong_type", said, allowed)
+
+
+def _metadata(template: Mapping[str, Any]) -> Iterator[Fault]:
+    metadata = template.get("metadata", {})
+    for field in metadata:
+        if field not in {"labels", "annotations"}:
+            said = "A template gives labels and annotations; all else of a pod's metadata is said here."
+            yield Fault(("metadata", field), "not_in_template", said, allowed=("annotations", "labels"))
+    for field in ("labels", "annotations"):
+        for key in metadata.get(field, {}):
+            if _OURS.match(key):
+                said = f'"{key[:100]}" gives orders to a scheduler or to this service, which alone writes it.'
+                yield Fault(("metadata", field, key), "reserved", said)
+
+
+def _spec(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for field, why in _NOT_OURS_TO_TAKE.items():
+        if field in spec:
+            yield Fault(("spec", field), "not_in_template", why)
+    yield from _claims(spec)
+    node = spec.get("affinity", {}).get("nodeAffinity", {})
+    if "requiredDuringSchedulingIgnoredDuringExecution" in node:
+        said = (
+            "It would hide nodes that are counted as the pool's: write nodeSelector, which is counted. Nodes "
+            "that a task excludes are excluded without it."
+        )
+        path: Path = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+        yield Fault(path, "not_in_template", said, allowed=("spec.nodeSelector",))
+    yield from _containers(spec)
+
+
+def _claims(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for place, claim in enumerate(spec.get("resourceClaims", [])):
+        if claim.get("name") == names.CHANNEL_CLAIM:
+            said = f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel: name it otherwise.'
+            yield Fault(("spec", "resourceClaims", place, "name"), "reserved", said)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for place, container in enumerate(spec.get("containers", [])):
+        path: Path = ("spec", "containers", place)
+        if container.get("name") != USER_CONTAINER:
+            said = (
+                f'Only the user\'s container is made, "{USER_CONTAINER}". A helper beside it is an entry of '
+                "initContainers with restartPolicy: Always, which ends when the task does."
+            )
+            yield Fault((*path, "name"), "unknown_container", said, allowed=(USER_CONTAINER,))
+        for field in _USERS:
+            if field in container:
+                yield Fault((*path, field), "not_in_template", "It is the user's to say.")
+        yield from _gpus(container, path, users="yes")
+    for place, container in enumerate(spec.get("initContainers", [])):
+        yield from _gpus(container, ("spec", "initContainers", place), users="no")
+
+
+def _gpus(container: Mapping[str, Any], path: Path, *, users: str) -> Iterator[Fault]:
+    resources = container.get("resources", {})
+    for kind in ("limits", "requests"):
+        amount = resources.get(kind, {}).get(GPU)
+        if amount is not None and (users == "no" or amount != "{{USER_GPU}}"):
+            said = (
+                "GPUs are those that the task asks for: gangs, quotas and ComputeDomains count these alone."
+            )
+            yield Fault((*path, "resources", kind, GPU), "not_in_template", said, allowed=("{{USER_GPU}}",))
+    for place, claim in enumerate(resources.get("claims", [])):
+        if claim.get("name") == names.CHANNEL_CLAIM:
+            said = f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel.'
+            yield Fault((*path, "resources", "claims", place), "reserved", said)
+
+
+def _keyed(template: Mapping[str, Any]) -> Iterator[Fault]:
+    """Entries of lists that are merged by a key have it, each its own."""
+    for where, key in MERGE_KEYS.items():
+        for path, entries in _lists(template, where):
+            seen: set[str] = set()
+            for place, entry in enumerate(entries):
+                if key not in entry:
+                    said = f"Entries here are told apart by {key}."
+                    yield Fault((*path, place, key), "required", said)
+                elif str(entry[key]) in seen:
+                    said = f'There is an entry "{str(entry[key])[:100]}" above already.'
+                    yield Fault((*path, place, key), "twice", said)
+                else:
+                    seen.add(str(entry[key]))
+
+
+def _lists(value: Any, where: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
+    """Every list at a place of the template, through the lists above it."""
+    for depth, field in enumerate(where):
+        if not isinstance(value, Mapping) or field not in value:
+            return
+        value, path = value[field], (*path, field)
+        if isinstance(value, list) and depth + 1 < len(where):
+            for place, entry in enumerate(value):
+                yield from _lists(entry, where[depth + 1 :], (*path, place))
+            return
+    if isinstance(value, list):
+        yield path, value
+
+
+def _words(template: Mapping[str, Any]) -> Iterator[Fault]:
+    for path, text in texts(template):
+        if "\0" in text:
+            yield Fault(path, "nul", "A NUL character is not accepted.")
+        for mark in unknown(text):
+            said = f"{mark[:63]} is no variable of pod templates; nothing else is evaluated in them."
+            yield Fault(path, "unknown_variable", said, allowed=KNOWN)
+        constant = path[:2] in {("spec", "nodeSelector"), ("spec", "tolerations")}
+        if constant and "{{" in text and not unknown(text):
+            said = "It selects the pool's nodes for all tasks alike, so it is a constant."
+            yield Fault(path, "not_constant", said)
+    for path, key in _keys(template):
+        if "{{" in key or "\0" in key:
+            yield Fault(path, "not_constant", "Names of fields are constants.")
+
+
+def _keys(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield (*path, str(key)), str(key)
+            yield from _keys(entry, (*path, str(key)))
+    elif isinstance(value, list):
+        for place, entry in enumerate(value):
+            yield from _keys(entry, (*path, place))
+
+
+def default_faults(defaults: Mapping[str, Any], *, path: Path) -> Iterator[Fault]:
+    """Find what is wrong with default variables of a pool or a platform."""
+    for name, value in defaults.items():
+        if name not in DEFAULTS:
+            said = f'"{name[:63]}" takes no default; the amounts a task may leave out do, GPUs excepted.'
+            yield Fault((*path, name), "unknown_variable", said, allowed=DEFAULTS)
+        elif isinstance(value, bool) or not QUANTITY.fullmatch(str(value)):
+            said = "An amount as Kubernetes writes it is needed here."
+            yield Fault((*path, name), "invalid_amount", said, allowed=("500m", "4", "16Gi"))

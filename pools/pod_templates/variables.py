@@ -1,0 +1,148 @@
+"""Variables of pod templates: ``{{USER_CPU}}`` is what the task asked for.
+
+A variable is replaced by a text that is known of the task, once: what stands in the text is not looked at
+again, and nothing is evaluated, so neither a template nor a user's word can run anything here. Names are
+OSMO's; those whose meaning does not exist here (``USER_CACHE``) are refused where a template is saved, as
+everything else in double braces is. An amount whose variable has no value is left out of the pod:
+``nvidia.com/gpu: "{{USER_GPU}}"`` of a task without GPUs.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+Path = tuple[int | str, ...]
+
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_ALL_UNITS: Mapping[str, Decimal] = {
+    "": Decimal(1),
+    "B": Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    **{unit: Decimal(size) for unit, size in _UNITS.items()},
+}
+_OF_AMOUNT = ("VAL", "UNIT", *_UNITS)
+CONTAINER = "USER_CONTAINER_NAME"
+USER_CONTAINER = "{{USER_CONTAINER_NAME}}"
+"""How a template names the container that runs the user's command."""
+
+DEFAULTS = ("USER_CPU", "USER_MEMORY", "USER_STORAGE")
+"""Variables to which a pool and a platform may give a default, for tasks that ask for none."""
+
+WORKFLOW: Mapping[str, str] = {
+    "WF_GROUP_NAME": "osmo.group_name",
+    "WF_GROUP_UUID": "osmo.group_uuid",
+    "WF_ID": "osmo.workflow_id",
+    "WF_LEAD_CONTAINER": "osmo.lead_container",
+    "WF_PLATFORM": "osmo.platform",
+    "WF_POOL": "osmo.pool",
+    "WF_PRIORITY": "osmo.priority",
+    "WF_RETRY_ID": "osmo.retry_id",
+    "WF_SUBMITTED_BY": "osmo.submitted_by",
+    "WF_TASK_NAME": "osmo.task_name",
+    "WF_TASK_UUID": "osmo.task_uuid",
+    "WF_UUID": "osmo.workflow_uuid",
+}
+"""Variable -> the label of the pod whose value it is."""
+
+KNOWN = tuple(
+    sorted(
+        {
+            CONTAINER,
+            "USER_CPU",
+            "USER_EXCLUDED_NODES",
+            "USER_GPU",
+            *(f"USER_{kind}" for kind in ("MEMORY", "STORAGE")),
+            *(f"USER_{kind}_{part}" for kind in ("MEMORY", "STORAGE") for part in _OF_AMOUNT),
+            *WORKFLOW,
+        }
+    )
+)
+
+_VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(m|k|[MGT]|[KMGT]i|B)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a task asked for; amounts are Kubernetes quantities, empty for none."""
+
+    container: str
+    cpu: str
+    gpu: str
+    memory: str
+    storage: str
+    excluded: tuple[str, ...]
+    labels: Mapping[str, str]
+
+
+def values_of(asked: Asked, *, defaults: Mapping[str, str]) -> dict[str, str]:
+    """Every known variable with its text; empty where there is nothing to say."""
+    values = dict.fromkeys(KNOWN, "")
+    values |= {
+        CONTAINER: asked.container,
+        "USER_CPU": asked.cpu or str(defaults.get("USER_CPU", "")),
+        "USER_GPU": asked.gpu,
+        "USER_EXCLUDED_NODES": ",".join(asked.excluded),
+        **_amount("USER_MEMORY", asked.memory or str(defaults.get("USER_MEMORY", ""))),
+        **_amount("USER_STORAGE", asked.storage or str(defaults.get("USER_STORAGE", ""))),
+    }
+    return values | {name: asked.labels.get(label, "") for name, label in WORKFLOW.items()}
+
+
+def _amount(name: str, text: str) -> dict[str, str]:
+    match = QUANTITY.fullmatch(text)
+    if match is None:
+        return {name: text}
+    number, unit = match[1], match[2] or ""
+    exact = Decimal(number) * _ALL_UNITS[unit]
+    parts = {f"{name}_{one}": _plain(exact / size) for one, size in _UNITS.items()}
+    return {name: text, f"{name}_VAL": number, f"{name}_UNIT": unit or "B", **parts}
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent and without noughts at the end; ten places."""
+    text = f"{number:.10f}".rstrip("0").rstrip(".")
+    return text or "0"
+
+
+def filled(value: Any, values: Mapping[str, str], *, amounts: str = "no") -> Any:
+    """The same with every variable replaced; empty amounts are left out."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), value) if "{{" in value else value
+    if isinstance(value, Mapping):
+        result = {}
+        for key, entry in value.items():
+            inner = "yes" if key in {"limits", "requests"} else "no"
+            said = filled(entry, values, amounts=inner)
+            if amounts == "yes" and said == "" and entry != "":
+                continue
+            result[key] = said
+        return result
+    if isinstance(value, list):
+        return [filled(entry, values) for entry in value]
+    return value
+
+
+def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every text of a structure with its place."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from texts(entry, (*path, str(key)))
+    elif isinstance(value, list):
+        for place, entry in enumerate(value):
+            yield from texts(entry, (*path, place))
+
+
+def unknown(text: str) -> list[str]:
+    """What of a text stands in double braces and is no variable, nor the templating OSMO would run."""
+    found = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in KNOWN]
+    rest = _VARIABLE.sub("", text)
+    return found + [mark for mark in ("{{", "{%", "{#") if mark in rest]

@@ -1,0 +1,122 @@
+"""Writes of pod templates.
+
+A template is checked alone and then together with every pool and platform that names it, because those
+decide which nodes are theirs by it; their results are written in the same transaction. A pool's revision
+stays: what it says is unchanged, and its history would name a change that nobody made to it. A workflow
+shows the revisions of the templates it was accepted under beside its pool's.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.db.models import Q
+
+from pools.checks import check_name
+from pools.models import ConfigRevision, PodTemplate, Pool
+from pools.pod_templates.applied import Templates, apply_to_pool
+from pools.pod_templates.checks import contradictions
+from pools.pod_templates.reading import plain
+from pools.pod_templates.rules import template_faults
+from pools.services.recording import Change, configuration_change, expect, record, refuse
+from scheduling.errors import Conflict, Fault, NotFound, Path, listing
+
+POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
+
+
+def put_pod_template(
+    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+) -> PodTemplate:
+    """Create a template or replace it whole. ``expected_revision`` is the one seen, 0 for none."""
+    with configuration_change():
+        expect(PodTemplate.objects.filter(name=name).first(), expected_revision)
+        return _save({name: document}, change=change, nested="no")[0]
+
+
+def put_pod_templates(*, documents: Mapping[str, Any], change: Change) -> list[PodTemplate]:
+    """Create or replace each template named, all or none; others stay as they are."""
+    with configuration_change():
+        return _save(documents, change=change, nested="yes")
+
+
+def delete_pod_template(*, name: str, change: Change, expected_revision: int | None = None) -> None:
+    """Delete a template. Raises Conflict naming the pools and platforms that use it."""
+    with configuration_change():
+        row = PodTemplate.objects.filter(name=name).first()
+        if row is None:
+            raise NotFound(f'There is no pod template "{name[:63]}".')
+        expect(row, expected_revision)
+        if used := users_of(name):
+            message = f'Pod template "{name}" is used by {listing(used)}: take it out there first.'
+            raise Conflict(message)
+        record(config_type=POD_TEMPLATE, name=name, content=None, change=change)
+        row.delete()
+
+
+def users_of(name: str) -> list[str]:
+    """The pools and platforms that name a template, in words."""
+    found = []
+    for pool in _using([name]):
+        if name in pool.common_pod_template:
+            found.append(f'pool "{pool.name}"')
+        found += [
+            f'platform "{row.name}" of pool "{pool.name}"'
+            for row in pool.platforms.all()
+            if name in row.override_pod_template
+        ]
+    return found
+
+
+def all_templates() -> Templates:
+    """Every template with its revision."""
+    return {row.name: (row.content, row.revision) for row in PodTemplate.objects.all()}
+
+
+def _using(names: list[str]) -> list[Pool]:
+    """The pools that name any of these; no other change of configuration goes on meanwhile."""
+    named = Q(common_pod_template__overlap=names) | Q(platforms__override_pod_template__overlap=names)
+    keys = Pool.objects.filter(named).values("pk")
+    return list(Pool.objects.filter(pk__in=keys).order_by("name").prefetch_related("platforms"))
+
+
+def _save(documents: Mapping[str, Any], *, change: Change, nested: str) -> list[PodTemplate]:
+    rows = {row.name: row for row in PodTemplate.objects.filter(name__in=list(documents))}
+    faults: list[Fault] = []
+    contents: dict[str, Any] = {}
+    for name, written in documents.items():
+        path: Path = (name,) if nested == "yes" else ()
+        wrong = check_name(name, path=("name",)) if name not in rows else []
+        contents[name], unread = plain(written)
+        wrong += unread or template_faults(contents[name])
+        faults += [Fault((*path, *f.path), f.code, f.message, f.allowed) for f in wrong]
+    refuse(faults)
+    before = all_templates()
+    changed = [name for name in contents if before.get(name, (None, 0))[0] != contents[name]]
+    for name in changed:
+        revision = record(config_type=POD_TEMPLATE, name=name, content=contents[name], change=change)
+        row = rows.setdefault(name, PodTemplate(name=name))
+        row.content, row.revision = contents[name], revision
+        row.save()
+    _apply_again(changed)
+    return [rows[name] for name in contents]
+
+
+def _apply_again(changed: list[str]) -> None:
+    """Write what the pools that use these make of them. Raises InvalidSpec where they do not fit."""
+    templates = all_templates()
+    pools = _using(changed) if changed else []
+    refuse([fault for pool in pools for fault in _unfit(pool, templates)])
+    for pool in pools:
+        platforms = list(pool.platforms.all())
+        apply_to_pool(pool, platforms, templates)
+        pool.save(update_fields=["applied_template"])
+        for row in platforms:
+            row.save(update_fields=["applied_template"])
+
+
+def _unfit(pool: Pool, templates: Templates) -> Iterator[Fault]:
+    for fault in contradictions(
+        pool=(pool.common_pod_template, pool.node_selector),
+        platforms={row.name: (row.override_pod_template, row.node_selector) for row in pool.platforms.all()},
+        templates=templates,
+    ):
+        yield Fault((), fault.code, f'In pool "{pool.name}": {fault.message}', fault.allowed)
