@@ -11,6 +11,7 @@ Paths of faults are those of the parsed document; whoever has it adds line and c
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 from scheduling import names
@@ -20,7 +21,14 @@ from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
-from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry, version_for
+from workflows.placement import (
+    FrozenTemplate,
+    GroupPlacement,
+    GroupValues,
+    TaskPlacement,
+    TaskTry,
+    version_for,
+)
 from workflows.platform_rules import check_use, choose, frozen_mount, notices_of
 from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
@@ -176,7 +184,8 @@ class _Run:
             for task, platform in placed
             if platform is not None
         )
-        placement = replace(base, nvlink=nvlink)
+        used = {found.name: found for _, found in placed if found is not None}
+        placement = replace(base, nvlink=nvlink, **_templates(used))
         version = version_for(placement, (one.placement for one in tries))
         return AdmittedGroup(
             values=GroupValues(
@@ -289,6 +298,15 @@ def _mounts(task: TaskSpec, platform: PlatformFacts) -> tuple[str, ...]:
     """Each mount once: those that every task gets, then the task's own that are allowed."""
     own = (frozen for mount in task.volume_mounts if (frozen := frozen_mount(mount, platform)) is not None)
     return tuple(dict.fromkeys((*platform.default_mounts, *own)))
+
+
+def _templates(used: Mapping[str, PlatformFacts]) -> dict[str, Any]:
+    """The templates of the platforms that a group uses, each once, and of what they were made."""
+    templates = {name: one.template for name, one in used.items() if one.template != FrozenTemplate()}
+    revisions: dict[str, int] = {}
+    for one in used.values():
+        revisions |= one.template_revisions
+    return {"templates": templates, "template_revisions": dict(sorted(revisions.items()))}
 
 
 def _member(task: TaskSpec) -> GangTask:

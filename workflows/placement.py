@@ -22,8 +22,16 @@ from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.requirements import Gang, GangTask, Requirement
 
-VERSIONS = (1, 2)
-"""Those this release reads. 2 added patience, ignored preferences and external topologies."""
+VERSIONS = (1, 2, 3)
+"""Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenTemplate:
+    """What templates lay over the pods of a platform: part of a pod, and values of its variables."""
+
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +41,8 @@ class GroupPlacement:
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, asked after a task's
     own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of somebody else's Topology object
-    that constraints name, empty where they name our own.
+    that constraints name, empty where they name our own. ``templates`` are by platform, here and not with
+    each of the tasks; ``template_revisions`` says of what they were made.
     """
 
     version: int = VERSIONS[0]
@@ -62,6 +71,8 @@ class GroupPlacement:
     submitted_by: str
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: str = "NORMAL"
+    templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
+    template_revisions: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Values of JSON alone; ``from_json`` is its inverse."""
@@ -71,6 +82,7 @@ class GroupPlacement:
             installation=self.installation.hex,
             workflow_uuid=self.workflow_uuid.hex,
             levels=[{"key": level.key, "label": level.label} for level in self.levels],
+            templates={name: _without_defaults(one) for name, one in self.templates.items()},
         )
 
     @classmethod
@@ -85,6 +97,8 @@ class GroupPlacement:
         read["installation"] = UUID(read["installation"])
         read["workflow_uuid"] = UUID(read["workflow_uuid"])
         read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
+        templates = read.get("templates", {})
+        read["templates"] = {name: FrozenTemplate(**one) for name, one in templates.items()}
         return cls(**read)
 
 
@@ -194,6 +208,8 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
+    if placement.templates:
+        return 3
     new = placement.unsupported_preferred != "refuse" or placement.external_topology
     return 2 if new or any(r.wait_seconds is not None for t in tasks for r in t.requirements) else 1
 

@@ -18,6 +18,7 @@ from pools.capabilities import capabilities_of
 from pools.documents.workflow import WorkflowLimits
 from pools.durations import parse_duration
 from pools.models import Platform, Pool
+from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
@@ -26,6 +27,7 @@ from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain import uncovered
 from workflows.level_conditions import NAMED_NODES, unavailable
+from workflows.placement import FrozenTemplate
 
 GPU = "nvidia.com/gpu"
 
@@ -44,6 +46,8 @@ class PlatformFacts:
     privileged_allowed: bool
     allowed_mounts: tuple[str, ...]
     default_mounts: tuple[str, ...]
+    template: FrozenTemplate
+    template_revisions: Mapping[str, int]
     nodes: int | None
     node_gpus: int | None
 
@@ -151,17 +155,21 @@ def _gpu_maximum(pool: Pool) -> float | None:
 
 def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
     """The pool's platforms; a pool without any has one without a name, itself."""
-    rows = list(pool.platforms.all()) or [Platform(pool=pool, name="")]
+    rows = list(pool.platforms.all()) or [
+        Platform(pool=pool, name="", applied_template=pool.applied_template)
+    ]
     shown = _shown(pool, rows)
     return {
         row.name: PlatformFacts(
             name=row.name,
-            node_selector={**pool.node_selector, **row.node_selector},
-            tolerations=tuple(_once([*pool.tolerations, *row.tolerations])),
+            node_selector=node_selection(pool, row),
+            tolerations=tuple(tolerations_of(pool, row)),
             host_network_allowed=row.host_network_allowed,
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),
             default_mounts=tuple(row.default_mounts),
+            template=_template(row),
+            template_revisions=row.applied_template.get("revisions", {}),
             nodes=shown[f"nodes_{place}"] if shown["known"] else None,
             node_gpus=(shown[f"gpus_{place}"] or 0) if shown["known"] else None,
         )
@@ -174,14 +182,14 @@ def _shown(pool: Pool, platforms: list[Platform]) -> dict[str, int]:
     gpus = Case(When(gpu__regex=r"^\d{1,6}$", then=Cast("gpu", IntegerField())), default=0)
     answers: dict[str, Any] = {"known": Count("pk")}
     for place, row in enumerate(platforms):
-        ours = Q(labels__contains=row.node_selector)
+        ours = Q(labels__contains=node_selection(pool, row))
         answers[f"nodes_{place}"] = Count("pk", filter=ours)
         answers[f"gpus_{place}"] = Max(gpus, filter=ours)
     return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**answers))
 
 
-def _once(entries: list[Any]) -> list[Any]:
-    return [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+def _template(row: Platform) -> FrozenTemplate:
+    return FrozenTemplate(pod=frozen_pod(row), variables=row.applied_template.get("variables", {}))
 
 
 def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools.models import Node, Platform, Pool
+from pools.pod_templates.applied import node_selection
 from workflows.capacity.amounts import NOTHING, Amounts, allocatable, asked
 from workflows.models import Task
 from workflows.statuses import LIVE_ORDER, TaskStatus
@@ -70,9 +71,9 @@ class _Selectors:
         self.seats: list[tuple[Seat, Mapping[str, str]]] = []
 
     def add(self, pool: Pool) -> None:
-        self.pools.append((pool.name, pool.node_selector))
+        self.pools.append((pool.name, node_selection(pool)))
         for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
-            selector = {**pool.node_selector, **platform.node_selector}
+            selector = node_selection(pool, platform)
             self.seats.append((Seat(pool=pool.name, platform=platform.name), selector))
 
 

@@ -70,6 +70,8 @@ class Renderer:
             labels=labels.of_pods(values.uuid, values.name, placement),
             subdomain=subdomain,
             claim_template=self.claim_template,
+            templates=placement.templates,
+            user_labels=labels.users(placement.labels),
             tokens=tokens,
             files=FileStore(values, tokens, self._labels),
         )

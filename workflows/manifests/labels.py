@@ -54,9 +54,8 @@ def of_group(group: UUID, placement: GroupPlacement) -> dict[str, str]:
 
 
 def of_pods(group: UUID, name: str, placement: GroupPlacement) -> dict[str, str]:
-    """What every pod of a group carries: the user's labels, then OSMO's, then ours."""
+    """What every pod of a group carries beside the user's labels: OSMO's, then ours."""
     return {
-        **users(placement.labels),
         "osmo.workflow_id": value(placement.workflow_name),
         "osmo.workflow_uuid": placement.workflow_uuid.hex,
         "osmo.group_name": value(name),

@@ -6,15 +6,17 @@ API server.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from pools.pod_templates.variables import Asked
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
 from workflows.manifests import labels
 from workflows.manifests.files import FileStore
+from workflows.manifests.templated import templated
 from workflows.manifests.tokens import Tokens
-from workflows.placement import TaskPlacement, TaskTry
+from workflows.placement import FrozenTemplate, TaskPlacement, TaskTry
 
 GPU = "nvidia.com/gpu"
 HOSTNAME = "kubernetes.io/hostname"
@@ -30,23 +32,44 @@ class PodFrame:
     claim_template: str
     tokens: Tokens
     files: FileStore
+    user_labels: Mapping[str, str] = field(default_factory=dict)
+    templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
-    """The pod of one try of a task."""
+    """The pod of one try of a task: the user's part, the templates over it, and over all what is ours."""
+    ours = {**frame.labels, **labels.of_task(task), **parts.labels}
     metadata: Manifest = {
         "name": names.pod(task.task_uuid, retry=task.retry_id),
         "namespace": frame.namespace,
-        "labels": {**frame.labels, **labels.of_task(task), **parts.labels},
+        "labels": {**frame.user_labels, **ours},
     }
     if parts.annotations:
         metadata["annotations"] = dict(parts.annotations)
-    return {
+    pod: Manifest = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
         "spec": {**_spec(task, frame), "schedulerName": parts.scheduler_name, **parts.spec},
     }
+    template = frame.templates.get(task.placement.platform)
+    if template is None:
+        return pod
+    return templated(pod, template, asked=_asked(task, ours), ours=ours, said={"schedulerName", *parts.spec})
+
+
+def _asked(task: TaskTry, ours: Mapping[str, str]) -> Asked:
+    """What variables of templates stand for."""
+    placement = task.placement
+    return Asked(
+        container=_container_name(task.name),
+        cpu=str(placement.cpu) if placement.cpu else "",
+        gpu=str(placement.gpu) if placement.gpu else "",
+        memory=placement.memory,
+        storage=placement.storage,
+        excluded=placement.nodes_excluded,
+        labels=ours,
+    )
 
 
 def _spec(task: TaskTry, frame: PodFrame) -> Manifest:

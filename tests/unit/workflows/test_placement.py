@@ -8,7 +8,7 @@ import pytest
 
 from scheduling.levels import Level
 from scheduling.requirements import Requirement
-from workflows.placement import File, GroupPlacement, TaskPlacement, version_for
+from workflows.placement import File, FrozenTemplate, GroupPlacement, TaskPlacement, version_for
 
 GROUP = GroupPlacement(
     installation=UUID(int=1),
@@ -43,9 +43,13 @@ TASK = TaskPlacement(
 
 PATIENT = replace(TASK, requirements=(Requirement("rack", "r1", required=False, wait_seconds=90),))
 EXTERNAL = replace(GROUP, external_topology="dgx", unsupported_preferred="warn")
+TEMPLATE = FrozenTemplate(pod={"spec": {"runtimeClassName": "nvidia"}}, variables={"USER_CPU": "4"})
+TEMPLATED = replace(GROUP, templates={"h100": TEMPLATE}, template_revisions={"runtime": 7})
 
 
-@pytest.mark.parametrize("value", [GROUP, EXTERNAL, TASK, PATIENT, TaskPlacement(image="i", command=("c",))])
+@pytest.mark.parametrize(
+    "value", [GROUP, EXTERNAL, TEMPLATED, TASK, PATIENT, TaskPlacement(image="i", command=("c",))]
+)
 def test_a_placement_survives_its_json(value):
     assert type(value).from_json(json.loads(json.dumps(value.to_json()))) == value
 
@@ -55,13 +59,13 @@ def test_what_has_its_default_takes_no_room():
 
 
 def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
-    with pytest.raises(ValueError, match="version 3"):
-        GroupPlacement.from_json({**GROUP.to_json(), "version": 3})
+    with pytest.raises(ValueError, match="version 4"):
+        GroupPlacement.from_json({**GROUP.to_json(), "version": 4})
 
 
 @pytest.mark.parametrize(
     ("group", "task", "version"),
-    [(GROUP, TASK, 1), (EXTERNAL, TASK, 2), (GROUP, PATIENT, 2)],
+    [(GROUP, TASK, 1), (EXTERNAL, TASK, 2), (TEMPLATED, PATIENT, 3), (GROUP, PATIENT, 2)],
 )
 def test_a_placement_says_the_oldest_version_that_can_read_it(group, task, version):
     assert version_for(group, [task]) == version
