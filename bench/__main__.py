@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import create_rate, environment, load, memory, pipeline, queries, status_delay, submission
+from bench import create_rate, environment, fit, load, memory, pipeline, queries, status_delay, submission
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -26,6 +26,7 @@ def say(text: str) -> None:
 
 
 PARTS: dict[str, Part] = {
+    "fit": lambda small: fit.measure(small=small),
     "pipeline": lambda small: pipeline.measure(small=small),
     "create_rate": lambda small: create_rate.measure(small=small, say=say),
     "submission": lambda small: submission.measure(small=small, say=say),
