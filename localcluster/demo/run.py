@@ -113,6 +113,7 @@ class Run:
         self.view.finish(self.namespace, self.group)
         self._wait_until_released("COMPLETED")
         self._check_nothing_left()
+        self._check_log()
 
     def cancel(self) -> None:
         self.cancel_beside_others()
@@ -134,6 +135,15 @@ class Run:
     def _check_nothing_left(self) -> None:
         left = self.view.leftovers(self.namespace)
         self.report.check(not left, f"nothing is left in namespace {self.namespace}", left)
+
+    def _check_log(self) -> None:
+        """Its pods are gone; what they said is in the store."""
+        text: str = self.service.call("GET", f"/api/workflow/{self.name}/logs")
+        lines = text.splitlines()
+        self.report.check(
+            bool(lines) and not any("not kept" in line for line in lines), "its log is still there", lines
+        )
+        self.report.block("\n".join(lines[:1]))
 
     def _pod_groups(self) -> list[dict[str, Any]]:
         kinds = ("PodGroup", "PodGroup (Kubernetes)")
