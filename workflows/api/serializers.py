@@ -201,6 +201,9 @@ class GroupReply(serializers.Serializer[Any]):
     patience = PatienceReply(allow_null=True)
     conditions = ConditionSerializer(many=True)
     compute_domain = ComputeDomainReply(allow_null=True)
+    template_revisions = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Revisions of the pod templates it was accepted under."
+    )
     created_in_cluster_at = _time()
     released_at = _time()
     tasks = TaskReply(many=True)

@@ -132,6 +132,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "patience": _patience(group),
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
+        "template_revisions": group.placement.get("template_revisions", {}),
         "created_in_cluster_at": moment(group.created_in_cluster_at),
         "released_at": moment(group.released_at),
         "tasks": [_task(task, address=address) for task in group.tasks.all()],

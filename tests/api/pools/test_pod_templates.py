@@ -116,6 +116,8 @@ def test_a_workflow_keeps_the_templates_it_was_accepted_under(template, write, a
     assert placement["version"] == 3
     assert placement["template_revisions"] == {"shm": 1}
     assert placement["templates"][""]["pod"]["spec"]["runtimeClassName"] == "nvidia"
+    shown = admin.get(f"/api/workflow/{Workflow.objects.get().name}").json()
+    assert shown["groups"][0]["template_revisions"] == {"shm": 1}
     task = Workflow.objects.get().groups.get().tasks.get()
     assert task.spec["node_selector"] == {"example.com/part": "a"}
     assert task.spec["tolerations"] == [{"key": "part", "operator": "Exists"}]

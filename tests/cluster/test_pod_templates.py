@@ -1,0 +1,94 @@
+"""Pod templates against a real API server: its own merge keys, and a pod it really takes."""
+
+import json
+import secrets
+from dataclasses import replace
+from uuid import UUID
+
+import kubernetes.config
+import pytest
+
+from cluster.kinds import NAMESPACE, POD
+from pools.pod_templates.merge import MERGE_KEYS
+from pools.pod_templates.rules import template_faults
+from tests.unit.workflows.test_placement import GROUP
+from workflows.manifests.group import render_group
+from workflows.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
+
+TEMPLATE = {
+    "metadata": {"annotations": {"example.com/task": "{{WF_TASK_NAME}}"}},
+    "spec": {
+        "terminationGracePeriodSeconds": 7,
+        "automountServiceAccountToken": False,
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "{{USER_MEMORY}}"}}],
+        "initContainers": [{"name": "log", "image": "log", "restartPolicy": "Always"}],
+        "containers": [
+            {
+                "name": "{{USER_CONTAINER_NAME}}",
+                "env": [{"name": "CPUS", "value": "{{USER_CPU}}"}],
+                "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+                "resources": {"limits": {"cpu": "{{USER_CPU}}", "nvidia.com/gpu": "{{USER_GPU}}"}},
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def namespace(real):
+    name = f"test-{secrets.token_hex(4)}"
+    real.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    real.delete(NAMESPACE, name, uid=None)
+
+
+def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):
+    assert template_faults(TEMPLATE) == []
+    frozen = FrozenTemplate(pod=TEMPLATE, variables={"USER_MEMORY": "1Gi"})
+    task = TaskTry(
+        task_uuid=UUID(int=1),
+        name="Task_1",
+        retry_id=0,
+        placement=TaskPlacement(image="ubuntu", command=("sleep",), cpu=2),
+    )
+    placement = replace(
+        GROUP, namespace=namespace, nvlink=False, priority_class="", templates={"": frozen}, labels={}
+    )
+    values = GroupValues(uuid=UUID(int=9), name="g", attempt=0, placement=placement, tasks=(task,))
+    pod = render_group(values).pods["Task_1"]
+    pod["spec"].pop("priorityClassName", None)
+    made = real.create(POD, pod, dry_run=True)
+    assert made["metadata"]["annotations"]["example.com/task"] == "Task_1"
+    spec = made["spec"]
+    assert spec["terminationGracePeriodSeconds"] == 7
+    assert spec["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]
+    assert [one["name"] for one in spec["initContainers"]] == ["log"]
+    [container] = spec["containers"]
+    assert container["env"] == [{"name": "CPUS", "value": "2"}]
+    assert container["volumeMounts"] == [{"name": "shm", "mountPath": "/dev/shm"}]
+    assert container["resources"]["limits"] == {"cpu": "2"}
+
+
+def test_the_keys_of_lists_are_those_the_api_server_names(kubeconfig):
+    client = kubernetes.config.new_client_from_config(str(kubeconfig))
+    key_of = client.configuration.get_api_key_with_prefix
+    token = {"authorization": key_of("authorization") or key_of("BearerToken")}
+    answer = client.call_api("GET", f"{client.configuration.host}/openapi/v3/api/v1", token)
+    definitions = json.loads(answer.read())["components"]["schemas"]
+
+    def fields(kind):
+        return definitions[f"io.k8s.api.core.v1.{kind}"]["properties"]
+
+    def key(field):
+        keys = field.get("x-kubernetes-list-map-keys") or []
+        return field.get("x-kubernetes-patch-merge-key") or (keys[0] if len(keys) == 1 else None)
+
+    served = {("spec", name): key(field) for name, field in fields("PodSpec").items()}
+    for kind in ("containers", "initContainers"):
+        served |= {("spec", kind, name): key(field) for name, field in fields("Container").items()}
+        claims = fields("ResourceRequirements")["claims"]
+        served[("spec", kind, "resources", "claims")] = key(claims)
+    assert {where: served[where] for where in MERGE_KEYS} == dict(MERGE_KEYS)
+    refused = {("spec", "ephemeralContainers"), ("spec", "schedulingGates")}
+    atomic = {where for where in served if served[where] and where[-1] != "evictionResponders"}
+    assert atomic - refused == set(MERGE_KEYS)
