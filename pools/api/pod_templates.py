@@ -16,9 +16,9 @@ from rest_framework.views import APIView
 from osmo_topology.web.permissions import Needs
 from osmo_topology.web.policy import Action
 from pools import services
-from pools.api.requests import envelope, etag, expected_revision, placed
+from pools.api.requests import as_asked, envelope, etag, expected_revision, placed
 from pools.api.serializers import DeletedSerializer
-from pools.api.views import IF_MATCH
+from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
 from scheduling.errors import Fault, InvalidSpec, NotFound
 
@@ -46,12 +46,15 @@ class PodTemplatesView(APIView):
         return Response({row.name: row.content for row in PodTemplate.objects.all()})
 
     @extend_schema(
-        operation_id="put_pod_templates", request=PodTemplatesWriteSerializer, responses=OpenApiTypes.OBJECT
+        operation_id="put_pod_templates",
+        parameters=[DRY_RUN],
+        request=PodTemplatesWriteSerializer,
+        responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request) -> Response:
         """Create or replace each template named, all or none; others stay as they are."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of templates by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
@@ -73,7 +76,7 @@ class PodTemplateView(APIView):
 
     @extend_schema(
         operation_id="put_pod_template",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=PodTemplateWriteSerializer,
         responses=OpenApiTypes.OBJECT,
     )
@@ -81,7 +84,7 @@ class PodTemplateView(APIView):
         """Create a pod template, or replace it whole; what was accepted before stays as it was."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with placed("configs"), as_asked(request):
             row = services.put_pod_template(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -89,16 +92,17 @@ class PodTemplateView(APIView):
 
     @extend_schema(
         operation_id="delete_pod_template",
-        parameters=[IF_MATCH],
+        parameters=[DRY_RUN, IF_MATCH],
         request=None,
         responses={200: DeletedSerializer},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pod template that no pool and no platform names."""
         sent = envelope(request, holds=None)
-        services.delete_pod_template(
-            name=name, change=sent.change, expected_revision=expected_revision(request)
-        )
+        with as_asked(request):
+            services.delete_pod_template(
+                name=name, change=sent.change, expected_revision=expected_revision(request)
+            )
         return Response({"name": name})
 
     def _reply(self, row: PodTemplate) -> Response:

@@ -269,6 +269,8 @@ DRY = {
     "a platform": ("put", "pool/train/platform/a100", {"configs": {}}),
     "POST of a backend": ("post", "backend/new", {"configs": {}}),
     "PUT of a backend": ("put", "backend/kai", {"configs": {"kubeconfig": "/etc/kai", "description": "x"}}),
+    "a pod template": ("put", "pod_template/quiet", {"configs": {"spec": {"hostNetwork": False}}}),
+    "pod templates": ("put", "pod_template", {"configs": {"quiet": {"spec": {}}}}),
     "the limits": ("patch", "workflow", {"configs_dict": {"max_num_tasks": 3}}),
     "a rollback": ("post", "history/rollback", {"config_type": "POOL", "revision": 1}),
 }

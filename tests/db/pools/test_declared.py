@@ -108,6 +108,7 @@ DOORS = {
     "PUT of a backend": ("put", "backend/kai", {"configs": {"kubeconfig": "/etc/other"}}),
     "POST of a backend": ("post", "backend/new", {"configs": {}}),
     "DELETE of a backend": ("delete", "backend/kai", {}),
+    "a pod template": ("put", "pod_template/quiet", {"configs": {}}),
     "the limits": ("patch", "workflow", {"configs_dict": {"max_num_tasks": 3}}),
     "a rollback": ("post", "history/rollback", {"config_type": "POOL", "revision": 1}),
 }

@@ -200,3 +200,22 @@ def test_what_a_file_leaves_out_stays_unless_pruned(load):
     assert not Pool.objects.filter(name="spare").exists()
     load("workflow: {max_num_tasks: 3}", prune=True)
     assert Pool.objects.filter(name="train").exists()
+
+
+TEMPLATED = """\
+pod_templates:
+  quiet: {spec: {terminationGracePeriodSeconds: 5}}
+backends:
+  kai: {kubeconfig: /etc/kai}
+pools:
+  train: {backend: kai, common_pod_template: [quiet]}
+"""
+
+
+def test_pod_templates_come_and_go_with_the_pools_that_use_them(load):
+    load(TEMPLATED)
+    assert load(dump())[0] == ""
+    less = TEMPLATED.replace("  quiet: {spec: {terminationGracePeriodSeconds: 5}}\n", "  {}\n")
+    assert any("quiet" in line for line in faults_of(load, less, prune=True))
+    load(less.replace("common_pod_template: [quiet]", "nvlink: false"), prune=True)
+    assert "quiet" not in dump()
