@@ -1,0 +1,3 @@
+from client.start import main
+
+main()

@@ -1,0 +1,66 @@
+"""Why a workflow stands where it stands, group by group.
+
+Everything said here is in the reply on a workflow: the service decides what matters and puts it in words;
+this chooses what to show and in which order. Where the service comes to explain more by itself, ``reasons``
+is the place to read it from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from client import tables
+from client.tables import Table, has_ended, moment
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """One group: a heading, sentences, and tables, each of which may be empty."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def heading(workflow: Json) -> str:
+    ran = f", ran {tables.seconds(workflow['duration'])}" if workflow["duration"] is not None else ""
+    return (
+        f"{workflow['name']} in pool {workflow['pool']}: {workflow['status']}, submitted by "
+        f"{workflow['submitted_by']} at {moment(workflow['submit_time'])} UTC{ran}"
+    )
+
+
+def explain(workflow: Json) -> list[Explained]:
+    return [_group(group) for group in workflow["groups"]]
+
+
+def _group(group: Json) -> Explained:
+    said = group["waiting_reason"]
+    since = f" since {moment(group['waiting_since'])} UTC" if said and group["waiting_since"] else ""
+    waits = f", waits{since}" if said else ""
+    shown = [tables.constraints([(group["name"], group["constraints"])])]
+    if placed := [one for one in group["tasks"] if one["node_name"] or has_ended(one["status"])]:
+        shown.append(tables.places({"tasks": placed}))
+    if troubles := [one for one in group["conditions"] if _is_trouble(one)]:
+        shown.append(tables.conditions(troubles))
+    return Explained(
+        heading=f"group {group['name']}: {group['status']} ({tables.task_counts(group['tasks'])}){waits}",
+        sentences=reasons(group),
+        tables=tuple(shown),
+    )
+
+
+def reasons(group: Json) -> tuple[str, ...]:
+    """The sentences on a group: why it waits, how it failed, what of it is still in the cluster."""
+    found = [group["waiting_reason"], group["failure_message"]]
+    found += [f"{one['name']}: {one['failure_message']}" for one in group["tasks"] if one["failure_message"]]
+    if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
+        found.append("It has ended, and what was made for it in the cluster is being removed.")
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _is_trouble(condition: Json) -> bool:
+    """``Released`` is true of what has ended well; every other condition that is true tells of something."""
+    return (condition["status"], condition["type"] == "Released") == ("True", False)

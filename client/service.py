@@ -1,0 +1,181 @@
+"""The service over HTTP: one login, patience with what passes, and errors in the service's words.
+
+A 429 and a 503 say when to come back; that is waited for, within ``PATIENCE`` in all, and told. A connection
+that fails is tried again: everything sent here may arrive twice, since a submission carries an idempotency
+key and a second cancel changes nothing. Redirects are not followed, because a POST would arrive as a GET, and
+``~/.netrc`` is not asked, because requests would send its password in place of the token.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import requests
+from requests.auth import AuthBase
+
+from client.login import Login
+from client.outcomes import Refused, Unreachable
+
+CONNECT, READ = 10.0, 90.0
+PATIENCE = 120.0
+PAUSES = (0.5, 1.0, 2.0)
+MOST_SHOWN = 300
+WAITABLE = (429, 503)
+
+Params = Mapping[str, str | int | list[str] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. ``read`` is the longest silence within an answer in seconds, None for any."""
+
+    verb: str = "GET"
+    path: str
+    params: Params = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    read: float | None = READ
+
+
+class Service:
+    """``tell`` is called with a sentence about whatever takes longer than expected."""
+
+    def __init__(
+        self, login: Login, *, tell: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.url = login.url
+        self._tell, self._sleep = tell, sleep
+        self._session = requests.Session()
+        self._session.headers["User-Agent"] = "osmo-topology"
+        self._session.auth = _As(bearer=login.bearer, user=login.user)
+        if login.renewing:
+            token = Call(verb="POST", path="/api/auth/jwt/access_token", body={"token": login.renewing})
+            self._session.auth = _As(bearer=str(self.json(token)["token"]), user="")
+
+    def get(self, *parts: str, **params: str | int | list[str] | None) -> Any:
+        """The JSON at an address; parts are quoted, so a name cannot lead elsewhere."""
+        return self.json(Call(path=address(*parts), params=params))
+
+    def post(self, *parts: str, **params: str | int | list[str] | None) -> Any:
+        """Send a POST that says everything in its address."""
+        return self.json(Call(verb="POST", path=address(*parts), params=params))
+
+    def json(self, call: Call) -> Any:
+        """Send a request; return its JSON. Raises Refused and Unreachable."""
+        with _connection(self.url), self._answer(call) as answer:
+            return _json(answer, self.url)
+
+    def text(self, call: Call) -> Iterator[bytes]:
+        """The bytes of a text as they come, for as long as it lasts."""
+        with _connection(self.url), self._answer(call) as answer:
+            yield from answer.iter_content(chunk_size=None)
+
+    def _answer(self, call: Call) -> requests.Response:
+        """A 200, waited for as long as the service asks and patience lasts."""
+        left = PATIENCE
+        while True:
+            answer = self._sent(call)
+            if answer.status_code == 200:
+                return answer
+            refused = _refused(answer, self.url)
+            wait = _asked_to_wait(answer)
+            if wait is None or wait > left:
+                raise refused
+            left -= wait
+            self._tell(f"The service asks to come back in {wait:g} s: {refused.message}")
+            self._sleep(wait)
+
+    def _sent(self, call: Call) -> requests.Response:
+        """Some answer, whatever it is, after as many tries as there are pauses and one more."""
+        for pause in PAUSES:
+            try:
+                return self._try(call)
+            except Unreachable:
+                self._sleep(pause)
+        return self._try(call)
+
+    def _try(self, call: Call) -> requests.Response:
+        with _connection(self.url):
+            return self._session.request(
+                call.verb,
+                self.url + call.path,
+                params={name: value for name, value in call.params.items() if value is not None},
+                json=call.body,
+                headers=dict(call.headers),
+                timeout=(CONNECT, call.read),
+                stream=True,
+                allow_redirects=False,
+            )
+
+
+class _As(AuthBase):
+    """Who calls; given as requests' auth, so that no netrc file takes its place."""
+
+    def __init__(self, *, bearer: str, user: str) -> None:
+        self._headers = {"Authorization": f"Bearer {bearer}"} if bearer else {"x-osmo-user": user}
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(self._headers)
+        return request
+
+
+def address(*parts: str) -> str:
+    return "/api/" + "/".join(quote(part, safe="") for part in parts)
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[None]:
+    """Every way in which a connection fails, as one sentence."""
+    try:
+        yield
+    except requests.exceptions.SSLError as error:
+        raise Unreachable(f"The certificate of {url} is not trusted: {_root(error)}") from error
+    except requests.exceptions.Timeout as error:
+        raise Unreachable(f"{url} did not answer in time.") from error
+    except (requests.exceptions.RequestException, OSError) as error:
+        raise Unreachable(f"{url} cannot be reached: {_root(error)}") from error
+
+
+def _root(error: BaseException) -> str:
+    """What went wrong at the bottom: requests wraps urllib3, which wraps the system's error."""
+    reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    text = str(reason).rpartition(": ")[2]
+    return re.sub(r"^\[Errno -?\d+\] ", "", text)[:MOST_SHOWN] or type(error).__name__
+
+
+def _json(answer: requests.Response, url: str) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        said = answer.text[:MOST_SHOWN].strip() or "nothing"
+        raise Unreachable(f"{url} did not answer with JSON; is it this service? It said: {said}") from error
+
+
+def _refused(answer: requests.Response, url: str) -> Refused | Unreachable:
+    with _connection(url):
+        text = answer.text
+    if 300 <= answer.status_code < 400:
+        return Unreachable(
+            f"{url} leads to {answer.headers.get('Location', 'elsewhere')}; give that as --url."
+        )
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and "message" in body:
+        return Refused(status=answer.status_code, body=body)
+    said = " ".join(text[:MOST_SHOWN].split()) or answer.reason
+    return Refused(
+        status=answer.status_code,
+        body={"message": f"{url} answered with {answer.status_code}: {said}", "error_code": None},
+    )
+
+
+def _asked_to_wait(answer: requests.Response) -> float | None:
+    """Seconds until it may be tried again; None if the answer will not change."""
+    said = answer.headers.get("Retry-After", "")
+    return max(1.0, float(said)) if answer.status_code in WAITABLE and said.isdecimal() else None

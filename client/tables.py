@@ -1,0 +1,186 @@
+"""Replies as tables and sentences: pure functions, nothing is printed here.
+
+A table is text by rows and columns. What a service or a user wrote may hold anything; ``printable`` is asked
+where it is shown.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Json = Mapping[str, Any]
+
+ENDED = ("COMPLETED", "FAILED")
+NONE = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+
+
+def has_ended(status: str) -> bool:
+    return status.startswith(ENDED)
+
+
+def pools(reply: Json) -> Table:
+    rows = [
+        (
+            name,
+            pool["status"],
+            _yes(pool["nvlink"]),
+            _listed(key["key"] for key in pool["topology_keys"]),
+            _listed(pool["platforms"]),
+            pool["description"] or "",
+        )
+        for name, pool in sorted(reply["pools"].items())
+    ]
+    return Table(("POOL", "STATUS", "NVLINK", "TOPOLOGY KEYS", "PLATFORMS", "DESCRIPTION"), tuple(rows))
+
+
+def keys(reply: Json) -> Table:
+    """A pool's keys, broadest first."""
+    rows = [
+        (key["key"], key["label"], str(key["domain_count"]), str(key["nodes_without_label"]))
+        for key in reply["topology_keys"]
+    ]
+    return Table(
+        ("KEY", "LABEL", "DOMAINS", "NODES WITHOUT IT"), tuple(rows), "Topology keys, broadest first"
+    )
+
+
+def domains(reply: Json) -> Table:
+    """Every domain under the one that it is part of."""
+    found = [
+        (tuple(domain["path"]), key["key"], domain["nodes"])
+        for key in reply["topology_keys"]
+        for domain in key["domains"]
+    ]
+    rows = [("  " * (len(path) - 1) + path[-1], key, str(nodes)) for path, key, nodes in sorted(found)]
+    return Table(("DOMAIN", "KEY", "NODES"), tuple(rows), "Domains")
+
+
+def workflows(reply: Json) -> Table:
+    rows = [
+        (
+            one["name"],
+            one["status"],
+            one["pool"],
+            one["user"],
+            one["priority"],
+            moment(one["submit_time"]),
+            seconds(one["duration"]),
+        )
+        for one in reply["workflows"]
+    ]
+    return Table(("WORKFLOW", "STATUS", "POOL", "USER", "PRIORITY", "SUBMITTED", "RAN"), tuple(rows))
+
+
+def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
+    """Each requirement with the set that shares a domain of its key."""
+    rows = [
+        (name, _set(one["set"]), one["key"], one["requirementType"], str(one["tasks"]), _note(one))
+        for name, applied in groups
+        for one in applied
+    ]
+    columns = ("GROUP", "SET", "KEY", "TYPE", "TASKS", "NOTE")
+    return Table(columns, tuple(rows), "Requirements, as the scheduler was told them")
+
+
+def objects(reply: Json) -> Table:
+    rows = [
+        (one["kind"], one.get("apiVersion", ""), one["metadata"]["name"]) for one in reply.get("objects", ())
+    ]
+    return Table(("KIND", "VERSION", "NAME"), tuple(rows), "Objects, in order of creation")
+
+
+def groups(reply: Json) -> Table:
+    """A line for each group of a workflow, with how many of its tasks stand where."""
+    rows = [
+        (group["name"], group["status"], progress(group), task_counts(group["tasks"]))
+        for group in reply["groups"]
+    ]
+    return Table(("GROUP", "STATUS", "DONE", "TASKS"), tuple(rows))
+
+
+def places(group: Json) -> Table:
+    rows = [
+        (one["name"], one["status"], one["node_name"] or NONE, str(one["retry_id"] or NONE))
+        for one in group["tasks"]
+    ]
+    return Table(("TASK", "STATUS", "NODE", "RETRY"), tuple(rows))
+
+
+def conditions(found: Sequence[Json]) -> Table:
+    rows = [(one["type"], one["status"], one["reason"], one["message"]) for one in found]
+    return Table(("CONDITION", "STATUS", "REASON", "MESSAGE"), tuple(rows))
+
+
+def findings(report: Json) -> Table:
+    rows = [
+        (one["kind"], " ".join(filter(None, (one["workflow"], one["group"]))) or NONE, one["message"])
+        for one in report["findings"]
+    ]
+    return Table(("KIND", "WHERE", "FOUND"), tuple(rows))
+
+
+def progress(group: Json) -> str:
+    ended = sum(has_ended(one["status"]) for one in group["tasks"])
+    return f"{ended}/{len(group['tasks'])}"
+
+
+def counted(tasks: Iterable[Json]) -> dict[str, int]:
+    """How many tasks have each status, the most frequent first."""
+    found = Counter(one["status"] for one in tasks)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def task_counts(tasks: Iterable[Json]) -> str:
+    """``6 RUNNING, 2 SCHEDULING``."""
+    return ", ".join(f"{number} {status}" for status, number in counted(tasks).items())
+
+
+def moment(text: str | None) -> str:
+    """A time of the service, which is UTC, to the second."""
+    return text[:19].replace("T", " ") if text else NONE
+
+
+def seconds(value: float | None) -> str:
+    """A duration with its two largest units."""
+    if value is None:
+        return NONE
+    left = int(value)
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or (unit == "s" and not parts):
+            parts.append(f"{number}{unit}")
+    return " ".join(parts[:2])
+
+
+def printable(text: str) -> str:
+    """Text without what would steer a terminal; line breaks become spaces."""
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
+def _set(members: Sequence[Json]) -> str:
+    return " > ".join(f"{one['key']} {one['group']}" for one in members) or "all tasks"
+
+
+def _note(one: Json) -> str:
+    if one.get("held_by"):
+        return f"held by {one['held_by']}"
+    if one.get("relaxed"):
+        return "relaxed"
+    return f"as required for {seconds(one['waitSeconds'])}" if one.get("waitSeconds") else ""
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words) or NONE

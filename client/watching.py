@@ -1,0 +1,118 @@
+"""Following a workflow to its end: what changed since the last look, in lines or as a picture that moves.
+
+The service is asked every few seconds; one that is away for a moment is waited for. Lines are of changes
+alone, so a log of them stays short however long the work takes.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from client import tables
+from client.outcomes import Exit, Refused, Unreachable
+from client.service import Service
+from client.show import Format, Printer, coloured, drawn
+from client.tables import has_ended, printable
+
+Json = Mapping[str, Any]
+
+AWAY = 120.0  # seconds for which a service that does not answer is waited for
+WIDTH = 40
+
+
+def watch(service: Service, name: str, *, printer: Printer, interval: float) -> Exit:
+    """Follow the workflow until it has ended; NOT_WELL unless it COMPLETED."""
+    looks = _looks(service, name, interval=interval, tell=printer.tell)
+    follow = _picture if printer.is_live else _lines
+    return Exit.DONE if follow(looks, printer) == "COMPLETED" else Exit.NOT_WELL
+
+
+def _looks(service: Service, name: str, *, interval: float, tell: Callable[[str], None]) -> Iterator[Json]:
+    """The workflow as often as it is looked at; the last is one that has ended."""
+    answered = time.monotonic()
+    while True:
+        try:
+            look = service.get("workflow", name)
+        except (Refused, Unreachable) as error:
+            if error.code is not Exit.UNREACHABLE or time.monotonic() - answered > AWAY:
+                raise
+            tell(f"{error.message} Looking again.")
+        else:
+            answered = time.monotonic()
+            yield look
+            if has_ended(look["status"]):
+                return
+        time.sleep(interval)
+
+
+def _lines(looks: Iterator[Json], printer: Printer) -> str:
+    told: dict[str, Json] = {}
+    status = ""
+    for look in looks:
+        for change in changes(look, told):
+            if printer.format is Format.JSON:
+                printer.json_line(change)
+            else:
+                printer.line(sentence(change))
+        status = look["status"]
+    return status
+
+
+def changes(look: Json, told: dict[str, Json]) -> list[Json]:
+    """What is new in the look; ``told`` keeps what was said of each group and of the workflow."""
+    now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    groups = [
+        {
+            "time": now,
+            "workflow": look["name"],
+            "group": group["name"],
+            "status": group["status"],
+            "tasks": tables.counted(group["tasks"]),
+            "reason": group["waiting_reason"] or group["failure_message"],
+        }
+        for group in look["groups"]
+    ]
+    whole = {"time": now, "workflow": look["name"], "group": None, "status": look["status"]}
+    new: list[Json] = []
+    for one in (*groups, whole):
+        key, content = str(one["group"] or ""), {name: one[name] for name in one if name != "time"}
+        if told.get(key) != content:
+            told[key] = content
+            new.append(one)
+    return new
+
+
+def sentence(change: Json) -> str:
+    if change["group"] is None:
+        return f"{change['time']} {change['workflow']}: {change['status']}"
+    counts = ", ".join(f"{number} {status}" for status, number in change["tasks"].items())
+    reason = f": {change['reason']}" if change["reason"] else ""
+    return f"{change['time']} {change['workflow']} {change['group']}: {change['status']} ({counts}){reason}"
+
+
+def _picture(looks: Iterator[Json], printer: Printer) -> str:
+    status = ""
+    with Live(console=printer.console, refresh_per_second=4) as live:
+        for look in looks:
+            live.update(_drawn(look))
+            status = look["status"]
+    return status
+
+
+def _drawn(look: Json) -> RenderableType:
+    """The workflow's line, a bar of tasks that have ended, its groups, and why those that wait do."""
+    tasks = [task for group in look["groups"] for task in group["tasks"]]
+    ended = sum(has_ended(task["status"]) for task in tasks)
+    head = Text.assemble((printable(look["name"]), "bold"), "  ", coloured(look["status"]))
+    waits = [
+        Text(f"{group['name']}: {printable(group['waiting_reason'])}", style="yellow", overflow="fold")
+        for group in look["groups"]
+        if group["waiting_reason"]
+    ]
+    bar = ProgressBar(total=max(1, len(tasks)), completed=ended, width=WIDTH)
+    return Group(head, bar, Text(f"{ended} of {len(tasks)} tasks ended"), drawn(tables.groups(look)), *waits)
