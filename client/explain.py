@@ -5,7 +5,7 @@ this chooses what to show and in which order. Where the service comes to explain
 is the place to read it from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from client import tables
 from client.tables import Table, has_ended, moment
 
 Json = Mapping[str, Any]
+
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +57,24 @@ def _group(group: Json) -> Explained:
 def reasons(group: Json) -> tuple[str, ...]:
     """The sentences on a group: why it waits, how it failed, what of it is still in the cluster."""
     found = [group["waiting_reason"], group["failure_message"]]
-    found += [f"{one['name']}: {one['failure_message']}" for one in group["tasks"] if one["failure_message"]]
+    found += _failures(group)
     if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
         found.append("It has ended, and what was made for it in the cluster is being removed.")
     return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _failures(group: Json) -> list[str]:
+    """What tasks failed with, said once for all that say the same; the group's own message says enough."""
+    names: dict[str, list[str]] = {}
+    for one in group["tasks"]:
+        if one["failure_message"] and one["failure_message"] != group["failure_message"]:
+            names.setdefault(one["failure_message"], []).append(one["name"])
+    return [f"{_few(those)}: {message}" for message, those in names.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _is_trouble(condition: Json) -> bool:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TextIO
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -77,7 +76,7 @@ class Printer:
         if table.title:
             self.line(table.title + ":", indent=indent)
         if self.console.is_terminal:
-            self.console.print(drawn(table))
+            self.console.print(drawn(table, width=self.console.width))
         else:
             for row in aligned([table.columns, *table.rows]):
                 self._line(indent + row)
@@ -99,14 +98,32 @@ class Printer:
         print(text, file=self._out, flush=True)
 
 
-def drawn(table: Table) -> RichTable:
-    """The table for a terminal."""
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in table.columns:
-        shown.add_column(column, overflow="fold")
-    for row in table.rows:
-        shown.add_row(*(coloured(cell) for cell in row))
+def drawn(table: Table, *, width: int) -> RenderableType:
+    """The table for a terminal of so many columns; where words would be broken, a row is a few lines.
+
+    Columns that say nothing are left out.
+    """
+    columns = [column for column in zip(table.columns, *table.rows, strict=True) if any(column[1:])]
+    longest = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    titles = [title for title, *_ in columns]
+    rows = list(zip(*(cells for _, *cells in columns), strict=True))
+    if sum(longest) + len(GAP) * (len(longest) - 1) > width:
+        return Group(*(_record(titles, row) for row in rows))
+    shown = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0))
+    for title, least in zip(titles, longest, strict=True):
+        shown.add_column(title, overflow="fold", min_width=least)
+    for row in rows:
+        shown.add_row(*map(coloured, row))
     return shown
+
+
+def _record(titles: Sequence[str], row: Sequence[str]) -> Text:
+    lines = Text(overflow="fold")
+    for index, (title, cell) in enumerate(zip(titles, row, strict=True)):
+        lines.append("" if index == 0 else GAP)
+        lines.append(f"{title} ", style="bold")
+        lines.append_text(coloured(cell)).append("\n")
+    return lines
 
 
 def coloured(cell: str) -> Text:

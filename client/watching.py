@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from client import tables
@@ -99,12 +100,12 @@ def _picture(looks: Iterator[Json], printer: Printer) -> str:
     status = ""
     with Live(console=printer.console, refresh_per_second=4) as live:
         for look in looks:
-            live.update(_drawn(look))
+            live.update(_drawn(look, width=printer.console.width))
             status = look["status"]
     return status
 
 
-def _drawn(look: Json) -> RenderableType:
+def _drawn(look: Json, *, width: int) -> RenderableType:
     """The workflow's line, a bar of tasks that have ended, its groups, and why those that wait do."""
     tasks = [task for group in look["groups"] for task in group["tasks"]]
     ended = sum(has_ended(task["status"]) for task in tasks)
@@ -115,4 +116,10 @@ def _drawn(look: Json) -> RenderableType:
         if group["waiting_reason"]
     ]
     bar = ProgressBar(total=max(1, len(tasks)), completed=ended, width=WIDTH)
-    return Group(head, bar, Text(f"{ended} of {len(tasks)} tasks ended"), drawn(tables.groups(look)), *waits)
+    return Group(
+        head,
+        bar,
+        Text(f"{ended} of {len(tasks)} tasks ended"),
+        drawn(tables.groups(look), width=width),
+        *waits,
+    )
