@@ -115,11 +115,9 @@ def _drawn(look: Json, *, width: int) -> RenderableType:
         for group in look["groups"]
         if group["waiting_reason"]
     ]
-    bar = ProgressBar(total=max(1, len(tasks)), completed=ended, width=WIDTH)
-    return Group(
-        head,
-        bar,
-        Text(f"{ended} of {len(tasks)} tasks ended"),
-        drawn(tables.groups(look), width=width),
-        *waits,
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        ProgressBar(total=max(1, len(tasks)), completed=ended, width=min(WIDTH, width // 2)),
+        Text(f"{ended} of {len(tasks)} ended"),
     )
+    return Group(head, bar, drawn(tables.groups(look), width=width), *waits)
