@@ -11,12 +11,80 @@ them: to it they do not exist.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from scheduling.backends.base import SchedulerBackend, Waiting
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
 from workflows.level_conditions import ADVICE
 from workflows.statuses import TERMINAL, TaskStatus
+
+
+class Why(StrEnum):
+    """What a group waits for; one of them at a time, the first obstacle on its way."""
+
+    UPSTREAM = "upstream"
+    CLUSTER = "cluster_unreachable"
+    LABELS = "labels"
+    NOT_MADE = "not_made"
+    CLAIM_TEMPLATE = "claim_template"
+    CREATING = "creating"
+    QUOTA = "quota"
+    TOPOLOGY = "topology"
+    CAPACITY = "capacity"
+    CHANNEL = "channel_held"
+    CLAIM = "claim"
+    PODS = "pods_missing"
+    SCHEDULER = "scheduler"
+    SILENT = "scheduler_silent"
+    PATIENCE = "patience"
+    STARTING = "starting"
+    RETRY = "retry"
+    UNKNOWN_SCHEDULER = "unknown_scheduler"
+
+
+_OF_SCHEDULER: Mapping[str, Why] = {
+    "OverQuota": Why.QUOTA,
+    "QueueMissing": Why.QUOTA,
+    "TopologyMissing": Why.TOPOLOGY,
+    "TopologyNotSatisfied": Why.TOPOLOGY,
+    "DomainTooSmall": Why.TOPOLOGY,
+    "NotEnoughRoom": Why.CAPACITY,
+    "ChannelInUse": Why.CHANNEL,
+    "ClaimMissing": Why.CLAIM,
+    "PodGroupMissing": Why.PODS,
+    "PodsMissing": Why.PODS,
+}
+"""Codes of schedulers' reasons; whatever else one says is just what the scheduler says."""
+
+HELP: Mapping[Why, str] = {
+    Why.UPSTREAM: "Nothing to do: it starts by itself.",
+    Why.CLUSTER: "An administrator looks at the backend; the group goes on by itself when it answers.",
+    Why.LABELS: "An administrator puts the labels back on the nodes, or corrects the pool's topology keys.",
+    Why.NOT_MADE: "It is tried again by itself; an administrator looks at what the cluster refuses.",
+    Why.CLAIM_TEMPLATE: "An administrator looks at the ComputeDomain controller of the cluster.",
+    Why.CREATING: "Nothing to do.",
+    Why.QUOTA: "Wait until work of the pool ends, ask for a larger guarantee, or submit with priority LOW.",
+    Why.TOPOLOGY: "Wait for the nearest domain, ask for fewer tasks in one domain, or prefer it instead.",
+    Why.CAPACITY: "Wait until work ends, ask for less, or use another pool.",
+    Why.CHANNEL: "Wait until the former ComputeDomain of the node has ended.",
+    Why.CLAIM: "An administrator looks at the resource claims and the driver's devices.",
+    Why.PODS: "Nothing to do: missing objects are made again.",
+    Why.SCHEDULER: "Read what the scheduler says.",
+    Why.SILENT: "An administrator looks whether the scheduler runs.",
+    Why.PATIENCE: "Wait: what is preferred is no longer required when its time is over.",
+    Why.STARTING: "Look at the events for images that cannot be pulled.",
+    Why.RETRY: "Wait until a node for the retry is free.",
+    Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a group waits: of what kind, and in a sentence."""
+
+    why: Why
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +113,17 @@ class GroupSeen:
     again: Sequence[str] = ()
 
 
-def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> str:
-    """Say why the group, or a task of it that is tried again, is not running, or nothing."""
+def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> Reason | None:
+    """Say why the group, or a task of it that is tried again, is not running; None if nothing waits."""
     if seen.status in TERMINAL:
-        return ""
+        return None
     if seen.status == TaskStatus.RUNNING:
         return _of_retries(seen, scheduler)
     if obstacle := _before_the_cluster(seen) or _before_the_scheduler(seen):
         return obstacle
     if seen.waiting is None:
-        return "Its objects are being made in the cluster."
-    return " ".join(_of_placement(seen, seen.waiting, scheduler))
+        return Reason(Why.CREATING, "Its objects are being made in the cluster.")
+    return _of_placement(seen, seen.waiting, scheduler)
 
 
 def starts_after(upstream: Sequence[str]) -> str:
@@ -66,46 +134,51 @@ def starts_after(upstream: Sequence[str]) -> str:
     return f"It starts when {noun} {listing(upstream)} {verb} completed."
 
 
-def _before_the_cluster(seen: GroupSeen) -> str:
+def _before_the_cluster(seen: GroupSeen) -> Reason | None:
     if seen.upstream:
-        return starts_after(seen.upstream)
-    if seen.unreachable_since is not None:
-        return (
-            f'The cluster of backend "{seen.backend}" does not answer since {seen.unreachable_since} UTC; '
-            "the group goes on as soon as it does."
-        )
-    return ""
+        return Reason(Why.UPSTREAM, starts_after(seen.upstream))
+    if seen.unreachable_since is None:
+        return None
+    return Reason(
+        Why.CLUSTER,
+        f'The cluster of backend "{seen.backend}" does not answer since {seen.unreachable_since} UTC; '
+        "the group goes on as soon as it does.",
+    )
 
 
-def _before_the_scheduler(seen: GroupSeen) -> str:
+def _before_the_scheduler(seen: GroupSeen) -> Reason | None:
     if seen.lost and not (seen.waiting and seen.waiting.placed):
-        return f"{seen.lost} {ADVICE}"
+        return Reason(Why.LABELS, f"{seen.lost} {ADVICE}")
     if seen.trouble:
-        return f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
+        text = f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
+        return Reason(Why.NOT_MADE, text)
     if seen.template and not seen.template_seen:
-        return (
+        return Reason(
+            Why.CLAIM_TEMPLATE,
             f"It waits for claim template {seen.template}, which the cluster's ComputeDomain controller "
-            "has not made yet."
+            "has not made yet.",
         )
-    return ""
+    return None
 
 
-def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> list[str]:
+def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
     if waiting.placed:
-        return [_starting(seen.starting)]
-    said = [reason.message for reason in scheduler.waiting_reasons(waiting)[:2]]
-    return [
-        *(said or ["The scheduler has not placed it yet and has given no reason."]),
-        *(uncovered(seen.coverage) if seen.coverage else ()),
-    ]
+        return Reason(Why.STARTING, _starting(seen.starting))
+    said = scheduler.waiting_reasons(waiting)[:2]
+    texts = [one.message for one in said]
+    why = _OF_SCHEDULER.get(said[0].code, Why.SCHEDULER) if said else Why.SILENT
+    silent = [] if said else ["The scheduler has not placed it yet and has given no reason."]
+    hidden = uncovered(seen.coverage) if seen.coverage else ()
+    return Reason(why, " ".join([*texts, *silent, *hidden]))
 
 
-def _of_retries(seen: GroupSeen, scheduler: SchedulerBackend) -> str:
+def _of_retries(seen: GroupSeen, scheduler: SchedulerBackend) -> Reason | None:
     if not seen.again or seen.waiting is None or seen.waiting.placed:
-        return ""
+        return None
     verb = "waits" if len(seen.again) == 1 else "wait"
     said = f"Tried again, {listing(seen.again)} {verb} for a place."
-    return " ".join([said, *(reason.message for reason in scheduler.waiting_reasons(seen.waiting)[:2])])
+    more = (reason.message for reason in scheduler.waiting_reasons(seen.waiting)[:2])
+    return Reason(Why.RETRY, " ".join([said, *more]))
 
 
 def uncovered(coverage: LabelCoverage) -> list[str]:

@@ -112,6 +112,9 @@ class TaskGroup(models.Model):
     unplaced_since = models.DateTimeField(
         null=True, help_text="When all its pods were there without a node; patience counts from it."
     )
+    waiting_why = models.CharField(
+        max_length=32, blank=True, default="", db_default="", help_text="Of what kind: workflows.explain.Why."
+    )
     waiting_reason = models.TextField(blank=True, default="")
     waiting_since = models.DateTimeField(null=True)
 

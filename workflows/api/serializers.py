@@ -9,6 +9,7 @@ from typing import Any
 from rest_framework import serializers
 
 from pools.api.serializers import ConditionSerializer
+from workflows.explain import Why
 from workflows.models import Workflow
 from workflows.statuses import TaskStatus, WorkflowStatus
 
@@ -97,6 +98,26 @@ class GroupFeasibility(serializers.Serializer[Any]):
         child=serializers.CharField(), allow_null=True, help_text="Node by task; null for a large group."
     )
     sets = SetFit(many=True)
+
+
+class GroupExplanation(serializers.Serializer[Any]):
+    group = serializers.CharField()
+    status = serializers.ChoiceField(choices=TaskStatus.choices)
+    why = serializers.ChoiceField(
+        choices=[one.value for one in Why], help_text="The first obstacle on its way."
+    )
+    sentence = serializers.CharField()
+    since = _time()
+    help = serializers.CharField(help_text="What would help.")
+    feasibility = GroupFeasibility(allow_null=True, help_text="Where a place is what it lacks.")
+    conditions = ConditionSerializer(many=True)
+
+
+class Explanation(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    status = serializers.ChoiceField(choices=WorkflowStatus.choices)
+    sentence = serializers.CharField(help_text="How it stands, in one line.")
+    groups = GroupExplanation(many=True, help_text="Those that wait.")
 
 
 class SubmitReply(serializers.Serializer[Any]):

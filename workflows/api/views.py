@@ -23,6 +23,7 @@ from pools.selectors import workflow_limits
 from scheduling.errors import Fault, InvalidSpec
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
+from workflows.explanation import explain, in_one_line
 from workflows.models import Event, Workflow
 from workflows.services.accepted import Mode, SubmissionRequest
 from workflows.services.idempotency import checked_key
@@ -198,6 +199,26 @@ class WorkflowView(APIView):
             now=timezone.now(),
         )
         return Response(reply)
+
+
+class ExplainView(APIView):
+    access = {"GET": READ}
+
+    @extend_schema(operation_id="workflow_explain", responses=serializers.Explanation)
+    def get(self, request: Request, workflow_id: str) -> Response:
+        """Say why each group that waits does, what that rests on, and what would help."""
+        queries.NoQuery.of(request)
+        workflow = _readable(request, workflow_id)
+        groups = list(workflow.groups.order_by("position").select_related("backend"))
+        found = explain(groups, now=timezone.now())
+        return Response(
+            {
+                "name": workflow.name,
+                "status": workflow.status,
+                "sentence": in_one_line(workflow.status, found),
+                "groups": found,
+            }
+        )
 
 
 class SpecView(APIView):

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Cluster, Node
@@ -42,11 +43,19 @@ class Seen:
 
 
 def seen_nodes(
-    cluster: str, *, selectors: Sequence[Mapping[str, str]], levels: Levels, capabilities: Capabilities
+    cluster: str,
+    *,
+    selectors: Sequence[Mapping[str, str]],
+    levels: Levels,
+    capabilities: Capabilities,
+    without: Sequence[UUID] = (),
 ) -> Seen:
-    """The nodes of a cluster that some of the selectors matches, with what stands on them."""
+    """The nodes of a cluster that some of the selectors matches, with what stands on them.
+
+    What the groups ``without`` hold counts as free: it is they who are asked about.
+    """
     labels = sorted({level.label for level in levels} | {key for one in selectors for key in one})
-    held = _holdings(cluster)
+    held = _holdings(cluster, without)
     nodes = [
         _node(row, labels, held)
         for row in _rows(cluster, labels)
@@ -103,11 +112,11 @@ def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
     )
 
 
-def _holdings(cluster: str) -> dict[str, list[fit.Holding]]:
+def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holding]]:
     """What live tasks hold, by node. A task that is not there yet holds nothing."""
     rows = Task.objects.filter(
         status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id=cluster
-    ).exclude(node_name="")
+    ).exclude(Q(node_name="") | Q(group_id__in=without))
     found: dict[str, list[fit.Holding]] = defaultdict(list)
     for node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
         "node_name",

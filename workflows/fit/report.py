@@ -33,7 +33,11 @@ def _judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupV
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     seen = seen_nodes(
-        cluster, selectors=selectors_of(groups), levels=placement.levels, capabilities=capabilities
+        cluster,
+        selectors=selectors_of(groups),
+        levels=placement.levels,
+        capabilities=capabilities,
+        without=[group.uuid for group in groups],
     )
     if seen.synced_at is None or not seen.snapshot.nodes:
         raise ClusterUnavailable("No node for these tasks has been seen yet.")

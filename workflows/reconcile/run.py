@@ -198,8 +198,9 @@ class _Look:
         reason = waiting.reason_of(
             view, status=status, sight=self.sight, trouble=trouble, template=self.template
         )
-        if status not in TERMINAL and reason != view.row.waiting_reason:
-            record(self.lease, Changes(waiting=reason))
+        known = (view.row.waiting_why, view.row.waiting_reason)
+        if status not in TERMINAL and known != ((reason.why, reason.text) if reason else ("", "")):
+            record(self.lease, Changes(waiting=reason, told=True))
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
             late = Condition(type="Released", status="False", reason="Retrying", message=message)

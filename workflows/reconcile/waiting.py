@@ -14,7 +14,7 @@ from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.errors import TopologyError
-from workflows.explain import GroupSeen, waiting_reason
+from workflows.explain import GroupSeen, Reason, Why, waiting_reason
 from workflows.level_conditions import condition_of, coverage_of
 from workflows.observation import PodSeen
 from workflows.reconcile import observed
@@ -30,12 +30,12 @@ MOST_MESSAGES = 5
 
 def reason_of(
     view: GroupView, *, status: str, sight: Sight | None, trouble: Retry | None, template: str
-) -> str:
-    """Why the group waits, or nothing if it does not. ``template`` is a claim template waited for."""
+) -> Reason | None:
+    """Why the group waits, or None if it does not. ``template`` is a claim template waited for."""
     try:
         scheduler = scheduler_backend(view.placement.scheduler_type)
     except TopologyError as error:
-        return error.message
+        return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, sight) if status == TaskStatus.RUNNING and sight else []
     lost, coverage = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else ("", None)
     seen = GroupSeen(
@@ -71,7 +71,7 @@ def _unreachable_since(view: GroupView) -> str:
     for condition in view.backend.conditions:
         if condition["type"] == "Reachable" and condition["status"] == "False":
             return str(condition["lastTransitionTime"])
-    noticed = view.row.waiting_since if "does not answer since" in view.row.waiting_reason else None
+    noticed = view.row.waiting_since if view.row.waiting_why == Why.CLUSTER else None
     return conditions.as_time(noticed or view.now)
 
 

@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from pools import conditions
 from pools.conditions import Condition
 from workflows.derive import workflow_status
+from workflows.explain import Reason
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.nudge import mark_due
@@ -71,8 +72,9 @@ class Note:
 class Changes:
     """Everything one look at a group found; recorded together or not at all.
 
-    ``group`` is its new status, empty for none. ``waiting`` is the reason it waits, None to leave it.
-    ``created`` and ``released`` note that moment; ``touched`` that a create may be sent from now on.
+    ``group`` is its new status, empty for none. With ``told`` the reason it waits becomes ``waiting``, None
+    for none; without, it is left. ``created`` and ``released`` note that moment; ``touched`` that a create
+    may be sent from now on.
     ``unplaced`` begins (True) or ends (False) the clock of patience, ``stage`` is one it has got to.
     ``constraints`` are what the scheduler was told.
     """
@@ -82,7 +84,8 @@ class Changes:
     group: str = ""
     message: str = ""
     attempt: int | None = None
-    waiting: str | None = None
+    waiting: Reason | None = None
+    told: bool = False
     conditions: Sequence[Condition] = ()
     notes: Sequence[Note] = ()
     touched: str | None = None
@@ -312,7 +315,9 @@ def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
     if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
         steps.put(**{column: steps.now})
     if status in TERMINAL:
-        steps.put(end_time=steps.now, waiting_reason="", waiting_since=None, unplaced_since=None)
+        steps.put(
+            end_time=steps.now, waiting_why="", waiting_reason="", waiting_since=None, unplaced_since=None
+        )
         if changes.message:
             steps.put(failure_message=changes.message)
     steps.event(
@@ -325,9 +330,11 @@ def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
 
 
 def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
-    if changes.waiting is not None and group.status not in TERMINAL:
-        since = (group.waiting_since or steps.now) if changes.waiting else None
-        steps.put(waiting_reason=changes.waiting, waiting_since=since)
+    if changes.told and group.status not in TERMINAL:
+        reason = changes.waiting
+        since = (group.waiting_since or steps.now) if reason else None
+        why, text = (reason.why.value, reason.text) if reason else ("", "")
+        steps.put(waiting_why=why, waiting_reason=text, waiting_since=since)
     if changes.touched is not None:
         steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
         if changes.touched and not group.placement.get("cluster_uid"):

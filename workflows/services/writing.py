@@ -17,7 +17,7 @@ from pools.models import Pool
 from scheduling import names
 from scheduling.errors import Conflict, listing
 from workflows.admission import AdmittedGroup
-from workflows.explain import starts_after
+from workflows.explain import Why, starts_after
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.accepted import Accepted, Former, reply_to, task_count
@@ -182,6 +182,7 @@ def _group_row(
         ignore_nonlead_status=group.ignore_nonlead_status,
         placement=replace(group.values.placement, workflow_name=workflow.name).to_json(),
         constraints=[one.as_json() for one in made.constraints],
+        waiting_why=Why.UPSTREAM if upstream and not done else "",
         waiting_reason="" if done else starts_after(upstream),
         waiting_since=None if done else now,
         processing_start_time=None if waits or done else now,

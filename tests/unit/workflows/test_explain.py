@@ -39,7 +39,8 @@ def seen(**changes):
 
 
 def said(**changes):
-    return waiting_reason(seen(**changes), scheduler=KAI)
+    reason = waiting_reason(seen(**changes), scheduler=KAI)
+    return reason.text if reason else ""
 
 
 GONE = "None of the pool's 2 nodes carries label topo/zone"

@@ -1,0 +1,105 @@
+"""Why a workflow waits, asked of the service: one reason a group, its evidence, what would help."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.factories import (
+    RACK,
+    ZONE,
+    NodeFactory,
+    PoolFactory,
+    TaskFactory,
+    TaskGroupFactory,
+    WorkflowFactory,
+)
+from workflows.api import serializers
+from workflows.models import TaskGroup, Workflow
+
+pytestmark = pytest.mark.django_db
+REQUIRED = [{"key": "rack", "group": "r", "required": True}]
+
+
+@pytest.fixture
+def pool():
+    made = PoolFactory(name="train", levels=[ZONE, RACK])
+    for name in ("n1", "n2"):
+        NodeFactory(cluster=made.backend.cluster, name=name, labels={ZONE.label: "a", RACK.label: "r1"})
+    return made
+
+
+def waiting(pool, *, why, text, tasks=2, **fields):
+    group = TaskGroupFactory(
+        pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="SCHEDULING", name="workers"
+    )
+    for number in range(tasks):
+        task = TaskFactory(group=group, name=f"t{number}", placement__gpu=8)
+        task.spec = {**task.spec, "requirements": REQUIRED}
+        task.save()
+    TaskGroup.objects.filter(pk=group.pk).update(
+        waiting_why=why, waiting_reason=text, waiting_since=timezone.now(), **fields
+    )
+    return group.workflow
+
+
+def explained(api, workflow):
+    answer = api.get(f"/api/workflow/{workflow.name}/explain")
+    assert answer.status_code == 200, answer.json()
+    return answer.json()
+
+
+def test_a_group_that_lacks_a_place_is_told_which_domain_is_nearest(api, pool):
+    holder = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="RUNNING")
+    TaskFactory(group=holder, node_name="n2", placement__gpu=8)
+    workflow = waiting(pool, why="topology", text="No rack has room for 2 tasks.")
+
+    reply = explained(api, workflow)
+
+    (group,) = reply["groups"]
+    assert set(reply) == set(serializers.Explanation().fields)
+    assert set(group) == set(serializers.GroupExplanation().fields)
+    assert (group["why"], group["feasibility"]["verdict"]) == ("topology", "not_now")
+    assert group["sentence"].startswith("No rack has room for 2 tasks. It does not fit now: the nearest rack")
+    assert holder.workflow.name in group["sentence"]
+    assert "nearest domain" in group["help"]
+    assert reply["sentence"] == f'Group "workers": {group["sentence"]}'
+
+
+def test_what_it_holds_itself_is_not_in_its_way(api, pool):
+    workflow = waiting(pool, why="capacity", text="Not enough room.")
+    workflow.groups.get().tasks.filter(name="t0").update(node_name="n1")
+    (group,) = explained(api, workflow)["groups"]
+    assert group["feasibility"]["verdict"] == "now"
+
+
+def test_reasons_that_nodes_say_nothing_about_come_without_a_verdict(api, pool):
+    workflow = waiting(pool, why="upstream", text='It starts when group "prep" has completed.')
+    (group,) = explained(api, workflow)["groups"]
+    assert (group["feasibility"], group["help"]) == (None, "Nothing to do: it starts by itself.")
+
+
+def test_patience_that_is_left_is_the_reason(api, pool):
+    line = {
+        "set": [{"key": "rack", "group": "r"}],
+        "key": "rack",
+        "label": RACK.label,
+        "requirementType": "preferred",
+        "tasks": 2,
+        "subgroup": "",
+        "held_by": None,
+        "waitSeconds": 600,
+        "relaxed": False,
+    }
+    since = timezone.now() - timedelta(seconds=10)
+    workflow = waiting(pool, why="topology", text="No rack.", constraints=[line], unplaced_since=since)
+    (group,) = explained(api, workflow)["groups"]
+    assert group["why"] == "patience"
+    assert "then as a preference" in group["sentence"]
+
+
+def test_a_workflow_that_runs_waits_for_nothing(api):
+    group = TaskGroupFactory(status="RUNNING")
+    Workflow.objects.filter(pk=group.workflow_id).update(status="RUNNING")
+    reply = explained(api, group.workflow)
+    assert (reply["groups"], reply["sentence"]) == ([], "It is RUNNING; no group of it waits.")

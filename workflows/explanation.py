@@ -1,0 +1,76 @@
+"""Why a workflow's groups wait, put together for whoever asks: a reason each, its evidence, what would help.
+
+The reason is what the last look at the group kept in its row. Where a place is what it lacks, the verdict of
+``scheduling.fit`` says which domains are too small now, by how much, who holds them and until when. Nothing
+is asked of a cluster.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from workflows import patience
+from workflows.api.shapes import moment
+from workflows.explain import HELP, Why
+from workflows.fit.report import feasibility
+from workflows.models import TaskGroup
+from workflows.placement import GroupPlacement
+from workflows.reconcile.values import group_values
+from workflows.statuses import TERMINAL
+
+Json = dict[str, Any]
+
+PLACELESS = frozenset(
+    {Why.TOPOLOGY, Why.CAPACITY, Why.CHANNEL, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS}
+)
+"""Reasons about which the nodes tell more."""
+
+MOST_VERDICTS = 20
+"""Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
+
+
+def explain(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
+    """Explain each group that waits, in order; a group that runs, or has ended, is left out.
+
+    Groups came with ``backend``.
+    """
+    waiting = [group for group in groups if group.waiting_reason and group.status not in TERMINAL]
+    judged = [group for group in waiting if group.waiting_why in PLACELESS][:MOST_VERDICTS]
+    verdicts = {group.pk: _verdict(group, now=now) for group in judged}
+    return [_explained(group, verdicts.get(group.pk), now=now) for group in waiting]
+
+
+def in_one_line(status: str, explained: Sequence[Json]) -> str:
+    """How a workflow stands: what its first waiting group waits for, and how many more wait."""
+    if not explained:
+        return f"It is {status}; no group of it waits."
+    first, more = explained[0], len(explained) - 1
+    rest = "" if not more else " 1 more group waits." if more == 1 else f" {more} more groups wait."
+    return f'Group "{first["group"]}": {first["sentence"]}{rest}'
+
+
+def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
+    held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
+    said = [group.waiting_reason, held, verdict["sentence"] if verdict else ""]
+    why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
+    if held and why in PLACELESS:
+        why = Why.PATIENCE
+    return {
+        "group": group.name,
+        "status": group.status,
+        "why": why.value,
+        "sentence": " ".join(filter(None, said)),
+        "since": moment(group.waiting_since),
+        "help": HELP[why],
+        "feasibility": verdict,
+        "conditions": group.conditions,
+    }
+
+
+def _verdict(group: TaskGroup, *, now: datetime) -> Json | None:
+    """Whether it would fit now; None where nothing is known of the nodes."""
+    placement = GroupPlacement.from_json(group.placement)
+    cluster = placement.cluster_uid or group.backend.cluster_id
+    values = group_values(group, placement)
+    found = feasibility([values], cluster=cluster, now=now)
+    return found[0] if found else None
