@@ -115,6 +115,7 @@ def _facts() -> Any:
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415
     from scheduling.capabilities import SchedulerVersion  # noqa: PLC0415
     from scheduling.levels import Level  # noqa: PLC0415
+    from workflows.placement import FrozenTemplate  # noqa: PLC0415
     from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts  # noqa: PLC0415
 
     platform = PlatformFacts(
@@ -125,6 +126,8 @@ def _facts() -> Any:
         privileged_allowed=False,
         allowed_mounts=(),
         default_mounts=(),
+        template=FrozenTemplate(),
+        template_revisions={},
         nodes=None,
         node_gpus=None,
     )
