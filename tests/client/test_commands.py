@@ -1,0 +1,167 @@
+"""What each command does, says and ends with, on the whole service."""
+
+import json
+
+import pytest
+
+from tests.e2e.conftest import workflow
+
+TOPOLOGY = "{gpu: 4, topology: [{key: rack, requirementType: required}]}"
+
+
+@pytest.fixture
+def pool(world):
+    """Two racks of two nodes, as soon as the observer has seen them."""
+    name = world.make_pool()
+    world.wait(
+        lambda: world.service.get(f"/api/pool/{name}/topology"),
+        lambda seen: seen["nodes"] == 4 and seen["topology_keys"][0]["domain_count"] == 2,
+    )
+    return name
+
+
+def spec(tasks, resources=TOPOLOGY):
+    return workflow(("g", tasks), resources=f"one: {resources}")
+
+
+def test_pools_are_listed_with_their_keys_and_as_the_service_says_them(command, pool):
+    (row,) = [line.split() for line in command("pools").lines if line.startswith(pool)]
+    assert row[:5] == [pool, "ONLINE", "no", "rack", "gpu"]
+    assert command("pools", "-o", "json").json["pools"][pool]["nvlink"] is False
+
+
+def test_a_topology_is_told_from_broad_to_narrow(command, pool):
+    head, *rest = command("topology", pool).lines
+    assert head.startswith(f"pool {pool}: 4 nodes, as of 2")
+    assert rest == [
+        "",
+        "Topology keys, broadest first:",
+        "KEY   LABEL            DOMAINS  NODES WITHOUT IT",
+        "rack  osmo.local/rack  2        0",
+        "",
+        "Domains:",
+        "DOMAIN  KEY   NODES",
+        "r0      rack  2",
+        "r1      rack  2",
+    ]
+    assert command("topology", pool, "-o", "json").json["nodes"] == 4
+
+
+def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(command, world, pool):
+    name = f"{world.prefix}dry"
+    text = spec(["a", "b"]).replace("name: w", f"name: {name}")
+    ended = command("submit", "-", "--pool", pool, "--dry-run", given=text)
+    assert ended.code == 0, ended.err
+    assert ended.lines[:5] == [
+        f"{name}-1 would be accepted",
+        "",
+        "Requirements, as the scheduler was told them:",
+        "GROUP  SET           KEY   TYPE      TASKS  NOTE",
+        "g      rack default  rack  required  2",
+    ]
+    kinds = [
+        line.split()[0] for line in ended.lines[ended.lines.index("Objects, in order of creation:") + 2 :]
+    ]
+    assert kinds == ["Topology", "PodGroup", "Service", "Pod", "Pod"]
+    assert "no such workflow" in command("list", "--name", name).err
+
+
+def test_a_template_is_submitted_with_its_variables_labels_and_priority(command, pool, tmp_path):
+    template = tmp_path / "train.yaml"
+    template.write_text(
+        spec(["a"]).replace("name: w", "name: {{ word }}") + "default-values: {word: unset}\n"
+    )
+    ended = command(
+        "submit", str(template), "--pool", pool, "--set-string", "word=t7", "--label", "team=vision",
+        "--priority", "LOW", "-o", "json",
+    )  # fmt: skip
+    name = ended.json["name"]
+    assert name.startswith("t7-")
+    listed = command("list", "--name", name, "--label", "team=vision", "-o", "json").json["workflows"]
+    assert [(one["name"], one["priority"]) for one in listed] == [(name, "LOW")]
+    assert command("cancel", name).out == f"{name} is being cancelled\n"
+
+
+def test_every_fault_is_told_with_its_place_and_what_would_be_accepted(command, pool):
+    text = spec(["a"], "{gpu: 4, topology: [{key: rak}], cpus: 4}")
+    ended = command("submit", "-", "--pool", pool, given=text)
+    assert (ended.code, ended.out) == (1, "")
+    lines = ended.err.splitlines()
+    assert lines[0] == "refused, 2 faults:"
+    assert any('resources.one.topology[0].key: The pool has no topology key "rak"' in line for line in lines)
+    assert "    accepted: rack" in lines
+    body = json.loads(command("submit", "-", "--pool", pool, "-o", "json", given=text).err)
+    assert (body["error_code"], len(body["details"])) == ("USAGE", 2)
+
+
+def test_somebody_without_a_default_pool_is_told_which_there_are(command, pool):
+    ended = command("submit", "-", given=spec(["a"]))
+    assert ended.code == 2
+    assert pool in ended.err
+
+
+def test_it_is_explained_why_a_gang_waits_and_watched_to_its_end(command, world, pool):
+    first = world.submit(pool, spec(["a", "b"]))
+    second = world.submit(pool, spec(["a", "b"]))
+    for name in (first, second):
+        world.wait_group(name, "g", "RUNNING")
+    waits = world.submit(pool, spec(["a", "b"]))
+    world.wait(lambda: world.groups(waits)["g"], lambda group: "room" in (group["waiting_reason"] or ""))
+    said = command("explain", waits).lines
+    assert said[0].startswith(f"{waits} in pool {pool}: PENDING")
+    assert said[2].startswith("group g: SCHEDULING (2 SCHEDULING), waits since ")
+    assert said[3].startswith("  No rack has room for the whole task group")
+    assert said[-1].split() == ["g", "rack", "default", "rack", "required", "2"]
+
+    watching = command.start("watch", first, "--interval", "0.2")
+    told = watching.stdout.readline()
+    assert told.endswith(f" {first} g: RUNNING (2 RUNNING)\n")
+    for pod in world.pods(first):
+        world.annotate(pod, run_for="0.1s")
+    out, err = watching.communicate(timeout=60)
+    assert (watching.returncode, err) == (0, "")
+    assert out.splitlines()[-1].endswith(f" {first}: COMPLETED")
+    assert command("list", "--pool", pool, "--status", "COMPLETED").lines[1].split()[:2] == [
+        first,
+        "COMPLETED",
+    ]
+
+    ended = command("cancel", waits, "nosuch-1", second, "-m", "enough")
+    assert ended.code == 1
+    assert ended.lines == [f"{name} is being cancelled" for name in (waits, second)]
+    assert "nosuch-1" in ended.err
+    watched = command("watch", second, "-o", "json", "--interval", "0.2")
+    assert watched.code == 3
+    changes = [json.loads(line) for line in watched.lines]
+    assert changes[-1]["status"] == "FAILED_CANCELED"
+    assert changes[-2]["tasks"] == {"FAILED_CANCELED": 2}
+
+
+def test_logs_are_printed_and_followed_to_the_end(command, world, pool):
+    name = world.submit(pool, spec(["a", "b"]))
+    world.wait_group(name, "g", "RUNNING")
+    lines = command("logs", name).lines
+    assert {line.split()[0] for line in lines} == {"[a]", "[b]"}
+    assert "[b]" not in command("logs", name, "--task", "a", "-n", "1").out
+    following = command.start("logs", name, "-f", "-t", "a")
+    assert following.stdout.readline()
+    for pod in world.pods(name):
+        world.annotate(pod, run_for="0.1s", exit_code="3")
+    following.communicate(timeout=60)
+    assert following.returncode == 0
+    world.wait_group(name, "g", "FAILED")
+    assert "3" in command("logs", name, "--errors").out
+    assert command("watch", name).code == 3
+
+
+def test_what_is_not_there_is_refused_in_the_words_of_the_service(command):
+    for words in (
+        ("explain", "nosuch-1"),
+        ("logs", "nosuch-1"),
+        ("topology", "nosuch"),
+        ("watch", "../pool"),
+    ):
+        ended = command(*words)
+        assert (ended.code, ended.out) == (1, ""), words
+        assert "no" in ended.err
+        assert len(ended.err.splitlines()) == 1

@@ -1,0 +1,37 @@
+"""The page on the command has every command and option, and no other."""
+
+import re
+
+import typer.main
+
+from client.main import app
+from client.outcomes import Exit
+from tests.client.conftest import ROOT
+
+PAGE = (ROOT / "docs" / "cli.md").read_text()
+OPTION = re.compile(r"`(--?[a-z][a-z-]*)`")
+
+
+def options(command):
+    return {word for one in command.params for word in one.opts if word.startswith("-")}
+
+
+def test_every_command_and_option_is_described_and_no_other():
+    group = typer.main.get_command(app)
+    first, *rest = re.split(r"^## `(\w+)`\n", PAGE, flags=re.MULTILINE)
+    sections = dict(zip(rest[::2], rest[1::2], strict=True))
+    assert set(sections) == set(group.commands)
+    for name, command in group.commands.items():
+        assert set(OPTION.findall(sections[name])) - {"-"} == options(command), name
+    assert options(group) <= set(OPTION.findall(first))
+
+
+def test_every_command_and_option_says_what_it_does():
+    group = typer.main.get_command(app)
+    for command in group.commands.values():
+        assert command.help
+        assert [one.name for one in command.params if not one.help] == []
+
+
+def test_the_exit_codes_are_those_there_are():
+    assert sorted(map(int, re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE))) == sorted(Exit)

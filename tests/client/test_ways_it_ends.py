@@ -1,0 +1,211 @@
+"""How the command ends when it is not understood, not answered or told to come back; and as whom it calls."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from importlib import import_module
+
+import pytest
+
+from client import tables
+from client.login import Login, find_login
+from client.outcomes import Misused
+from client.service import PATIENCE, PAUSES
+from client.show import aligned
+from tests.client.conftest import ROOT
+
+POOL = {
+    "status": "ONLINE",
+    "nvlink": True,
+    "topology_keys": [{"key": "zone"}, {"key": "clique"}],
+    "platforms": {"gb200": {}},
+    "description": "The quick racks in the new hall",
+}
+POOLS = (200, {"Content-Type": "application/json"}, json.dumps({"pools": {"training": POOL}}))
+BUSY = json.dumps({"message": "Too many at once.", "error_code": "USER", "details": []})
+
+
+def test_it_comes_back_when_the_service_asks_it_to(bare, answering):
+    service = answering((429, {"Retry-After": "1"}, BUSY), (503, {"Retry-After": "1"}, BUSY), POOLS)
+    ended = bare("--url", service.url, "--token", "t", "pools", "-o", "json")
+    assert (ended.code, ended.json["pools"]["training"]) == (0, POOL)
+    assert ended.err.count("The service asks to come back in 1 s: Too many at once.") == 2
+
+
+def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):
+    broken = json.dumps({"message": "Internal server error", "request_id": "r7"})
+    cases = {
+        "longer than it waits": (
+            (429, {"Retry-After": f"{PATIENCE + 1:.0f}"}, BUSY),
+            75,
+            "Too many at once.",
+        ),
+        "a gateway's page": ((502, {}, "<html>Bad\n gateway</html>"), 10, "502: <html>Bad gateway</html>"),
+        "a page for people": ((200, {}, "<html>Hello</html>"), 10, "did not answer with JSON"),
+        "another address": ((301, {"Location": "https://new.example"}, ""), 10, "https://new.example"),
+        "a wrong token": ((401, {}, json.dumps({"message": "Invalid token."})), 1, "Invalid token."),
+        "a fault of the service": ((500, {}, broken), 10, "Internal server error (request r7)"),
+    }
+    begun = {
+        what: bare.start("pools", OSMO_URL=answering(answer).url, OSMO_TOKEN="t")
+        for what, (answer, _, _) in cases.items()
+    }
+    for what, (_, code, said) in cases.items():
+        ended = bare.end(begun[what])
+        assert (ended.code, ended.out) == (code, ""), what
+        assert said in ended.err
+        assert len(ended.err.splitlines()) == 1, what
+
+
+def test_a_submission_that_is_sent_again_is_the_same_one(bare, answering):
+    reply = {"name": "w-1", "warnings": ["Slow."], "constraints": []}
+    service = answering((503, {"Retry-After": "1"}, BUSY), (200, {}, json.dumps(reply)))
+    ended = bare("submit", "-", "--pool", "a/b", given="x", OSMO_URL=service.url, OSMO_TOKEN="t")
+    assert (ended.code, ended.out) == (0, "w-1 is accepted\n")
+    assert "warning: Slow." in ended.err
+    (first, again) = service.asked
+    assert first[:2] == ("POST", "/api/pool/a%2Fb/workflow")
+    assert first[2]["Idempotency-Key"] == again[2]["Idempotency-Key"]
+    assert first[3] == again[3]
+
+
+def test_what_cannot_be_sent_is_told_and_ends_with_2(bare):
+    login = ["--url", "http://x", "--token", "t"]
+    cases = [
+        (["pools"], "Which service?"),
+        (["--url", "http://127.0.0.1:1", "pools"], "Who are you"),
+        (["--url", "127.0.0.1", "--token", "t", "pools"], "no address of a service"),
+        ([*login, "--user", "u", "pools"], "two logins"),
+        ([*login, "submit", "nowhere.yaml"], "nowhere.yaml cannot be read"),
+        (["pols"], "pools"),
+        (["list", "--limit", "0"], "--limit"),
+    ]
+    for (_, said), process in [(case, bare.start(*case[0])) for case in cases]:
+        ended = bare.end(process)
+        assert (ended.code, ended.out) == (2, ""), said
+        assert said in ended.err
+        assert "Traceback" not in ended.err
+
+
+def test_nobody_there_is_one_plain_sentence(bare):
+    ended = bare("--url", "http://127.0.0.1:1", "--token", "t", "pools")
+    assert (ended.code, ended.err) == (10, "http://127.0.0.1:1 cannot be reached: Connection refused\n")
+    assert sum(PAUSES) < 5
+
+
+def test_a_password_in_netrc_is_not_sent_in_place_of_the_token(bare, answering, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login somebody password secret\n")
+    service = answering(POOLS)
+    assert bare("pools", OSMO_URL=service.url, OSMO_TOKEN="mine").code == 0
+    assert service.asked[0][2]["Authorization"] == "Bearer mine"
+
+
+def stored(folder, **content):
+    (folder / "login.yaml").write_text(json.dumps(content))
+    return {"OSMO_CONFIG_FILE_DIR": str(folder)}
+
+
+def jwt(ends):
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": ends}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.c2ln"
+
+
+def found(environment, *, url="", token="", user=""):
+    return find_login(url=url, token=token, user=user, environment=environment)
+
+
+def test_the_login_of_osmo_is_used_for_its_own_address_and_no_other(tmp_path):
+    there = stored(tmp_path, url="https://osmo.example/", dev_login={"username": "ann"}, token_login=None)
+    assert found(there) == Login(url="https://osmo.example", user="ann")
+    assert found(there | {"OSMO_TOKEN": "t"}) == Login(url="https://osmo.example", bearer="t")
+    assert found(there | {"OSMO_TOKEN": "t"}, user="bob") == Login(url="https://osmo.example", user="bob")
+    for elsewhere in ({"url": "https://other.example"}, {"url": "http://osmo.example"}):
+        with pytest.raises(Misused, match="Who are you"):
+            found(there, **elsewhere)
+
+
+def test_a_login_that_lasts_is_used_and_one_that_has_ended_is_renewed_or_told(tmp_path):
+    lasting, ended = jwt(time.time() + 600), jwt(time.time() - 1)
+    for token, osmo, want in (
+        (lasting, True, Login(url="http://o", bearer=lasting)),
+        (ended, True, Login(url="http://o", renewing="personal")),
+        (lasting, False, Login(url="http://o", bearer=lasting)),
+        ("no.jwt", True, Login(url="http://o", renewing="personal")),
+    ):
+        login = {"id_token": token, "refresh_token": "personal"}
+        assert found(stored(tmp_path, url="http://o", osmo_token=osmo, token_login=login)) == want
+    for broken in ({"token_login": {"id_token": ended, "refresh_token": "idp's"}}, {}):
+        with pytest.raises(Misused, match="expired or holds none"):
+            found(stored(tmp_path, url="http://o", osmo_token=False, **broken))
+    (tmp_path / "login.yaml").write_text("[")
+    with pytest.raises(Misused, match="cannot be read"):
+        found({"OSMO_CONFIG_FILE_DIR": str(tmp_path)})
+
+
+def test_who_is_logged_in_with_osmo_needs_nothing(bare, running_service, tmp_path):
+    url, token = running_service["api_url"], running_service["token"]
+    renewed = stored(
+        tmp_path, url=url, osmo_token=True, token_login={"id_token": jwt(0), "refresh_token": token}
+    )
+    assert bare("pools", **renewed).code == 0
+    assert bare("pools", **stored(tmp_path, url=url, dev_login={"username": "ann"})).code in (0, 1)
+
+
+def drawn(bare, *words, columns, **environment):
+    """What the command shows on a terminal of so many columns."""
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "client", *words],
+        cwd=ROOT,
+        env=bare.environment | {"TERM": "xterm-256color", "COLUMNS": str(columns)} | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+    )
+    os.close(theirs)
+    assert process.wait(30) == 0
+    shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
+    os.close(ours)
+    return shown
+
+
+def test_a_terminal_however_narrow_shows_every_word_and_colours_only_where_wanted(bare, answering):
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+    wide = drawn(bare, "pools", columns=120, **login)
+    assert "\x1b[32mONLINE" in wide
+    for columns in (60, 30):
+        plain = drawn(bare, "pools", columns=columns, NO_COLOR="1", **login)
+        text = re.sub(r"\x1b\[1m|\x1b\[0m", "", plain)  # bold is no colour
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= columns
+        assert {"training", "ONLINE", "gb200", "quick", "hall"} <= set(re.findall(r"\w+", text))
+
+
+def test_what_would_steer_a_terminal_is_made_harmless():
+    (row,) = aligned([["\x1b[2Jgone", "two\nlines", "Zürich", "\u202eback"]])
+    assert row == "\ufffd[2Jgone  two lines  Zürich  \ufffdback"
+
+
+def test_a_reader_that_has_seen_enough_is_no_trouble(bare, answering):
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+    with bare.start("pools", "-o", "json", **login) as process:
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [(None, "-"), (0.4, "0s"), (61, "1m 1s"), (3600, "1h"), (90061.0, "1d 1h")],
+)
+def test_a_duration_is_said_with_its_largest_units(seconds, want):
+    assert tables.seconds(seconds) == want
+
+
+def test_the_command_that_is_installed_is_this_one():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, name = scripts["osmo-topology"].partition(":")
+    assert callable(getattr(import_module(module), name))
