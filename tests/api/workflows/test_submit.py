@@ -14,6 +14,8 @@ from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, Platfor
 from workflows.api import serializers
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.placement import GroupPlacement, TaskPlacement
+from workflows.spec import Limits
+from workflows.spec.template import is_templated, render
 
 pytestmark = pytest.mark.django_db
 
@@ -403,20 +405,24 @@ def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
     assert 'Pools that have it: "h100".' in body["details"][0]["message"]
 
 
+def rendered(written):
+    return render(written, variables=(), string_variables=(), limits=Limits())
+
+
 @pytest.mark.parametrize(
     "example", sorted((Path(__file__).parents[3] / "examples").glob("*.yaml")), ids=lambda path: path.stem
 )
 def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
-    workflow = yaml.safe_load(example.read_text())["workflow"]
-    written = [*workflow["resources"].values(), *workflow["groups"]]
-    keys = {entry["key"] for one in written for entry in one.get("topology", ())}
+    written = example.read_text()
+    workflow = yaml.safe_load(rendered(written) if is_templated(written) else written)["workflow"]
+    asking = [*workflow["resources"].values(), *workflow["groups"]]
+    keys = {entry["key"] for one in asking for entry in one.get("topology", ())}
     order = ("zone", "spine", "rack", "clique")
     levels = tuple(Level(key, f"example.com/{key}") for key in order if key in keys)
     PoolFactory(name="demo", levels=levels)
-    reply = accepted(api.post("/api/pool/demo/workflow", {"file": example.read_text()}, format="json"))
-    assert TaskGroup.objects.count() == 1
-    applied = reply["constraints"][0]["constraints"]
-    assert {one["key"] for one in applied} == keys
+    reply = accepted(api.post("/api/pool/demo/workflow", {"file": written}, format="json"))
+    assert TaskGroup.objects.count() == len(workflow["groups"])
+    assert {one["key"] for group in reply["constraints"] for one in group["constraints"]} == keys
 
 
 def test_a_label_in_a_reserved_place_stays_off_the_pods_and_the_reply_says_so(submit):
