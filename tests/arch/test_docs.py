@@ -44,5 +44,14 @@ def test_the_threat_model_names_tests_that_exist():
         assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE), f"{path}::{name}"
 
 
+def test_every_example_is_in_the_index_and_every_recipe_in_the_cookbook():
+    examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
+    index = (ROOT / "examples" / "README.md").read_text()
+    assert set(re.findall(r"^\| \[([\w.-]+)\]\(\1\)", index, re.MULTILINE)) == examples
+    cookbook = (DOCS / "cookbook.md").read_text()
+    told = set(re.findall(r"\(\.\./examples/([\w-]+\.yaml)\)", cookbook))
+    assert told == {name for name in examples if not name.startswith("use-case-")}
+
+
 def _headed(model, pages):
     return re.search(rf"^# .*{model._meta.verbose_name}", pages, re.MULTILINE | re.IGNORECASE)
