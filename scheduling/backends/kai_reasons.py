@@ -252,7 +252,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
     (
         re.compile(r"cannot allocate all claims"),
         "ChannelInUse",
-        _said("Nodes have one NVLink channel each: on some it is in use by another task, or no driver offers one."),
+        _said("Nodes have one NVLink channel each; some are in use by others, or no driver offers any."),
     ),
     (
         re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)"),

@@ -117,7 +117,7 @@ KAI = {
     "a channel that is taken": (
         "4 cannot allocate all claims",
         "ChannelInUse",
-        "Nodes have one NVLink channel each: on some it is in use by another task, or no driver offers one.",
+        "Nodes have one NVLink channel each; some are in use by others, or no driver offers any.",
     ),
     "a claim that is not there yet": (
         "no resource claim name found for pod osmo/p and claim reference channel",
