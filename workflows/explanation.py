@@ -53,6 +53,8 @@ def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
     said = [group.waiting_reason, held, verdict["sentence"] if verdict else ""]
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
+    if verdict and why in {Why.TOPOLOGY, Why.CAPACITY}:
+        why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
     if held and why in PLACELESS:
         why = Why.PATIENCE
     return {

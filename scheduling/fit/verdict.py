@@ -88,7 +88,8 @@ class Verdict:
     ``places`` is a placement as the scheduler would find it now: node by task. ``most_placed`` is how many
     tasks it places at best before it gives up. ``another_order``: other sets first would fit now. ``proven``
     is False where NOT_NOW may in truth be NEVER, because the search was given up or its conditions are only
-    necessary ones.
+    necessary ones. ``room`` is for how many tasks, each as large as the largest, the pool has room now,
+    wherever they stand: with room for all ``tasks`` it is the topology that is in the way.
     """
 
     answer: Answer
@@ -97,6 +98,8 @@ class Verdict:
     most_placed: int = 0
     another_order: bool = False
     proven: bool = True
+    tasks: int = 0
+    room: int = 0
 
     @property
     def blocked(self) -> tuple[SetFit, ...]:
@@ -110,18 +113,22 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     placer = Placer(board, gang)
     if placer.run():
         places = {task: snapshot.nodes[node].name for task, node in placer.where}
-        return Verdict(Answer.NOW, (), places, len(places))
+        return Verdict(Answer.NOW, (), places, len(places), tasks=len(places), room=len(places))
+    whole = gang.wanted(gang.tree.root)
+    room = board.room(whole.measure, POOL)
     empty = Board(snapshot.emptied())
     ever = possible(empty, gang)
     sets = tuple(_set_fit(board, empty, alike[0], wants, alike=len(alike)) for alike, wants in _sets(gang))
     if ever is Possible.NO:
-        return Verdict(Answer.NEVER, sets, most_placed=placer.most)
+        return Verdict(Answer.NEVER, sets, most_placed=placer.most, tasks=whole.count, room=room)
     return Verdict(
         Answer.NOT_NOW,
         sets,
         most_placed=placer.most,
         another_order=possible(board, gang) is Possible.YES,
         proven=ever is Possible.YES,
+        tasks=whole.count,
+        room=room,
     )
 
 

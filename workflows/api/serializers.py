@@ -90,6 +90,10 @@ class GroupFeasibility(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     proven = serializers.BooleanField(help_text="False: not_now may in truth be never.")
     another_order = serializers.BooleanField(help_text="It would fit, were its sets placed in another order.")
+    tasks = serializers.IntegerField()
+    room = serializers.IntegerField(
+        help_text="For how many tasks as large as its largest the pool has room now, wherever they stand."
+    )
     scheduler = serializers.CharField()
     nodes = serializers.IntegerField()
     nodes_synced_at = _time()

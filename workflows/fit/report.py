@@ -65,6 +65,8 @@ def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) ->
         "sentence": sentence(verdict),
         "proven": verdict.proven,
         "another_order": verdict.another_order,
+        "tasks": verdict.tasks,
+        "room": verdict.room,
         "scheduler": group.placement.scheduler_type,
         "nodes": len(seen.snapshot.nodes),
         "nodes_synced_at": _naive(synced),

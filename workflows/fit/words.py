@@ -17,7 +17,14 @@ def sentence(verdict: Verdict) -> str:
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _:
-            return f"It does not fit now: {_not_now(verdict)}"
+            return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
+
+
+def _elsewhere(verdict: Verdict) -> str:
+    """That there is room enough, only not together: what people wonder about first."""
+    if verdict.room < verdict.tasks or not verdict.blocked:
+        return ""
+    return f" The pool has room for {verdict.room} such tasks in all, but not in one place."
 
 
 def _never(verdict: Verdict) -> str:

@@ -52,7 +52,8 @@ def explained(api, workflow):
 def test_a_group_that_lacks_a_place_is_told_which_domain_is_nearest(api, pool):
     holder = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="RUNNING")
     TaskFactory(group=holder, node_name="n2", placement__gpu=8)
-    workflow = waiting(pool, why="topology", text="No rack has room for 2 tasks.")
+    NodeFactory(cluster=pool.backend.cluster, name="n3", labels={ZONE.label: "a", RACK.label: "r2"})
+    workflow = waiting(pool, why="capacity", text="No rack has room for 2 tasks.")
 
     reply = explained(api, workflow)
 
@@ -62,8 +63,16 @@ def test_a_group_that_lacks_a_place_is_told_which_domain_is_nearest(api, pool):
     assert (group["why"], group["feasibility"]["verdict"]) == ("topology", "not_now")
     assert group["sentence"].startswith("No rack has room for 2 tasks. It does not fit now: the nearest rack")
     assert holder.workflow.name in group["sentence"]
+    assert group["sentence"].endswith("The pool has room for 2 such tasks in all, but not in one place.")
     assert "nearest domain" in group["help"]
     assert reply["sentence"] == f'Group "workers": {group["sentence"]}'
+
+
+def test_without_room_in_the_whole_pool_it_is_capacity(api, pool):
+    holder = TaskGroupFactory(pool=pool, workflow=WorkflowFactory(pool=pool), pods=0, status="RUNNING")
+    TaskFactory(group=holder, node_name="n2", placement__gpu=8)
+    (group,) = explained(api, waiting(pool, why="topology", text="No rack."))["groups"]
+    assert group["why"] == "capacity"
 
 
 def test_what_it_holds_itself_is_not_in_its_way(api, pool):
