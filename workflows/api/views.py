@@ -247,11 +247,12 @@ class EventsView(APIView):
         limit = min(query["last_n_lines"] or most, most)
         events, more = selectors.last_events(workflow, task=task, retry_id=retry, limit=limit)
         first = [f"(only the last {limit} events are shown)\n"] if more else []
-        return HttpResponse("".join([*first, *map(_line, events)]), content_type=TEXT)
+        lines = (_line(event, workflow=workflow.name) for event in events)
+        return HttpResponse("".join([*first, *lines]), content_type=TEXT)
 
 
-def _line(event: Event) -> str:
-    about = event.task_name or (event.group.name if event.group else event.workflow_id.hex)
+def _line(event: Event, *, workflow: str) -> str:
+    about = event.task_name or (event.group.name if event.group else workflow)
     kind = "Warning" if event.warning else "Normal"
     message = " ".join(event.message.split())
     return f"{shapes.moment(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
