@@ -23,6 +23,7 @@ from pools.clusters import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
 from workflows import metrics
+from workflows.audit import asked
 from workflows.logs.archive import HOLD_SECONDS, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_SKIPPED
@@ -163,6 +164,12 @@ def sweep_cluster_orphans(uid: str) -> None:
                     return
             except ClusterError as error:
                 log.warning("orphans_not_swept", backend=backend.name, error=str(error))
+
+
+@shared_task(acks_late=True, ignore_result=True)
+def run_audit(run_id: int) -> None:
+    """Carry out an audit that was asked for; one that was begun is nobody else's."""
+    asked.carry_out(run_id)
 
 
 @shared_task(base=Periodic, ignore_result=True)

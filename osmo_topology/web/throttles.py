@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 
+AUDITS_PER_MINUTE = 6
+
+
 class _Throttle(BaseThrottle):
     """Refuse what is over the limit of the user, or of the address that many users may share."""
 
@@ -76,3 +79,14 @@ class LoginThrottle(_Throttle):
 
     def per_address(self) -> int:
         return int(settings.ADDRESS_LOGINS_PER_MINUTE)
+
+
+class AuditThrottle(_Throttle):
+    """Audits: each lists every cluster."""
+
+    scope = "audit"
+
+    def per_user(self) -> int:
+        return AUDITS_PER_MINUTE
+
+    per_address = per_user

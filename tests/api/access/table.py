@@ -83,6 +83,9 @@ POST   /api/configs/history/rollback          403     403      403      403     
 DELETE /api/configs/history/{type}/revision/{no} 403     403      403      403      404      403    404
 POST   /api/configs/history/{type}/revision/{no}/tags  403  403   403      403      ok       403    ok
 
+POST   /api/audit                             403     403      403      403      403      403    ok
+GET    /api/audit/{no}                        403     403      403      403      403      403    404
+
 GET    /api/configs/service                   403     403      403      403      403      ok     ok
 
 GET    /api/profile/settings                  ok      ok       ok       ok       ok       ok     ok
