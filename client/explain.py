@@ -1,8 +1,8 @@
 """Why a workflow stands where it stands, group by group.
 
-Everything said here is in the reply on a workflow: the service decides what matters and puts it in words;
-this chooses what to show and in which order. Where the service comes to explain more by itself, ``reasons``
-is the place to read it from.
+The service decides what matters and puts it in words: ``GET /api/workflow/{id}/explain`` on the groups that
+wait, the workflow itself on what was asked for, where tasks are and what failed. This chooses what to show,
+and in which order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,14 +34,15 @@ def heading(workflow: Json) -> str:
     )
 
 
-def explain(workflow: Json) -> list[Explained]:
-    return [_group(group) for group in workflow["groups"]]
+def explain(workflow: Json, explanation: Json) -> list[Explained]:
+    """Every group; ``explanation`` says more of those that wait."""
+    waiting = {one["group"]: one for one in explanation["groups"]}
+    return [_group(group, waiting.get(group["name"])) for group in workflow["groups"]]
 
 
-def _group(group: Json) -> Explained:
-    said = group["waiting_reason"]
-    since = f" since {moment(group['waiting_since'])} UTC" if said and group["waiting_since"] else ""
-    waits = f", waits{since}" if said else ""
+def _group(group: Json, waiting: Json | None) -> Explained:
+    since = waiting["since"] if waiting else None
+    waits = f", waits since {moment(since)} UTC" if since else ", waits" if waiting else ""
     shown = [tables.constraints([(group["name"], group["constraints"])])]
     if placed := [one for one in group["tasks"] if one["node_name"] or has_ended(one["status"])]:
         shown.append(tables.places({"tasks": placed}))
@@ -49,14 +50,15 @@ def _group(group: Json) -> Explained:
         shown.append(tables.conditions(troubles))
     return Explained(
         heading=f"group {group['name']}: {group['status']} ({tables.task_counts(group['tasks'])}){waits}",
-        sentences=reasons(group),
+        sentences=reasons(group, waiting),
         tables=tuple(shown),
     )
 
 
-def reasons(group: Json) -> tuple[str, ...]:
-    """The sentences on a group: why it waits, how it failed, what of it is still in the cluster."""
-    found = [group["waiting_reason"], group["failure_message"]]
+def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
+    """The sentences on a group: why it waits, what would help, how it failed, what is left of it."""
+    found = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
+    found.append(group["failure_message"])
     found += _failures(group)
     if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
         found.append("It has ended, and what was made for it in the cluster is being removed.")

@@ -11,6 +11,7 @@ import typer
 
 from client import explain as explaining
 from client import tables
+from client.auditing import audited, exit_of, show_report
 from client.login import find_login
 from client.outcomes import Exit, Failure, Misused, Refused
 from client.service import Call, Service, address
@@ -172,10 +173,11 @@ def explain(context: typer.Context, *, workflow: Workflow, output: Output = Form
     """Say why a workflow stands where it stands: what it waits for, what was asked for, what failed."""
     service, printer = context.obj.begin(output)
     reply = service.get("workflow", workflow)
-    if printer.json(reply):
+    explanation = service.get("workflow", workflow, "explain")
+    if printer.json({"explanation": explanation, "workflow": reply}):
         return
     printer.line(explaining.heading(reply))
-    for one in explaining.explain(reply):
+    for one in explaining.explain(reply, explanation):
         printer.line()
         printer.line(one.heading)
         for sentence in one.sentences:
@@ -292,6 +294,21 @@ def list_workflows(
         printer.tell(f"There are more than {limit}; --limit shows them.")
 
 
+@app.command()
+def audit(
+    context: typer.Context,
+    *,
+    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")] = 300.0,
+    output: Output = Format.TABLE,
+) -> None:
+    """Have rows and clusters compared, and show what is not as promised; for administrators."""
+    service, printer = context.obj.begin(output)
+    ended = audited(service, wait=wait)
+    if not printer.json(ended):
+        show_report(ended["report"], printer)
+    _end(exit_of(ended["report"]))
+
+
 def _read(file: str) -> str:
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -311,6 +328,8 @@ def _default_pool(service: Service) -> str:
 
 def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
     printer.line(f"{reply['name']} would be accepted" if dry_run else f"{reply['name']} is accepted")
+    for fit in reply.get("feasibility", ()):
+        printer.line(f"group {fit['group']}: {fit['sentence']}")
     shown = tables.constraints([(one["group"], one["constraints"]) for one in reply["constraints"]])
     for table in (shown, tables.objects(reply)):
         if table.rows:

@@ -52,8 +52,9 @@ def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(command, world, po
     text = spec(["a", "b"]).replace("name: w", f"name: {name}")
     ended = command("submit", "-", "--pool", pool, "--dry-run", given=text)
     assert ended.code == 0, ended.err
-    assert ended.lines[:5] == [
-        f"{name}-1 would be accepted",
+    assert ended.lines[0] == f"{name}-1 would be accepted"
+    assert ended.lines[1].startswith("group g: ")  # whether it fits
+    assert ended.lines[2:6] == [
         "",
         "Requirements, as the scheduler was told them:",
         "GROUP  SET           KEY   TYPE      TASKS  NOTE",
@@ -110,7 +111,7 @@ def test_it_is_explained_why_a_gang_waits_and_watched_to_its_end(command, world,
     said = command("explain", waits).lines
     assert said[0].startswith(f"{waits} in pool {pool}: PENDING")
     assert said[2].startswith("group g: SCHEDULING (2 SCHEDULING), waits since ")
-    assert said[3].startswith("  No rack has room for the whole task group")
+    assert said[3].startswith("  No rack has room for ")
     assert said[-1].split() == ["g", "rack", "default", "rack", "required", "2"]
 
     watching = command.start("watch", first, "--interval", "0.2")
@@ -165,3 +166,12 @@ def test_what_is_not_there_is_refused_in_the_words_of_the_service(command):
         assert (ended.code, ended.out) == (1, ""), words
         assert "no" in ended.err
         assert len(ended.err.splitlines()) == 1
+
+
+def test_an_operator_has_the_running_service_audited(command):
+    """Other tests break things at the same time, so what is found is not asserted."""
+    ended = command("audit", "-o", "json")
+    assert ended.code in (0, 3, 4), ended.err
+    report = ended.json["report"]
+    assert report["looked"]
+    assert ended.code == (3 if report["findings"] else 4 if report["not_looked"] else 0)
