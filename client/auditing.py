@@ -48,7 +48,5 @@ def show_report(report: Json, printer: Printer) -> None:
         printer.line(f"not looked at: backend {one['backend']}: {one['reason']}")
     numbers = ", ".join(f"{number} {kind}" for kind, number in report["counts"].items() if number)
     objects = sum(one["objects"] for one in report["looked"])
-    printer.line(
-        f"{report['groups']} groups, {objects} objects in {len(report['looked'])} clusters: "
-        f"{numbers or 'nothing found'}"
-    )
+    looked = f"groups: {report['groups']}, objects: {objects}, clusters: {len(report['looked'])}"
+    printer.line(f"{looked}; found: {numbers or 'nothing'}")

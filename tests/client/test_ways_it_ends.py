@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -195,6 +196,16 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(bare, answering):
     with bare.start("pools", "-o", "json", **login) as process:
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
+
+
+def test_whoever_interrupts_a_watch_is_not_shown_where_it_was(bare, answering):
+    reply = {"name": "w-1", "status": "RUNNING", "groups": []}
+    login = {"OSMO_URL": answering((200, {}, json.dumps(reply))).url, "OSMO_TOKEN": "t"}
+    process = bare.start("watch", "w-1", **login)
+    assert process.stdout.readline().endswith(" w-1: RUNNING\n")
+    process.send_signal(signal.SIGINT)
+    ended = bare.end(process)
+    assert (ended.code, ended.out, ended.err) == (130, "", "")
 
 
 @pytest.mark.parametrize(
