@@ -8,6 +8,7 @@ service under its locks. Paths are relative to the object; the caller prefixes t
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from pools.documents.backend import BackendDocument
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
@@ -16,16 +17,16 @@ from pools.durations import ACCEPTED, parse_duration
 from pools.exit_codes import exit_codes
 from pools.models import CONFIG_NAME, config_name
 from pools.pod_templates.rules import default_faults
+from pools.selection_checks import label_faults, toleration_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
-from scheduling.levels import Levels, check_levels, is_label_key
+from scheduling.levels import Levels, check_levels
 
 MAX_NAME = 63
 MAX_OBJECT_NAME = 253
 EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
 
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -44,8 +45,8 @@ def check_name(name: str, *, path: Path) -> list[Fault]:
 def check_pool(document: PoolDocument) -> list[Fault]:
     """Find everything wrong with a pool that can be seen from the pool alone."""
     faults = [*check_levels(document.levels, path=("topology_keys",))]
-    faults += _selector(document.node_selector, path=("node_selector",))
-    faults += _tolerations(document.tolerations, path=("tolerations",))
+    faults += label_faults(document.node_selector, path=("node_selector",))
+    faults += toleration_faults(_plain(document.tolerations), path=("tolerations",))
     faults += default_faults(document.common_default_variables, path=("common_default_variables",))
     for name, platform in document.platforms.items():
         faults += _platform(name, platform, document)
@@ -237,8 +238,8 @@ def check_workflow_config(document: WorkflowConfigDocument) -> list[Fault]:
 def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iterator[Fault]:
     path: Path = ("platforms", name)
     yield from check_name(name, path=path)
-    yield from _selector(platform.node_selector, path=(*path, "node_selector"))
-    yield from _tolerations(platform.tolerations, path=(*path, "tolerations"))
+    yield from label_faults(platform.node_selector, path=(*path, "node_selector"))
+    yield from toleration_faults(_plain(platform.tolerations), path=(*path, "tolerations"))
     yield from default_faults(platform.default_variables, path=(*path, "default_variables"))
     for label, value in platform.node_selector.items():
         ours = pool.node_selector.get(label, value)
@@ -253,37 +254,8 @@ def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iter
                 yield Fault((*path, field, i), "invalid_mount", message, allowed=("/data", "/data:/mnt"))
 
 
-def _selector(selector: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
-    for label, value in selector.items():
-        if not is_label_key(label):
-            message = f"{label[:MAX_NAME]!r} is no Kubernetes label key."
-            yield Fault((*path, label), "invalid_label", message, allowed=("example.com/pool",))
-        if not _LABEL_VALUE.fullmatch(value):
-            message = (
-                f"{value[:MAX_NAME]!r} is no label value: at most 63 letters, digits, '-', '_' and '.', "
-                "beginning and ending with a letter or digit."
-            )
-            yield Fault((*path, label), "invalid_label_value", message)
-
-
-def _tolerations(entries: Sequence[TolerationDocument], *, path: Path) -> Iterator[Fault]:
-    for i, entry in enumerate(entries):
-        where = (*path, i)
-        if entry.key and not is_label_key(entry.key):
-            message = f"{entry.key[:MAX_NAME]!r} is no taint's key."
-            yield Fault((*where, "key"), "invalid_label", message)
-        if not entry.key and entry.operator != "Exists":
-            message = "A toleration without a key tolerates every taint, and then its operator is Exists."
-            yield Fault((*where, "operator"), "invalid_toleration", message, allowed=("Exists",))
-        if entry.operator == "Exists" and entry.value:
-            message = "With the operator Exists there is no value."
-            yield Fault((*where, "value"), "invalid_toleration", message, allowed=("",))
-        if not _LABEL_VALUE.fullmatch(entry.value):
-            message = f"{entry.value[:MAX_NAME]!r} is no taint's value."
-            yield Fault((*where, "value"), "invalid_label_value", message)
-        if entry.tolerationSeconds is not None and entry.effect != "NoExecute":
-            message = "Only the effect NoExecute has seconds."
-            yield Fault((*where, "tolerationSeconds"), "invalid_toleration", message)
+def _plain(entries: Sequence[TolerationDocument]) -> list[dict[str, Any]]:
+    return [entry.model_dump() for entry in entries]
 
 
 def _timeouts(document: PoolDocument) -> Iterator[Fault]:

@@ -16,6 +16,7 @@ from cluster.pod_schema import pod_shape_faults
 from pools.documents.reading import unknown_field
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.variables import DEFAULTS, KNOWN, QUANTITY, USER_CONTAINER, texts, unknown
+from pools.selection_checks import label_faults, toleration_faults
 from scheduling import names
 from scheduling.errors import Fault, Path, in_order
 
@@ -23,7 +24,7 @@ MAX_BYTES = 64 * 1024
 GPU = "nvidia.com/gpu"
 
 _OURS = re.compile(
-    r"osmo\.|runai[-/]|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"
+    r"osmo\.|runai[-/]|gpu-(fraction|memory)|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"
     r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|"
     r"scheduling\.k8s\.io|(kueue\.)?x-k8s\.io)/"
 )
@@ -79,6 +80,14 @@ def _metadata(template: Mapping[str, Any]) -> Iterator[Fault]:
             if _OURS.match(key):
                 said = f'"{key[:100]}" gives orders to a scheduler or to this service, which alone writes it.'
                 yield Fault(("metadata", field, key), "reserved", said)
+    for field in ("labels", "annotations"):
+        # what a variable will say is not known here, and an annotation may say anything
+        checked = {
+            key: "" if field == "annotations" or "{{" in value else value
+            for key, value in metadata.get(field, {}).items()
+            if "{{" not in key
+        }
+        yield from label_faults(checked, path=("metadata", field))
 
 
 def _spec(spec: Mapping[str, Any]) -> Iterator[Fault]:
@@ -86,6 +95,10 @@ def _spec(spec: Mapping[str, Any]) -> Iterator[Fault]:
         if field in spec:
             yield Fault(("spec", field), "not_in_template", why)
     yield from _claims(spec)
+    selector = {key: value for key, value in spec.get("nodeSelector", {}).items() if "{{" not in key + value}
+    yield from label_faults(selector, path=("spec", "nodeSelector"))
+    if not any("{{" in text for _, text in texts(spec.get("tolerations", []))):
+        yield from toleration_faults(spec.get("tolerations", []), path=("spec", "tolerations"))
     node = spec.get("affinity", {}).get("nodeAffinity", {})
     if "requiredDuringSchedulingIgnoredDuringExecution" in node:
         said = (
@@ -118,6 +131,9 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
                 yield Fault((*path, field), "not_in_template", "It is the user's to say.")
         yield from _gpus(container, path, users="yes")
     for place, container in enumerate(spec.get("initContainers", [])):
+        if "{{" in container.get("name", ""):
+            said = "Containers before and beside the user's have names of their own, the same in every pod."
+            yield Fault(("spec", "initContainers", place, "name"), "not_constant", said)
         yield from _gpus(container, ("spec", "initContainers", place), users="no")
 
 

@@ -169,6 +169,36 @@ REFUSED = {
         "spec.nodeSelector.a",
         "not_constant",
     ),
+    "a label that no node has": (
+        {"spec": {"nodeSelector": {"a b": "c"}}},
+        "spec.nodeSelector.a b",
+        "invalid_label",
+    ),
+    "a label no pod can have": (
+        {"metadata": {"labels": {"team": "a b", "pool": "{{WF_POOL}}"}}},
+        "metadata.labels.team",
+        "invalid_label_value",
+    ),
+    "an annotation no pod can have": (
+        {"metadata": {"annotations": {"te am": "a b", "team": "a b"}}},
+        "metadata.annotations.te am",
+        "invalid_label",
+    ),
+    "a part of a GPU": (
+        {"metadata": {"annotations": {"gpu-fraction": "0.5"}}},
+        "metadata.annotations.gpu-fraction",
+        "reserved",
+    ),
+    "a toleration no pod can have": (
+        {"spec": {"tolerations": [{"key": "a", "operator": "Foo"}]}},
+        "spec.tolerations[0].operator",
+        "invalid_toleration",
+    ),
+    "a helper named as the user's container": (
+        {"spec": {"initContainers": [{**USERS, "image": "x"}]}},
+        "spec.initContainers[0].name",
+        "not_constant",
+    ),
     "one variable twice": (
         {"spec": {"volumes": [{"name": "v"}, {"name": "v"}]}},
         "spec.volumes[1].name",
