@@ -94,6 +94,11 @@ def pod(task: UUID, *, retry: int) -> str:
     return f"{task.hex}-{retry}"
 
 
+def container(task: str) -> str:
+    """The container of a task's command."""
+    return task.lower().replace("_", "-")[:MAX_NAME].strip("-")
+
+
 def hostname(task: UUID) -> str:
     """A task's host name, the same on every retry, so that peers find the new pod under the old name."""
     return task.hex

@@ -4,6 +4,7 @@ import difflib
 import posixpath
 from collections.abc import Iterator
 
+from scheduling import names
 from scheduling.errors import Fault, Notice, Path, listing
 from workflows.pool_facts import PlatformFacts, PoolFacts
 from workflows.spec.values import Resource, TaskSpec
@@ -40,6 +41,11 @@ def check_use(task: TaskSpec, platform: PlatformFacts) -> Iterator[Fault]:
     if task.host_network and not platform.host_network_allowed:
         said = f"{where} does not allow tasks on the network of their node."
         yield Fault((*task.path, "hostNetwork"), "host_network_not_allowed", said, allowed=("false",))
+    helpers = {one.get("name") for one in platform.template.pod.get("spec", {}).get("initContainers", [])}
+    container = names.container(task.name)
+    if container in helpers:
+        said = f'{where} has a helper in each pod that is named "{container}": name the task otherwise.'
+        yield Fault((*task.path, "name"), "name_of_helper", said)
     for i, mount in enumerate(task.volume_mounts):
         if frozen_mount(mount, platform) is None:
             said = f"{where} does not allow to mount {mount.partition(':')[0][:200]!a} of its nodes."

@@ -62,7 +62,7 @@ def _asked(task: TaskTry, ours: Mapping[str, str]) -> Asked:
     """What variables of templates stand for."""
     placement = task.placement
     return Asked(
-        container=_container_name(task.name),
+        container=names.container(task.name),
         cpu=str(placement.cpu) if placement.cpu else "",
         gpu=str(placement.gpu) if placement.gpu else "",
         memory=placement.memory,
@@ -113,7 +113,7 @@ def _selection(placement: TaskPlacement) -> Manifest:
 def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     placement, fill = task.placement, frame.tokens.fill
     container: Manifest = {
-        "name": _container_name(task.name),
+        "name": names.container(task.name),
         "image": placement.image,
         "command": [fill(word) for word in placement.command],
     }
@@ -128,10 +128,6 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     if mounts := list(_mounts(placement, frame, volumes)):
         container["volumeMounts"] = mounts
     return container
-
-
-def _container_name(task: str) -> str:
-    return task.lower().replace("_", "-")[: names.MAX_NAME].strip("-")
 
 
 def _environment(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:

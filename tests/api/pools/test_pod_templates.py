@@ -107,6 +107,19 @@ def submit(admin, query=""):
     return reply.json()
 
 
+def test_a_task_named_as_a_helper_of_its_pool_is_refused_and_not_left_to_the_cluster(
+    template, write, admin, pool
+):
+    template(
+        content={"spec": {"initContainers": [{"name": "task-1", "image": "x", "restartPolicy": "Always"}]}}
+    )
+    write("pool/train", {"backend": "kai", "common_pod_template": ["shm"]})
+    refused = admin.post("/api/pool/train/workflow", {"file": SPEC}, format="json")
+    assert refused.status_code == 400
+    (fault,) = refused.json()["details"]
+    assert (fault["path"], fault["code"]) == ("workflow.tasks[0].name", "name_of_helper")
+
+
 def test_a_workflow_keeps_the_templates_it_was_accepted_under(template, write, admin, pool):
     template()
     write("pool/train", {"backend": "kai", "common_pod_template": ["shm"]})
