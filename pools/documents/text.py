@@ -31,6 +31,9 @@ _MERGE = _PREFIX + "merge"
 _PLAIN_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float", "str", "map", "seq"))
 _READ_TAGS = frozenset(_PREFIX + name for name in ("null", "bool", "int", "float"))
 _LONGEST_NUMBER = 100
+LONG_TEXT = 64
+"""So many characters of a text count as one value more: what an alias repeats is checked, rendered and stored
+anew each time, so a long text under many aliases costs as much as many values."""
 _TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE)
 
 
@@ -173,9 +176,10 @@ class _Builder:
         if tag == _MERGE and top is not None and wants_key:
             top.merging = True
             return
+        count = 1 + len(event.value) // LONG_TEXT
         if event.anchor:
-            self._anchors[event.anchor] = _Anchored(value, 1)
-        self._add(value, place, 1)
+            self._anchors[event.anchor] = _Anchored(value, count)
+        self._add(value, place, count)
 
     def _start(self, event: Any, place: Place) -> None:
         if len(self._stack) >= self.limits.depth:

@@ -12,6 +12,11 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 HOSTILE = {
     "an alias bomb": (BOMB, "too_large"),
+    "a long text under many aliases": ("a: &a " + "x" * 400_000 + "\nb: [" + "*a," * 300 + "]", "too_large"),
+    "a long text in a mapping under many aliases": (
+        "a: &a {v: " + "x" * 400_000 + "}\nb: [" + "*a," * 300 + "]",
+        "too_large",
+    ),
     "too many aliases": ("a: &a x\nb: [" + "*a," * 30000 + "]", "too_many_aliases"),
     "nesting without end": ("[" * 5000, "too_deep"),
     "a mapping in a mapping without end": ("{a: " * 500, "too_deep"),
