@@ -102,9 +102,10 @@ def _expiry(request: Request) -> datetime:
     day = query.validated_data.get("expires_at")
     if day is None:
         return latest
-    asked = datetime.combine(day, time.min, UTC) + timedelta(days=1)
-    if datetime.now(UTC) < asked <= latest:
-        return asked
+    if day <= latest.date():  # before a day is added: there is none after 9999-12-31
+        asked = datetime.combine(day, time.min, UTC) + timedelta(days=1)
+        if datetime.now(UTC) < asked <= latest:
+            return asked
     message = f"A token expires after now and not after {instant(latest)}."
     raise InvalidSpec(message, [Fault(("expires_at",), "out_of_range", message)])
 

@@ -95,6 +95,7 @@ def test_a_token_expires_at_the_end_of_the_day_that_was_asked_for(api):
         "ok?expires_at=2020-01-01",
         "ok?expires_at=soon",
         "ok?expires_at=2099-01-01",
+        "ok?expires_at=9999-12-31",
     ],
 )
 def test_a_token_that_makes_no_sense_is_refused(api, address):
