@@ -262,6 +262,7 @@ class RevisionView(APIView):
 
     @extend_schema(
         operation_id="delete_config_revision",
+        parameters=[DRY_RUN],
         request=None,
         responses={200: RolledBackSerializer},
     )
@@ -270,20 +271,27 @@ class RevisionView(APIView):
         envelope(request, holds=None)
         kind, number = _addressed(config_type, revision)
         row = _may_write(request, kind, number)
-        services.take_out(config_type=kind, revision=number, username=caller(request).get_username())
+        with as_asked(request):
+            services.take_out(config_type=kind, revision=number, username=caller(request).get_username())
         return Response({"config_type": kind, "name": row.name, "revision": number})
 
 
 class RevisionTagsView(APIView):
     access = {"POST": UPDATE}
 
-    @extend_schema(operation_id="tag_config_revision", request=TagsWriteSerializer, responses=TagsSerializer)
+    @extend_schema(
+        operation_id="tag_config_revision",
+        parameters=[DRY_RUN],
+        request=TagsWriteSerializer,
+        responses=TagsSerializer,
+    )
     def post(self, request: Request, config_type: str, revision: str) -> Response:
         """Add and remove tags of a revision."""
         kind, number = _addressed(config_type, revision)
         add, remove = _tags(request)
         _may_write(request, kind, number)
-        row = services.retag(config_type=kind, revision=number, add=add, remove=remove)
+        with as_asked(request):
+            row = services.retag(config_type=kind, revision=number, add=add, remove=remove)
         return Response({"config_type": kind, "revision": number, "tags": row.tags})
 
 

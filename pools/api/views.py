@@ -19,6 +19,7 @@ from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
 from pools.api.requests import as_asked, envelope, etag, expected_revision, flag, placed
+from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
 
@@ -218,36 +219,42 @@ class WorkflowConfigView(APIView):
     def get(self, request: Request) -> Response:
         """Show the service-wide limits on workflows."""
         del request
-        return self._reply()
+        return self._reply(selectors.workflow_config())
 
     @extend_schema(
         operation_id="put_workflow_config",
-        parameters=[DRY_RUN],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.WorkflowConfigWriteSerializer,
         responses=shapes.WorkflowConfigSerializer,
     )
     def put(self, request: Request) -> Response:
         """Replace the limits; what is left out takes its default."""
         sent = envelope(request, holds="configs")
+        expected = expected_revision(request)
         with placed("configs"), as_asked(request):
-            services.put_workflow_config(document=sent.content, change=sent.change)
-        return self._reply()
+            saved = services.put_workflow_config(
+                document=sent.content, change=sent.change, expected_revision=expected
+            )
+        return self._reply(saved)
 
     @extend_schema(
         operation_id="patch_workflow_config",
-        parameters=[DRY_RUN],
+        parameters=[DRY_RUN, IF_MATCH],
         request=shapes.WorkflowConfigPatchSerializer,
         responses=shapes.WorkflowConfigSerializer,
     )
     def patch(self, request: Request) -> Response:
         """Change the limits that are given."""
         sent = envelope(request, holds="configs_dict")
+        expected = expected_revision(request)
         with placed("configs_dict"), as_asked(request):
-            services.patch_workflow_config(changes=sent.content, change=sent.change)
-        return self._reply()
+            saved = services.patch_workflow_config(
+                changes=sent.content, change=sent.change, expected_revision=expected
+            )
+        return self._reply(saved)
 
-    def _reply(self) -> Response:
-        document, revision = selectors.workflow_config()
+    def _reply(self, limits: tuple[WorkflowConfigDocument, int]) -> Response:
+        document, revision = limits
         return Response({**document.model_dump(), "revision": revision}, headers=etag(revision))
 
 

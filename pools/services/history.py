@@ -8,7 +8,8 @@ whole set of the type back and so undoes what others did to other pools meanwhil
 A type of configuration takes part by adding its restorer to ``RESTORERS``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from pools.models import ConfigRevision
 from pools.services.backends import delete_backend, put_backend
 from pools.services.pod_templates import delete_pod_template, put_pod_template
 from pools.services.pools import delete_pool, put_pool
-from pools.services.recording import MAX_TAGS, Change
+from pools.services.recording import MAX_TAGS, Change, is_trial
 from pools.services.workflow_config import put_workflow_config
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound
 
@@ -62,8 +63,8 @@ def _pod_template(
 
 
 def _workflow(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
-    del name, force, expected_revision
-    put_workflow_config(document=content, change=change)
+    del name, force
+    put_workflow_config(document=content, change=change, expected_revision=expected_revision)
 
 
 RESTORERS: dict[str, Restore] = {
@@ -118,7 +119,7 @@ def retag(
     *, config_type: str, revision: int, add: Sequence[str] = (), remove: Sequence[str] = ()
 ) -> ConfigRevision:
     """Add and remove tags of a revision. Raises InvalidSpec for more tags than are kept."""
-    with transaction.atomic():
+    with _history_change():
         row = _shown(config_type, revision, lock="yes")
         kept = [tag for tag in row.tags if tag not in remove]
         tags = list(dict.fromkeys([*kept, *add]))
@@ -135,7 +136,7 @@ def take_out(*, config_type: str, revision: int, username: str) -> ConfigRevisio
 
     Raises Conflict for what holds now, the newest revision of an object.
     """
-    with transaction.atomic():
+    with _history_change():
         row = _shown(config_type, revision, lock="yes")
         newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name)
         if newest.aggregate(newest=Max("revision"))["newest"] == revision:
@@ -145,6 +146,15 @@ def take_out(*, config_type: str, revision: int, username: str) -> ConfigRevisio
         row.deleted_by = username
         row.save(update_fields=["deleted_at", "deleted_by"])
     return row
+
+
+@contextmanager
+def _history_change() -> Iterator[None]:
+    """Open the transaction of what is no configuration, so it goes on where a file is the source."""
+    with transaction.atomic():
+        yield
+        if is_trial():
+            transaction.set_rollback(True)
 
 
 def _shown(config_type: str, revision: int, *, lock: str = "no") -> ConfigRevision:

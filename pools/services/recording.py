@@ -23,7 +23,7 @@ from kombu.exceptions import KombuError
 
 from osmo_topology.web.errors import summary
 from pools import selectors
-from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool
+from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool, ServiceConfig
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, PreconditionFailed, in_order
 
 log = structlog.get_logger(__name__)
@@ -70,7 +70,7 @@ def configuration_change() -> Iterator[None]:
         with transaction.atomic():
             Installation.objects.select_for_update().get()
             yield
-            if outermost and _door.get() == "trial":
+            if outermost and is_trial():
                 transaction.set_rollback(True)
     finally:
         _inside.reset(entered)
@@ -110,6 +110,11 @@ def trial() -> Iterator[None]:
         _door.reset(entered)
 
 
+def is_trial() -> bool:
+    """Whether what is written now is to be undone."""
+    return _door.get() == "trial"
+
+
 def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change: Change) -> int:
     """Write the history of one object and return its revision. Only inside ``configuration_change``."""
     newest = ConfigRevision.objects.filter(config_type=config_type).aggregate(newest=Max("revision"))
@@ -127,7 +132,7 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
     return revision
 
 
-def expect(row: Backend | Pool | PodTemplate | None, revision: int | None) -> None:
+def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, revision: int | None) -> None:
     """Raise PreconditionFailed unless the row is at this revision (0: is not there; None: any will do)."""
     found = row.revision if row else 0
     if revision is not None and found != revision:

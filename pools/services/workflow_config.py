@@ -8,26 +8,39 @@ from pools.checks import check_workflow_config
 from pools.documents.reading import merged, read
 from pools.documents.workflow import READ_ONLY, WorkflowConfigDocument
 from pools.models import ConfigRevision, ServiceConfig
-from pools.services.recording import Change, configuration_change, record, refuse
+from pools.services.recording import Change, configuration_change, expect, record, refuse
 
 WORKFLOW = ConfigRevision.Type.WORKFLOW
 
 
-def put_workflow_config(*, document: Any, change: Change) -> int:
-    """Replace the limits whole, what is left out by its default; returns the revision."""
+Limits = tuple[WorkflowConfigDocument, int]
+"""The limits, and their revision; 0 for the defaults that nobody changed."""
+
+
+def put_workflow_config(*, document: Any, change: Change, expected_revision: int | None = None) -> Limits:
+    """Replace the limits whole, what is left out by its default.
+
+    ``expected_revision`` is the one the author saw, 0 for the defaults.
+    """
     with configuration_change():
+        _expect(expected_revision)
         return _save(document, change=change)
 
 
-def patch_workflow_config(*, changes: Any, change: Change) -> int:
-    """Change single limits; null resets one. Returns the revision."""
+def patch_workflow_config(*, changes: Any, change: Change, expected_revision: int | None = None) -> Limits:
+    """Change single limits; null resets one."""
     with configuration_change():
+        _expect(expected_revision)
         if isinstance(changes, Mapping):
             changes = merged(selectors.workflow_config()[0].model_dump(), changes)
         return _save(changes, change=change)
 
 
-def _save(written: Any, *, change: Change) -> int:
+def _expect(revision: int | None) -> None:
+    expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), revision)
+
+
+def _save(written: Any, *, change: Change) -> Limits:
     document, faults = read(WorkflowConfigDocument, written, path=(), read_only=READ_ONLY)
     if document is not None:
         faults += check_workflow_config(document)
@@ -36,10 +49,10 @@ def _save(written: Any, *, change: Change) -> int:
         raise AssertionError("unreachable: a document that cannot be read has faults")
     before, revision = selectors.workflow_config()
     if revision and document == before:
-        return revision
+        return document, revision
     content = document.model_dump()
     revision = record(config_type=WORKFLOW, name="workflow", content=content, change=change)
     ServiceConfig.objects.update_or_create(
         config_type=WORKFLOW, defaults={"content": content, "revision": revision}
     )
-    return revision
+    return document, revision

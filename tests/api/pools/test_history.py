@@ -254,6 +254,19 @@ def test_a_revision_taken_out_is_hidden_and_still_counts(admin, story):
     assert timezone.now() - row.deleted_at < timedelta(minutes=5)
 
 
+@pytest.mark.parametrize("path", ["revision/1", "revision/1/tags"])
+def test_a_dry_run_takes_nothing_out_and_tags_nothing(admin, story, path):
+    url = f"/api/configs/history/pool/{path}?dry_run=True"
+    before = ConfigRevision.objects.values().get(config_type="POOL", revision=1)
+    if path.endswith("tags"):
+        answer = admin.post(url, {"set_tags": ["good"]}, format="json")
+        assert "good" in answer.json()["tags"]
+    else:
+        answer = admin.delete(url)
+    assert answer.status_code == 200, answer.json()
+    assert ConfigRevision.objects.values().get(config_type="POOL", revision=1) == before
+
+
 def test_what_holds_now_stays_in_the_history(admin, story):
     answer = admin.delete("/api/configs/history/pool/revision/3")
     assert answer.status_code == 409

@@ -35,6 +35,28 @@ def test_a_put_accepts_what_a_get_returned(admin, put):
     assert put("workflow", shown)[1] == shown
 
 
+def test_a_write_is_refused_where_somebody_else_wrote_meanwhile(admin, put):
+    patch(admin, {"max_num_tasks": 5})
+    for old in (0, 7):
+        assert put("workflow", {}, HTTP_IF_MATCH=f'W/"{old}"')[0] == 412
+        body = {"configs_dict": {"max_num_tasks": 6}}
+        answer = admin.patch("/api/configs/workflow", body, format="json", HTTP_IF_MATCH=f'W/"{old}"')
+        assert answer.status_code == 412
+        body = {"config_type": "WORKFLOW", "revision": 1}
+        url = "/api/configs/history/rollback"
+        assert admin.post(url, body, format="json", HTTP_IF_MATCH=f'W/"{old}"').status_code == 412
+    assert selectors.workflow_config()[1] == 1
+    assert put("workflow", {}, HTTP_IF_MATCH=admin.get("/api/configs/workflow")["ETag"])[0] == 200
+
+
+def test_a_dry_run_shows_what_would_be(admin):
+    answer = admin.patch(
+        "/api/configs/workflow?dry_run=True", {"configs_dict": {"max_num_tasks": 7}}, format="json"
+    )
+    assert answer.json()["max_num_tasks"] == 7
+    assert selectors.workflow_config()[0].max_num_tasks == 10_000
+
+
 WRONG = {
     "a limit of nothing": ({"max_num_tasks": 0}, "max_num_tasks"),
     "a limit that is a word": ({"max_num_tasks": "5"}, "max_num_tasks"),
