@@ -43,6 +43,7 @@ from workflows.services.idempotency import earlier_reply
 from workflows.services.quotas import check_limits, limits_on
 from workflows.services.writing import next_name, write
 from workflows.spec import Limits, Parsed, read_workflow
+from workflows.weight import too_heavy
 
 log = structlog.get_logger(__name__)
 
@@ -114,6 +115,7 @@ def _accept(request: SubmissionRequest) -> Accepted:
         new_uuid=uuid4,
     )
     faults += [*more, *parsed.faults, *admission.faults]
+    faults += too_heavy(group.values for group in admission.groups)
     objects = _rendered(admission.groups) if not faults else ()
     faults += oversized(_sizes(admission.groups, objects), most=facts.limits.max_object_bytes)
     _refuse(faults, parsed=parsed, user=request.user)

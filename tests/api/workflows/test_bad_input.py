@@ -46,6 +46,17 @@ def two_leads():
     return workflow
 
 
+MANY = json.dumps(
+    {
+        "workflow": {
+            "name": "w",
+            "resources": {"r": {"nodesExcluded": [f"a-node-of-the-cluster-{i}" for i in range(6000)]}},
+            "tasks": [
+                {"name": f"t{i}", "image": "i", "command": ["c"], "resource": "r"} for i in range(1000)
+            ],
+        }
+    }
+)
 BAD = {
     # the document
     "malformed YAML": ("workflow: [a: b", "yaml_syntax"),
@@ -138,6 +149,7 @@ BAD = {
         text(alone(args=["x" * 1_100_000])),
         "object_too_large",
     ),
+    "what a resource says in many tasks": (MANY, "workflow_too_large"),
 }
 
 
