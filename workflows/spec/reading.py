@@ -261,7 +261,7 @@ class Reader:
         files = []
         for index, one in enumerate(task.files):
             place = (*path, "files", index)
-            self._fault((*place, "path"), "path", words.directory(one.path))
+            self._fault((*place, "path"), "path", words.place(one.path))
             if one.contents is None and one.localpath is None:
                 self._fault(place, "missing", 'The field "contents" is needed.')
             if one.localpath is not None and not self.allow_localpath:
@@ -280,7 +280,7 @@ class Reader:
             place = (*path, "credentials", name)
             self._fault(place, "credential", words.secret(name))
             if isinstance(use, str):
-                self._fault(place, "path", words.directory(use))
+                self._fault(place, "path", words.place(use))
                 checked[name] = use
             elif isinstance(use, dict) and use and all(isinstance(key, str) for key in use.values()):
                 for variable, key in use.items():
@@ -298,10 +298,10 @@ class Reader:
             self._fault((*task.path, "volumeMounts", index), "path", words.mount(mount))
         seen: set[str] = set()
         for target, path in _targets(task):
-            if target in seen:
+            if (plain := words.plain_path(target)) in seen:
                 message = f"Something else is mounted at {words.shown(target)} already."
                 self._fault(path, "mounted_twice", message)
-            seen.add(target)
+            seen.add(plain)
 
     def _check_tokens(self, task: TaskModel, path: Path) -> None:
         """Hosts that are named exist; what stands for data is noted."""

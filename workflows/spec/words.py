@@ -5,6 +5,7 @@ created long after the answer was given. What Kubernetes 1.28 accepts is the mea
 (later versions are laxer); patterns know ASCII digits only, as Kubernetes does.
 """
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
@@ -134,18 +135,33 @@ def image(text: str) -> str | None:
 
 
 def directory(text: str) -> str | None:
-    """What is wrong with a path inside a container or on a node, or None."""
+    """What is wrong with an absolute path, or None."""
     steps = text.split("/")
     if text.startswith("/") and ".." not in steps and ":" not in text and text.isprintable():
         return None
     return f'{shown(text)} is no path here: it begins with "/" and holds neither ".." nor ":".'
 
 
+def place(text: str) -> str | None:
+    """What is wrong with a path inside a container at which something is mounted, or None.
+
+    An API server takes "/", and then no runtime starts the container.
+    """
+    if directory(text) is None and plain_path(text) == "/":
+        return f"{shown(text)} is the whole container; write a path below it."
+    return directory(text)
+
+
+def plain_path(text: str) -> str:
+    """A path without what says nothing: two paths are one place if this is the same."""
+    return posixpath.normpath("/" + text.lstrip("/"))
+
+
 def mount(text: str) -> str | None:
     """What is wrong with a volume mount, ``/source`` or ``/source:/target``, or None."""
     source, _, target = text.partition(":")
     if directory(source) is None and directory(target or source) is None and not text.endswith(":"):
-        return None
+        return place(target or source)
     return f'{shown(text)} is no mount; write /source or /source:/target, absolute paths without "..".'
 
 
