@@ -60,6 +60,9 @@ MIDDLEWARE = [
     "osmo_topology.web.requests.RequestLogMiddleware",
 ]
 
+# the id is ours by then: RequestIdMiddleware has looked at the caller's
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True
+
 ROOT_URLCONF = "osmo_topology.urls"
 WSGI_APPLICATION = "osmo_topology.wsgi.application"
 APPEND_SLASH = False

@@ -106,8 +106,14 @@ def trusted_proxy() -> gateway.Proxy:
     )
 
 
-def client_address(request: HttpRequest | Request) -> str:
+def caller_address(request: HttpRequest) -> str:
     """The caller's address, as far as it can be believed."""
+    address = gateway.caller_address(request.META, trusted_proxy())
+    return str(address) if address else "unknown"
+
+
+def client_address(request: HttpRequest | Request) -> str:
+    """What limits count by: the caller's address, or the network of an IPv6 one."""
     return gateway.client_address(request.META, trusted_proxy())
 
 

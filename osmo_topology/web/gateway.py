@@ -32,6 +32,7 @@ USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}", re.ASCII)
 USERNAME_RULE = "1 to 150 letters, digits and @ . + - _, the first a letter or a digit"
 _MOST_NAMES = 1000
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -101,18 +102,22 @@ def proves(meta: Mapping[str, Any], proxy: Proxy) -> bool:
 
 
 def client_address(meta: Mapping[str, Any], proxy: Proxy) -> str:
-    """The address a limit counts by: the peer's, or what the proxy says if the peer is the proxy.
+    """The address a limit counts by. An IPv6 caller commands a whole /64, which is counted as one."""
+    address = caller_address(meta, proxy)
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address) if address else "unknown"
+
+
+def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> Address | None:
+    """The peer's address, or what the proxy says if the peer is the proxy; None if it is none.
 
     Only the last entry of X-Forwarded-For is the proxy's; what stands before it, the caller wrote.
-    An IPv6 caller commands a whole /64, which is counted as one.
     """
     said = str(meta.get("REMOTE_ADDR", ""))
     if proves(meta, proxy) and (forwarded := str(meta.get("HTTP_X_FORWARDED_FOR", ""))):
         said = forwarded.rpartition(",")[2].strip()
-    address = _address(said)
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address) if address else "unknown"
+    return _address(said)
 
 
 def is_loopback(text: str) -> bool:
@@ -132,7 +137,7 @@ def _within(text: str, networks: Sequence[Network]) -> bool:
     return address is not None and any(address in network for network in networks)
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(text: str) -> Address | None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:  # a unix socket has no address

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
+import structlog
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +15,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
 from osmo_topology.web import errors
+from osmo_topology.web.auth import caller_address
 
 _SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
@@ -27,7 +29,7 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        given = request.headers.get("X-Request-ID", "")
+        given = request.META.get("HTTP_X_REQUEST_ID", "")  # request.headers would keep what it saw first
         request_id = given if _ACCEPTABLE_ID.fullmatch(given) else uuid.uuid4().hex
         request.META["HTTP_X_REQUEST_ID"] = request_id  # django-structlog binds it to every log line
         request.request_id = request_id  # type: ignore[attr-defined]  # read by the error shape
@@ -44,7 +46,14 @@ class RequestIdMiddleware:
 
 
 class RequestLogMiddleware(RequestMiddleware):
-    """Log each request by its method and path: a query may hold a variable of a task, ``env_vars``."""
+    """Log each request by its method and path: a query may hold a variable of a task, ``env_vars``.
+
+    The address is the one that can be believed, not whatever X-Forwarded-For says.
+    """
+
+    @classmethod
+    def bind_ip(cls, request: HttpRequest) -> None:
+        structlog.contextvars.bind_contextvars(ip=caller_address(request))
 
     @staticmethod
     def format_request(request: HttpRequest) -> str:

@@ -102,6 +102,24 @@ def test_the_request_id_is_the_callers_if_it_is_sane(client, given, want):
     assert answer["X-Request-ID"] == want if want else len(answer["X-Request-ID"]) == 32
 
 
+@pytest.mark.parametrize("given", ["", "abc-1", "a b"], ids=["of ours", "of the caller", "refused"])
+def test_the_id_of_an_answer_is_the_one_in_the_log(client, given, caplog):
+    caplog.set_level("INFO")
+    answer = client.get("/api/schema", HTTP_X_REQUEST_ID=given)
+    lines = [line.msg for line in caplog.records if isinstance(line.msg, dict)]
+    logged = {line["event"]: line["request_id"] for line in lines if "request_id" in line}
+    assert answer.json()["request_id"] == answer["X-Request-ID"]
+    assert {"request_started", "request_finished"} <= logged.keys()
+    assert set(logged.values()) == {answer["X-Request-ID"]}
+
+
+def test_the_address_in_the_log_is_not_what_the_caller_claims(client, caplog):
+    caplog.set_level("INFO")
+    client.get("/api/schema", HTTP_X_FORWARDED_FOR="203.0.113.9", HTTP_X_REAL_IP="203.0.113.9")
+    lines = [line.msg for line in caplog.records if isinstance(line.msg, dict)]
+    assert {line["ip"] for line in lines if "ip" in line} == {"127.0.0.1"}
+
+
 def test_an_unknown_address_is_a_404_in_the_shape_of_every_error(client):
     answer = client.get("/api/nothing", HTTP_X_REQUEST_ID="r1")
     assert answer.status_code == 404
