@@ -109,7 +109,7 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     outcome.submitted = len(work)
     outcome.missed = [f"crash point {point}" for point in points.missing()]
     outcome.missed += [name for name in (*FAULTS, behind.REUSED) if not storm.counts[name]]
-    outcome.missed += site.proxy.weather.missing()
+    outcome.missed += [*site.proxy.weather.missing(), *witness.blind()]
     outcome.ended = ledger.statuses(site)
     for line in ledger.odd_ends(site):
         say(f"ended without its own doing: {line}")
@@ -119,6 +119,7 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         "everything else": storm.counts,
         "crash points": points.hits,
         "submissions": submitter.counts,
+        "ends of ComputeDomains": Counter({"judged": witness.judged, "not judged": witness.not_judged}),
     }
     return outcome
 

@@ -42,7 +42,9 @@ class Witness:
     pods: dict[str, Life] = field(default_factory=dict)
     domains: dict[str, Life] = field(default_factory=dict)
     spared: set[str] = field(default_factory=set)  # uids of ComputeDomains that the harness deleted itself
+    judged: int = 0
     not_judged: int = 0
+    broken: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -57,7 +59,7 @@ class Witness:
 
     def violations(self) -> Iterator[str]:
         """ComputeDomains whose end began while pods of their groups were there."""
-        self.not_judged = 0
+        self.judged = self.not_judged = 0
         by_group: dict[str, list[Life]] = {}
         for pod in list(self.pods.values()):
             by_group.setdefault(pod.group, []).append(pod)
@@ -67,27 +69,41 @@ class Witness:
             if domain.in_a_list:
                 self.not_judged += 1
                 continue
+            self.judged += 1
             there = [pod.name for pod in by_group.get(domain.group, ()) if _alive(pod, at=domain.ending)]
             if there:
                 yield f"ComputeDomain {domain.name} was deleted while {', '.join(sorted(there))} were there"
 
+    def blind(self) -> list[str]:
+        """What it did not see, without which "no violations" says nothing; asked after ``violations``."""
+        unseen = [f"the witness of {why}" for why in self.broken]
+        return unseen if self.judged else [*unseen, "an end of a ComputeDomain that could be judged"]
+
     def _follow(self, kind: str) -> None:
-        api = Api(self.plane.access(), connections=2)
+        try:
+            api = Api(self.plane.access(), connections=2)
+            while not self._stop.is_set():
+                self._watch(api, kind)
+        except Exception as error:
+            self.broken.append(f"{kind}s to the end: {type(error).__name__}: {error}")
+            raise
+
+    def _watch(self, api: Api, kind: str) -> None:
+        """List, then watch until the stream ends; what may happen to either under faults is waited out."""
         lives = self.pods if kind == "pod" else self.domains
         query = {"labelSelector": GROUP_LABEL}
-        while not self._stop.is_set():
-            try:
-                found, version = api.list(PATHS[kind], query=query)
-                self._listed(lives, found)
-                for event, obj in api.watch(
-                    PATHS[kind], resource_version=version, seconds=WATCH_SECONDS, query=query
-                ):
-                    if event != "BOOKMARK":
-                        _note(lives, event, obj)
-                    if self._stop.is_set():
-                        return
-            except (ApiError, urllib3.exceptions.HTTPError, OSError, ValueError):
-                self._stop.wait(PAUSE)
+        try:
+            found, version = api.list(PATHS[kind], query=query)
+            self._listed(lives, found)
+            for event, obj in api.watch(
+                PATHS[kind], resource_version=version, seconds=WATCH_SECONDS, query=query
+            ):
+                if event != "BOOKMARK":
+                    _note(lives, event, obj)
+                if self._stop.is_set():
+                    return
+        except (ApiError, urllib3.exceptions.HTTPError, OSError, ValueError):
+            self._stop.wait(PAUSE)
 
     def _listed(self, lives: dict[str, Life], found: list[Json]) -> None:
         there = {str(obj["metadata"]["uid"]) for obj in found}

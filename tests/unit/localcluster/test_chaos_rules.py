@@ -64,6 +64,28 @@ def test_a_compute_domain_that_ends_after_the_last_pod_is_well():
     assert list(witness.violations()) == []
 
 
+def test_a_witness_that_judged_nothing_proves_nothing():
+    witness = Witness(plane=None)
+    seen(witness.domains, "ADDED", {"uid": "d", "name": "domain"}, 4)
+    seen(witness.domains, "MODIFIED", {"uid": "d", "name": "domain", "deletionTimestamp": "now"}, 9)
+    witness.domains["d"].in_a_list = True
+    assert list(witness.violations()) == []
+    assert (witness.judged, witness.not_judged) == (0, 1)
+    assert witness.blind() == ["an end of a ComputeDomain that could be judged"]
+    witness.domains["d"].in_a_list = False
+    assert list(witness.violations()) == []
+    assert witness.blind() == []
+
+
+def test_a_witness_that_broke_down_is_told():
+    witness = Witness(plane=None)  # which has no access to give
+    witness.judged = 1
+    with pytest.raises(AttributeError):
+        witness._follow("pod")
+    (told,) = witness.blind()
+    assert told.startswith("the witness of pods to the end: AttributeError")
+
+
 def seen(lives, event, metadata, version):
     labels = {"osmo.nvidia.com/task-group": "g"}
     _note(lives, event, {"metadata": metadata | {"resourceVersion": str(version), "labels": labels}})
