@@ -195,9 +195,8 @@ def _is_staff(request: HttpRequest) -> bool:
 
 
 def _change(request: HttpRequest) -> Change:
-    return Change(
-        username=request.user.get_username(), description=request.POST.get("change_reason", "")[:10_000]
-    )
+    reason = request.POST.get("change_reason", "").replace("\0", "")
+    return Change(username=request.user.get_username(), description=reason[:10_000])
 
 
 def _said(notice: Notice) -> str:

@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from scheduling.errors import Fault, TopologyError, format_path
+
+Row = TypeVar("Row", bound=Model)
 
 _COLOURS = {"+": "#15803d", "-": "#b91c1c", "@": "#6d28d9"}
 
@@ -42,6 +46,13 @@ class Page:
             "shown": self.shown,
         }
         return TemplateResponse(request, "pools/admin/page.html", context)
+
+
+def row_or_404(rows: QuerySet[Row], key: str) -> Row:
+    """The row that an address names, whatever stands in the address. Raises Http404."""
+    if not (key.isascii() and key.isdigit()):
+        raise Http404
+    return get_object_or_404(rows, pk=key)
 
 
 def said_by(error: TopologyError) -> list[str]:

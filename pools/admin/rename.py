@@ -6,13 +6,13 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from pools import services
-from pools.admin.pages import Page, said_by
+from pools.admin.pages import Page, row_or_404, said_by
 from pools.models import Pool
 from pools.services import Change
 from scheduling.errors import TopologyError
@@ -45,7 +45,7 @@ class RenameAction:
         """Ask for the new name, and give it."""
         if not (request.user.is_active and request.user.is_staff):
             raise PermissionDenied
-        pool = get_object_or_404(Pool, pk=object_id)
+        pool = row_or_404(Pool.objects.all(), object_id)
         back = reverse("admin:pools_pool_change", args=[pool.pk])
         form = RenameForm(request.POST or None, initial={"revision_read": pool.revision})
         faults: list[str] = []

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -15,7 +15,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from pools import history, services
-from pools.admin.pages import Page, said_by, shown_diff
+from pools.admin.pages import Page, row_or_404, said_by, shown_diff
 from pools.models import ConfigRevision
 from pools.services import Change
 from scheduling.errors import Fault, InvalidSpec, TopologyError
@@ -115,7 +115,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     @action(description="Go back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
     def go_back(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what going back would change, and do it when that is confirmed."""
-        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        revision = row_or_404(self.get_queryset(request), object_id)
         newest = ConfigRevision.objects.filter(config_type=revision.config_type, name=revision.name)
         present = newest.order_by("-revision")[0]
         read = 0 if present.content is None else present.revision
@@ -154,7 +154,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     @action(description="Compare", url_path="compare")  # type: ignore[untyped-decorator]  # unfold
     def compare(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Compare two revisions of one object, the older first."""
-        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        revision = row_or_404(self.get_queryset(request), object_id)
         form = CompareForm(request.GET or None, revision=revision)
         shown = SafeString("")
         if form.is_valid():
@@ -174,7 +174,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     @action(description="Tags", url_path="tags")  # type: ignore[untyped-decorator]  # unfold
     def edit_tags(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Write the tags of a revision."""
-        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        revision = row_or_404(self.get_queryset(request), object_id)
         form = TagsForm(request.POST or None, initial={"tags": ", ".join(revision.tags)})
         faults: list[str] = []
         if request.method == "POST" and form.is_valid():
@@ -197,7 +197,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     @action(description="Take out", url_path="take-out")  # type: ignore[untyped-decorator]  # unfold
     def take_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Take a revision out of the history, when that is confirmed."""
-        revision = get_object_or_404(self.get_queryset(request), pk=object_id)
+        revision = row_or_404(self.get_queryset(request), object_id)
         faults: list[str] = []
         if request.method == "POST":
             try:

@@ -138,3 +138,18 @@ def test_a_pool_is_renamed_on_a_page_of_its_own(browser, pool, running):
     assert shown_in_page(browser.post(page, asked | {"force": "on", "new_name": "a name"}), "is no name")
     assert browser.post(page, asked | {"force": "on"}).status_code == 302
     assert Pool.objects.get().name == "drill"
+
+
+@pytest.mark.parametrize("action", ["go-back", "compare", "tags", "take-out"])
+def test_an_address_of_no_revision_is_not_found(browser, story, action):
+    assert [browser.get(f"{LIST}{key}/{action}/").status_code for key in ("x", "²", "9" * 30)] == [404] * 3
+
+
+def test_an_address_of_no_pool_has_no_name_to_change(browser, pool):
+    assert browser.get("/admin/pools/pool/x/rename/").status_code == 404
+
+
+def test_a_reason_without_printable_text_is_kept_without_it(browser, pool):
+    sent = {"post": "yes", "change_reason": "a\0b"}
+    assert browser.post(f"/admin/pools/pool/{pool.pk}/delete/", sent).status_code == 302
+    assert revision(2).description == "ab"
