@@ -78,9 +78,8 @@ def _section(whole: Whole, section: str, written: Any) -> None:
 
 
 def _objects(whole: Whole, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
-    if section == LIMITS:
-        if written:
-            yield LIMITS, (section,), written
+    if section == LIMITS:  # one object, so an empty section is one that says nothing: the defaults
+        yield LIMITS, (section,), written
         return
     if isinstance(written, Mapping):
         yield from ((name, (section, name), document) for name, document in written.items())

@@ -6,13 +6,14 @@ asked before it begins. What is so already leaves no revision, so an import repe
 
 Backends and pools depend on each other both ways: a new pool needs its backend, and a backend's other
 scheduler needs pools without the keys that it could not hold. So backends are written first, and if that is
-refused, the changed ones are tried once more after the pools. Rejected: checking a file as a whole with
-rules of its own, which would be a second set of checks.
+refused, the changed ones are tried once more after the pools. A pod template and the pools that name it may
+contradict each other until both are written, so templates are applied after the pools. Rejected: checking a
+file as a whole with rules of its own, which would be a second set of checks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
@@ -25,6 +26,7 @@ from pools.documents.whole import LIMITS, SECTIONS, Whole, read_whole, write_who
 from pools.models import ConfigRevision, Pool
 from pools.services.backends import Tried, try_backend, write_tried
 from pools.services.history import RESTORERS
+from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import put_pools
 from pools.services.recording import Change, configuration_change, refuse_declared
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
@@ -32,7 +34,7 @@ from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, f
 Held = dict[str, dict[str, Any]]
 """Type -> name -> document."""
 
-BACKEND, POOL, WORKFLOW = "BACKEND", "POOL", "WORKFLOW"
+BACKEND, POD_TEMPLATE, POOL, WORKFLOW = "BACKEND", "POD_TEMPLATE", "POOL", "WORKFLOW"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ class _Run:
     change: Change
     prune: str
     force: bool
+    applied_later: list[str] = field(default_factory=list)
+    """Pod templates that were changed and not applied yet."""
 
     def write(self) -> tuple[Notice, ...]:
         faults, notices = self._in_order(changed_last="no")
@@ -143,11 +147,13 @@ class _Run:
     def _in_order(self, *, changed_last: str) -> tuple[list[Fault], tuple[Notice, ...]]:
         """Write everything in one order; it stays only if there is no fault."""
         faults: list[Fault] = []
+        self.applied_later = []
         late = set(self.before[BACKEND]) if changed_last == "yes" else set()
         point = transaction.savepoint()
         self._write_others(faults)
         self._write_backends(faults, [name for name in self.tried if name not in late])
         notices = self._write_pools(faults)
+        self._apply_templates(faults)
         self._delete_left_out(faults, POOL)
         self._write_backends(faults, [name for name in self.tried if name in late])
         for config_type in types_kept():
@@ -161,7 +167,23 @@ class _Run:
             if config_type in (POOL, BACKEND):
                 continue
             for name, document in objects.items():
-                self._restore(faults, config_type, name, document, path=self.whole.paths[config_type, name])
+                path = self.whole.paths[config_type, name]
+                if config_type == POD_TEMPLATE:
+                    self._write_template(faults, name, document, path=path)
+                else:
+                    self._restore(faults, config_type, name, document, path=path)
+
+    def _write_template(self, faults: list[Fault], name: str, document: Any, *, path: Path) -> None:
+        with _collected(faults, path):
+            write_pod_template(name=name, document=document, change=self.change, later=self.applied_later)
+
+    def _apply_templates(self, faults: list[Fault]) -> None:
+        """Apply what changed to the pools as they are now; those that were refused have said why."""
+        if any(fault.path[:1] == ("pools",) for fault in faults):
+            return
+        for name in self.applied_later:
+            with _collected(faults, self.whole.paths[POD_TEMPLATE, name]):
+                apply_again([name])
 
     def _write_backends(self, faults: list[Fault], names: Sequence[str]) -> None:
         for name in names:

@@ -78,7 +78,18 @@ def _using(names: list[str]) -> list[Pool]:
     return list(Pool.objects.filter(pk__in=keys).order_by("name").prefetch_related("platforms"))
 
 
-def _save(documents: Mapping[str, Any], *, change: Change, nested: str) -> list[PodTemplate]:
+def write_pod_template(*, name: str, document: Any, change: Change, later: list[str]) -> None:
+    """Write a template, and note in ``later`` if it changed.
+
+    For a change of pools too: whether they fit each other is seen in the end, by ``apply_again``.
+    """
+    with configuration_change():
+        _save({name: document}, change=change, nested="no", later=later)
+
+
+def _save(
+    documents: Mapping[str, Any], *, change: Change, nested: str, later: list[str] | None = None
+) -> list[PodTemplate]:
     rows = {row.name: row for row in PodTemplate.objects.filter(name__in=list(documents))}
     faults: list[Fault] = []
     contents: dict[str, Any] = {}
@@ -96,11 +107,14 @@ def _save(documents: Mapping[str, Any], *, change: Change, nested: str) -> list[
         row = rows.setdefault(name, PodTemplate(name=name))
         row.content, row.revision = contents[name], revision
         row.save()
-    _apply_again(changed)
+    if later is None:
+        apply_again(changed)
+    else:
+        later += changed
     return [rows[name] for name in contents]
 
 
-def _apply_again(changed: list[str]) -> None:
+def apply_again(changed: list[str]) -> None:
     """Write what the pools that use these make of them. Raises InvalidSpec where they do not fit."""
     templates = all_templates()
     pools = _using(changed) if changed else []

@@ -5,9 +5,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
-from pools import health, services
-from pools.models import Backend, ConfigRevision, Pool
-from pools.services import declared
+from pools import health, selectors, services
+from pools.models import Backend, ConfigRevision, PodTemplate, Pool
+from pools.services import declared, recording
 from tests.db.pools.test_import_and_export import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
@@ -67,6 +67,48 @@ def test_what_the_file_does_not_say_is_deleted(file):
         assert Pool.objects.filter(name="spare").exists()
     assert declared.apply()["status"] == "True"
     assert not Pool.objects.filter(name="spare").exists()
+
+
+@pytest.mark.parametrize("section", ["workflow: {}\n", "workflow:\n"])
+def test_limits_that_the_file_takes_back_are_the_defaults_again(file, section):
+    file.write_text(FILE + "workflow: {max_num_tasks: 3}\n")
+    declared.apply()
+    assert selectors.workflow_limits().max_num_tasks == 3
+    file.write_text(FILE + section)
+    assert declared.apply()["status"] == "True"
+    assert selectors.workflow_limits().max_num_tasks == 10_000
+    count = ConfigRevision.objects.count()
+    declared.apply()
+    assert ConfigRevision.objects.count() == count
+
+
+def test_a_template_and_the_pools_with_it_move_to_other_nodes_together(file):
+    both = (
+        "pod_templates: {{zoned: {{spec: {{nodeSelector: {{zone: {0}}}}}}}}}\n"
+        "backends: {{kai: {{kubeconfig: /etc/kai}}}}\n"
+        "pools: {{train: {{backend: kai, node_selector: {{zone: {0}}}, common_pod_template: [zoned]}}}}\n"
+    )
+    file.write_text(both.format("a"))
+    assert declared.apply()["status"] == "True"
+    file.write_text(both.format("b"))
+    assert declared.apply()["status"] == "True", declared.condition()
+    pool = Pool.objects.get()
+    assert pool.node_selector == {"zone": "b"}
+    assert pool.applied_template["pod"]["spec"]["nodeSelector"] == {"zone": "b"}
+
+
+def test_a_template_that_contradicts_a_pool_outside_the_file_is_refused(file):
+    document = {"spec": {"nodeSelector": {"zone": "a"}}}
+    with recording.from_file():
+        services.put_backend(name="kai", document={"kubeconfig": "/etc/kai"}, change=ADMIN)
+        services.put_pod_template(name="zoned", document=document, change=ADMIN)
+        pool = {"backend": "kai", "node_selector": {"zone": "a"}, "common_pod_template": ["zoned"]}
+        services.put_pool(name="train", document=pool, change=ADMIN)
+    file.write_text("pod_templates: {zoned: {spec: {nodeSelector: {zone: b}}}}\n")
+    condition = declared.apply()
+    assert condition["reason"] == "Refused"
+    assert 'pod_templates.zoned: In pool "train"' in condition["message"]
+    assert PodTemplate.objects.get().content == document
 
 
 BROKEN = {
