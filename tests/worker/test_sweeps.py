@@ -1,6 +1,8 @@
 """What makes lost messages, lost replies and lost rows harmless."""
 
+import socket
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from celery import current_app
@@ -82,7 +84,7 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
     with current_app.connection_for_write(redis_url) as broker:
         client = broker.default_channel.client
         name = settings.CELERY_TASK_DEFAULT_QUEUE
-        monkeypatch.setattr(current_app, "connection_for_write", lambda: Connection(redis_url))
+        monkeypatch.setattr(current_app, "connection_for_write", lambda **_: Connection(redis_url))
         client.delete(name)
         assert (queue.length(), queue.room()) == (0, queue.FULL)
         client.rpush(name, *["{}"] * (queue.FULL + 1))
@@ -94,6 +96,24 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
         client.delete(name)
         queue.forget()
     assert sent == []
+
+
+def test_nothing_is_sent_to_a_broker_that_does_not_answer(world, monkeypatch):
+    """Each message would keep its request waiting; the sweep finds the group all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"
+        hangs = partial(Connection, address)
+        monkeypatch.setattr(current_app, "connection_for_write", hangs)
+        queue.forget()
+        sent = []
+        monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
+        group = world.group()
+        nudge._send([group.pk])
+        nudge._send([group.pk])
+        assert (sent, queue.is_silent()) == ([], True)
+    monkeypatch.undo()
+    queue.forget()
+    assert group.pk in due_groups(limit=10)
 
 
 def test_nudging_counts_even_while_somebody_looks(world):

@@ -50,6 +50,9 @@ def _send(ids: list[UUID]) -> None:
     fitting = ids[: queue.room()] if ids else []
     if left := len(ids) - len(fitting):
         NUDGES_DROPPED.labels("queue_full").inc(left)
+    if fitting and queue.is_silent():
+        NUDGES_DROPPED.labels("broker_away").inc(len(fitting))
+        return
     queue.sent(len(fitting))
     try:
         for group_id in fitting:

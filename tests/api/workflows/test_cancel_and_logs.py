@@ -11,6 +11,7 @@ from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
 from workflows.models import TaskGroup
+from workflows.services import queue
 
 pytestmark = pytest.mark.django_db
 
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def sent(monkeypatch):
     messages = []
+    monkeypatch.setattr(queue, "length", lambda: 0)
+    queue.forget()
     monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: messages.append(args[0]))
     return messages
 

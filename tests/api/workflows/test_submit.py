@@ -14,6 +14,7 @@ from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, Platfor
 from workflows.api import serializers
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.placement import GroupPlacement, TaskPlacement
+from workflows.services import queue
 from workflows.spec import Limits
 from workflows.spec.template import is_templated, render
 
@@ -29,6 +30,8 @@ def pool():
 def sent(monkeypatch):
     """The messages that left for workers."""
     messages = []
+    monkeypatch.setattr(queue, "length", lambda: 0)
+    queue.forget()
     monkeypatch.setattr(
         current_app, "send_task", lambda name, args, **options: messages.append((name, *args))
     )
@@ -99,6 +102,8 @@ def test_a_broker_that_does_not_answer_loses_nothing(
     def refuse(*args, **options):
         raise ConnectionError("broker")
 
+    monkeypatch.setattr(queue, "length", lambda: 0)
+    queue.forget()
     monkeypatch.setattr(current_app, "send_task", refuse)
     with django_capture_on_commit_callbacks(execute=True):
         accepted(submit(alone()))
