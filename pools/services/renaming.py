@@ -66,6 +66,8 @@ def put_platform(
     with configuration_change(), _under(platform):
         pool = existing(name)
         expect(pool, expected_revision)
+        if document is None:  # in a pool's document it would stand for no platform, and take this one away
+            refuse([Fault((), "not_a_mapping", "An object is needed here, not null.")])
         written = shape.document_of(pool)
         written["platforms"] = {**written["platforms"], platform: document}
         return put_pool(name=name, document=written, change=change)

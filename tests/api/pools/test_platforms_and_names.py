@@ -48,6 +48,12 @@ def test_faults_of_a_platform_have_paths_in_its_own_document(put, pool):
     assert [entry["path"] for entry in reply["details"]] == ["configs.node_selector.gpu"]
 
 
+def test_a_platform_of_nothing_is_refused_and_takes_none_away(admin, put, pool):
+    put("pool/train/platform/h100", H100)
+    assert put("pool/train/platform/h100", None)[0] == 400
+    assert admin.get("/api/configs/pool/train/platform/h100").json()["node_selector"] == H100["node_selector"]
+
+
 def test_a_platform_gets_another_name_and_the_default_follows(admin, put, kai):
     put("pool/train", {"backend": "kai", "platforms": {"h100": H100}, "default_platform": "h100"})
     assert rename(admin, "train/platform/h100", "h200")[0] == 200
