@@ -17,7 +17,7 @@ from pools import conditions
 from pools.capabilities import capabilities_of
 from pools.documents.workflow import WorkflowLimits
 from pools.durations import parse_duration
-from pools.models import Platform, Pool
+from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from scheduling.capabilities import Capabilities, Capability
@@ -36,7 +36,7 @@ GPU = "nvidia.com/gpu"
 class PlatformFacts:
     """A platform, merged with its pool: what a task that names it gets, and what it may ask for.
 
-    ``nodes`` and ``node_gpus`` (the most GPUs of one node) are None while no node of the pool is known.
+    ``nodes`` and ``node_gpus`` (the most GPUs of one node) are None while no node of the cluster is known.
     """
 
     name: str
@@ -159,6 +159,7 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
         Platform(pool=pool, name="", applied_template=pool.applied_template)
     ]
     shown = _shown(pool, rows)
+    known = shown["known"] or Node.objects.filter(cluster_id=pool.backend.cluster_id).exists()
     return {
         row.name: PlatformFacts(
             name=row.name,
@@ -170,8 +171,8 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
             default_mounts=tuple(row.default_mounts),
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
-            nodes=shown[f"nodes_{place}"] if shown["known"] else None,
-            node_gpus=(shown[f"gpus_{place}"] or 0) if shown["known"] else None,
+            nodes=shown[f"nodes_{place}"] if known else None,
+            node_gpus=(shown[f"gpus_{place}"] or 0) if known else None,
         )
         for place, row in enumerate(rows)
     }

@@ -128,3 +128,9 @@ def test_nothing_is_said_while_no_node_was_ever_seen(api):
     pool.backend.cluster.nodes_synced_at = None
     pool.backend.cluster.save()
     assert post(api, pool, 3).json()["feasibility"] == []
+
+
+def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):
+    none = PoolFactory(name="none", backend=pool.backend, node_selector={"example.com/part": "nowhere"})
+    said = api.post(f"/api/pool/{none.name}/workflow?dry_run=True", {"file": text(gang(1))}, format="json")
+    assert 'No node of platform "gpu" is known at the moment' in " ".join(said.json()["warnings"])
