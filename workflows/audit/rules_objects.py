@@ -110,8 +110,12 @@ def _leaked(
 
 
 def _sweeps(thing: Thing) -> Repair:
-    """The sweep deletes what we made; what others made goes with it."""
-    return "" if thing.deleting_since or thing.api in (CLAIM, TEMPLATE) else "sweep"
+    """The sweep deletes what we made for a group; what others made goes with it.
+
+    What names no group it never touches: that is for somebody to look at.
+    """
+    left = thing.deleting_since or thing.api in (CLAIM, TEMPLATE) or thing.group is None
+    return "" if left else "sweep"
 
 
 def _two_pods(seen: Seen, group: GroupRow | None, things: Sequence[Thing]) -> Iterator[Finding]:
