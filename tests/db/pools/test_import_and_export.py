@@ -212,6 +212,21 @@ pools:
 """
 
 
+def test_a_template_and_the_selection_of_its_pool_change_together_or_not_at_all(load):
+    both = """\
+pod_templates:
+  part: {spec: {nodeSelector: {part: a}}}
+backends:
+  kai: {kubeconfig: /etc/kai}
+pools:
+  train: {backend: kai, node_selector: {part: a}, common_pod_template: [part]}
+"""
+    load(both)
+    assert any("part=a" in line for line in faults_of(load, both.replace("part: a", "part: b", 1)))
+    assert "2 objects changed" in load(both.replace("part: a", "part: b"))[1]
+    assert Pool.objects.get().applied_template["pod"]["spec"]["nodeSelector"] == {"part": "b"}
+
+
 def test_pod_templates_come_and_go_with_the_pools_that_use_them(load):
     load(TEMPLATED)
     assert load(dump())[0] == ""
