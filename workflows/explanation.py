@@ -16,7 +16,7 @@ from workflows.fit.report import feasibility
 from workflows.models import TaskGroup
 from workflows.placement import GroupPlacement
 from workflows.reconcile.values import group_values
-from workflows.statuses import TERMINAL
+from workflows.statuses import TERMINAL, WorkflowStatus
 
 Json = dict[str, Any]
 
@@ -42,6 +42,11 @@ def explain(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
 
 def in_one_line(status: str, explained: Sequence[Json]) -> str:
     """How a workflow stands: what its first waiting group waits for, and how many more wait."""
+    if not explained and status == WorkflowStatus.PENDING:
+        return (
+            "It is PENDING, and no worker has told yet what it waits for. Look again in some seconds; if "
+            "this stays, its cluster is slow to answer or the service's workers do not run."
+        )
     if not explained:
         return f"It is {status}; no group of it waits."
     first, more = explained[0], len(explained) - 1

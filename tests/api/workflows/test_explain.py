@@ -112,3 +112,10 @@ def test_a_workflow_that_runs_waits_for_nothing(api):
     Workflow.objects.filter(pk=group.workflow_id).update(status="RUNNING")
     reply = explained(api, group.workflow)
     assert (reply["groups"], reply["sentence"]) == ([], "It is RUNNING; no group of it waits.")
+
+
+def test_a_workflow_that_no_worker_has_looked_at_yet_is_not_said_to_wait_for_nothing(api):
+    group = TaskGroupFactory(status="SUBMITTING")
+    Workflow.objects.filter(pk=group.workflow_id).update(status="PENDING")
+    reply = explained(api, group.workflow)
+    assert reply["sentence"].startswith("It is PENDING, and no worker has told yet what it waits for.")
