@@ -17,6 +17,7 @@ CONFLICT = 409
 HELD_SECONDS = (6.0, 15.0)
 LONGEST_HOLD = 40.0
 FOLLOW_SECONDS = 25.0
+LOSES = "lose a task of a gang"
 REUSES = "hold ComputeDomains"
 REUSED = "start on a node whose former domain is ending"
 FOLLOW_UP = """workflow:
@@ -25,6 +26,19 @@ FOLLOW_UP = """workflow:
   tasks: [{{name: t, image: busybox, command: [train], resource: one}}]
   resources:
     one: {{gpu: 4, nodesExcluded: [{others}]}}
+"""
+LOSING = """workflow:
+  name: losing
+  labels: {sim.osmo.local/run-for: 30s}
+  groups:
+  - name: gang
+    tasks:
+    - {name: lead, lead: true, image: busybox, command: [train], resource: one}
+    - {name: one, image: busybox, command: [train], resource: one}
+    - {name: two, image: busybox, command: [train], resource: one}
+    - {name: three, image: busybox, command: [train], resource: one}
+  resources:
+    one: {gpu: 1}
 """
 HOLD = "chaos.osmo.local/hold"
 DOMAINS = "/apis/resource.nvidia.com/v1beta1"
@@ -78,6 +92,28 @@ def fail_pods(storm: Storm) -> int:
     return len(doomed)
 
 
+def lose_a_task(storm: Storm) -> int:
+    """Let a task of a gang that lives on fail for good, so that the gang's minimum has to follow.
+
+    Where no such gang runs, one is submitted, for the next time.
+    """
+    gangs: dict[str, list[Json]] = {}
+    there = [pod for pod in ours(storm, "/api/v1", "pods") if _workflow(pod).startswith("losing-")]
+    alive = {str(pod["metadata"]["uid"]) for pod in running(storm)}
+    for pod in there:
+        if pod["metadata"]["uid"] in alive:
+            gangs.setdefault(_group(pod), []).append(pod)
+    whole = [pods for pods in gangs.values() if len(pods) > 2]
+    if not whole:
+        if all(pod["metadata"]["uid"] in alive for pod in there):  # none is on its way
+            storm.submit("spines", LOSING)
+        return 0
+    others = [pod for pod in whole[0] if pod["metadata"]["labels"].get("osmo.task_name") != "lead"]
+    note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "1"}
+    storm.site.api.patch(path_of(others[0], "/api/v1", "pods"), {"metadata": {"annotations": note}})
+    return 1
+
+
 def evict_pods(storm: Storm) -> int:
     """Evict pods as a drain does."""
     found = running(storm)
@@ -129,6 +165,10 @@ def hold_domains(storm: Storm) -> int:
 
 def _group(obj: Json) -> str:
     return str(obj["metadata"]["labels"][GROUP_LABEL])
+
+
+def _workflow(pod: Json) -> str:
+    return str(pod["metadata"]["labels"].get("osmo.workflow_id", ""))
 
 
 def _follow_up(storm: Storm, domain: Json, pods: list[Json]) -> None:
@@ -217,6 +257,7 @@ FAULTS = {
     "delete ComputeDomains": (3, delete(DOMAINS, "computedomains", most=1)),
     "delete services": (2, delete("/api/v1", "services")),
     "fail pods": (6, fail_pods),
+    LOSES: (3, lose_a_task),
     "evict pods": (3, evict_pods),
     "remove node": (3, remove_node),
     REUSES: (3, hold_domains),

@@ -23,6 +23,7 @@ HEAL_SECONDS = 60
 REST_SECONDS = 240
 REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
+AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
 MORE_SECONDS = 90  # longest that the storm goes on for what has not happened yet
 
 
@@ -143,7 +144,8 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
         if now >= due and (now < ends or kinds.first):
             name = kinds.next()
             missing = not storm.counts[name] or (name == behind.REUSES and not storm.counts[behind.REUSED])
-            if not storm.strike(name, FAULTS[name][1]) and missing:
+            unheeded = name == behind.LOSES and AFTER_A_LOSS in points.missing()
+            if (not storm.strike(name, FAULTS[name][1]) and missing) or unheeded:
                 kinds.again(name)
             due = time.monotonic() + gap * order.uniform(0.3, 1.7)
         time.sleep(TICK)
