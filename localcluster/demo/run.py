@@ -161,11 +161,12 @@ class Run:
             self.report.check(holds=False, sentence="the diary saw the ComputeDomain and the pods")
             return
         self.report.line(f"  first pod made {pods[0].at:%H:%M:%S}, last pod gone {pods[-1].at:%H:%M:%S}")
-        self.report.check(own[0].at < pods[0].at, "the ComputeDomain was made before the first pod")
+        first_made = min(entry.version for entry in pods)
+        self.report.check(own[0].version < first_made, "the ComputeDomain was made before the first pod")
         deleting = [entry for entry in own if entry.what == "being deleted" or entry.change == "DELETED"]
-        last_gone = max((entry.at for entry in pods if entry.change == "DELETED"), default=None)
+        last_gone = max((entry.version for entry in pods if entry.change == "DELETED"), default=None)
         self.report.check(
-            bool(deleting) and last_gone is not None and deleting[0].at > last_gone,
+            bool(deleting) and last_gone is not None and deleting[0].version > last_gone,
             "the ComputeDomain was deleted after the last pod was gone",
         )
         self.report.check(own[-1].change == "DELETED", "the ComputeDomain is gone")

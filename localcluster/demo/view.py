@@ -37,9 +37,14 @@ DIARY = ("Pod", "PodGroup", "PodGroup (Kubernetes)", "ComputeDomain")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing seen: when, what kind of change, of which object."""
+    """One thing seen: when, what kind of change, of which object.
+
+    ``at`` is when this process heard of it, each kind by a watch of its own; what came first tells
+    ``version``, which counts the writes of the whole server.
+    """
 
     at: datetime
+    version: int
     change: str
     kind: str
     name: str
@@ -92,7 +97,8 @@ class Diary:
         if change == "MODIFIED" and seen.get(meta["uid"]) == what:
             return
         seen[meta["uid"]] = what
-        self.entries.append(Entry(datetime.now(UTC), change, kind, meta["name"], group, what))
+        version = int(meta["resourceVersion"])
+        self.entries.append(Entry(datetime.now(UTC), version, change, kind, meta["name"], group, what))
 
 
 def _what(kind: str, obj: dict[str, Any]) -> str:

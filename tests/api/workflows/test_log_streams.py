@@ -66,6 +66,14 @@ def cluster(monkeypatch):
     return cluster
 
 
+@pytest.fixture(autouse=True)
+def no_place_taken():
+    """Places are of the process: what other tests still hold is none of these tests' business."""
+    streams._taken.clear()
+    yield
+    streams._taken.clear()
+
+
 def limited(settings, **values):
     settings.ENV = settings.ENV.model_copy(update=values)
 
