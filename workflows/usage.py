@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from pools.interfaces import Unreleased
-from scheduling.levels import Level
+from scheduling.levels import Level, Levels
 from workflows.models import TaskGroup, Workflow
 from workflows.services.nudge import mark_due
 from workflows.statuses import WORKFLOW_TERMINAL
@@ -35,7 +35,7 @@ class WorkflowUsage:
         accepted = {
             (str(backend), tuple(Level(**level) for level in levels or ())) for backend, levels in frozen
         }
-        return Unreleased(**counts, accepted=tuple(sorted(accepted)))
+        return Unreleased(**counts, accepted=tuple(sorted(accepted, key=_in_words)))
 
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()
@@ -62,6 +62,12 @@ class WorkflowUsage:
     def nudge_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)
         mark_due(rows.values_list("pk", flat=True))
+
+
+def _in_words(accepted: tuple[str, Levels]) -> tuple[str, list[tuple[str, str]]]:
+    """Sort key: levels themselves have no order."""
+    backend, levels = accepted
+    return backend, [(level.key, level.label) for level in levels]
 
 
 def _read(levels: object) -> list[dict[str, str]]:
