@@ -14,6 +14,7 @@ COPY manage.py pyproject.toml ./
 COPY cluster cluster
 COPY migrations migrations
 COPY osmo_topology osmo_topology
+COPY pages pages
 COPY pools pools
 COPY scheduling scheduling
 COPY workflows workflows

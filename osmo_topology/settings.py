@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "osmo_topology.web",
     "pools",
     "workflows",
+    "pages",
 ]
 
 MIDDLEWARE = [
@@ -132,7 +133,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = ENV.max_body_bytes
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
-LOGIN_URL = "/admin/login/"
+LOGIN_URL = "/ui/login"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("osmo_topology.web.urls")),
     path("", include("pools.api.urls")),
     path("", include("workflows.api.urls")),
+    path("", include("pages.urls")),
     path("api/schema", SchemaView.as_view(), name="schema"),
     path("api/docs", DocsView.as_view(url_name="schema"), name="docs"),
 ]

@@ -11,13 +11,16 @@ from osmo_topology.web.limits import take
 
 def admin_login(request: HttpRequest) -> HttpResponse:
     """Show and take the login form, unless it was tried too often."""
-    if request.method == "POST" and (waits := _over_the_limit(request)) is not None:
+    if request.method == "POST" and (waits := tries_over(request)) is not None:
         return _refused(request, waits)
     return admin.site.login(request)
 
 
-def _over_the_limit(request: HttpRequest) -> int | None:
-    """Count a try. By address first: who is over that limit must not use up another's name."""
+def tries_over(request: HttpRequest) -> int | None:
+    """Count a try of a name and a password: the seconds to wait if it is over a limit, else None.
+
+    By address first: who is over that limit must not use up another's name.
+    """
     waits = take(f"login:address:{client_address(request)}", per_minute=settings.ADDRESS_LOGINS_PER_MINUTE)
     if waits is None:
         name = request.POST.get("username", "")[:150].replace("\0", "").casefold()

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db
 
 OPEN = {"livez", "readyz", "api/version", "api/auth/login", "api/auth/jwt/access_token"}
 NEVER_OURS = ("admin/", "static/")
+PAGES = ("ui/", "^ui")
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 
 
@@ -44,11 +45,20 @@ def concrete(route):
 def test_nothing_but_health_and_the_login_answers_a_stranger(client):
     answered = {
         route
-        for route in addresses()
+        for route in addresses(leave_out=(*NEVER_OURS, *PAGES))
+        if route
         for method in METHODS
         if getattr(client, method)(concrete(route)).status_code not in {401, 403, 405}
     }
     assert answered == OPEN
+
+
+def test_every_page_sends_a_stranger_to_the_login(client):
+    known = {route for route in addresses(leave_out="?") if route.startswith("ui/")}
+    assert len(known) > 3
+    for route in known - {"ui/login", "ui/logout"}:
+        answer = client.get(concrete(route))
+        assert (answer.status_code, answer["Location"].partition("?")[0]) == (302, "/ui/login"), route
 
 
 def test_the_admin_sends_a_stranger_to_its_login(client):

@@ -99,6 +99,9 @@ POST   /api/auth/access_token/{token}         ok      ok       ok       ok      
 DELETE /api/auth/access_token/{token}         ok      ok       ok       ok       ok       ok     ok
 GET    /api/schema                            ok      ok       ok       ok       ok       ok     ok
 GET    /api/docs                              ok      ok       ok       ok       ok       ok     ok
+
+GET    /ui/                                   403     ok       ok       403      403      ok     ok
+GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 """
 
 

@@ -1,0 +1,103 @@
+"""What all pages share: who may see them, how they answer, and how a refusal looks.
+
+A page is a view like those of REST: the same ways to log in, the same declared ``access``, the same errors
+with the same statuses. What differs is the answer, which is HTML, and a stranger, who is led to a form.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import FormParser
+from rest_framework.renderers import BaseRenderer, TemplateHTMLRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a browser may load for a page: our own files, and nothing written into the page itself."""
+
+TITLES: Mapping[int, str] = {
+    400: "This could not be understood",
+    401: "Please log in",
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "This cannot be done here",
+    429: "Too many requests",
+    503: "Not at the moment",
+}
+
+
+class _Html(BaseContentNegotiation):
+    """A page is HTML, whatever else the caller would take."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:  # noqa: ARG002 -- DRF's signature
+        return parsers[0]
+
+    def select_renderer(
+        self,
+        request: Request,  # noqa: ARG002 -- DRF's signature
+        renderers: Any,
+        format_suffix: str | None = None,  # noqa: ARG002 -- DRF's signature
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], "text/html"
+
+
+class Page(APIView):
+    """A view that answers with a page; each declares ``access`` as every view does."""
+
+    schema = None  # a page is no part of the REST interface
+    renderer_classes = (TemplateHTMLRenderer,)
+    parser_classes = (FormParser,)
+    content_negotiation_class = _Html
+
+    def page(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> HttpResponse:
+        """Answer with a template of this app."""
+        return html(self.request, template, context, status=status)
+
+    def handle_exception(self, exc: Exception) -> Any:
+        """A page instead of JSON; a stranger is sent to log in and comes back."""
+        if isinstance(exc, NotAuthenticated):
+            return HttpResponseRedirect(_login(self.request))
+        answer: Response = super().handle_exception(exc)
+        page = self.page("pages/error.html", told(answer), status=answer.status_code)
+        for header in ("Retry-After", "WWW-Authenticate", "Allow"):
+            if header in answer:
+                page[header] = answer[header]
+        return page
+
+
+def html(
+    request: Request | HttpRequest, template: str, context: Mapping[str, Any], *, status: int
+) -> HttpResponse:
+    """A page under the policy of content; never kept by what stands between us and the browser."""
+    plain = request._request if isinstance(request, Request) else request  # noqa: SLF001 -- DRF has no name for it
+    answer = render(plain, template, dict(context), status=status)
+    answer["Content-Security-Policy"] = CONTENT_POLICY
+    answer["Cache-Control"] = "private, no-cache"
+    return answer
+
+
+def told(answer: Response) -> dict[str, Any]:
+    """What the page of an error shows."""
+    body = answer.data if isinstance(answer.data, dict) else {}
+    return {
+        "title": TITLES.get(answer.status_code, "This did not work"),
+        "message": body.get("message", ""),
+        "details": body.get("details", []),
+        "request_id": body.get("request_id"),
+    }
+
+
+def _login(request: Request) -> str:
+    """The form of the login, which leads back to what was asked for; never back to a change."""
+    back = {"next": request.get_full_path()} if request.method in {"GET", "HEAD"} else {}
+    return f"{reverse('pages:login')}?{urlencode(back)}" if back else reverse("pages:login")

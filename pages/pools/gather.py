@@ -1,0 +1,190 @@
+"""What the pages of pools show, from rows: a fixed number of queries, none of them to a cluster."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count
+from django.utils import timezone
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action, Grants
+from pages.pools.snippet import Asks, Offer, amounts_for, snippet
+from pools.api.representations import pool_status
+from pools.capabilities import capabilities_of
+from pools.models import Pool
+from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
+from scheduling.capabilities import Capability
+from workflows.capacity.amounts import NOTHING
+from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.models import TaskGroup, Workflow
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+
+MOST_WAITING = 20
+MOST_DOMAINS = 12
+SNIPPET_TASKS = 2
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """GPUs and nodes of a pool; ``open_nodes`` take work, ``free_gpus`` are held by nobody on those."""
+
+    nodes: int = 0
+    open_nodes: int = 0
+    gpus: int = 0
+    free_gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLine:
+    """A pool in the list. ``live`` counts what has not ended; None: not the caller's to list."""
+
+    pool: Pool
+    status: str
+    keys: tuple[str, ...]
+    room: Room
+    live: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLine:
+    """A key of a pool with its largest domains."""
+
+    key: str
+    label: str
+    count: int
+    outside: int
+    largest: tuple[tuple[str, int], ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    """Everything on the page of one pool. ``waiting`` is None where the caller may not list workflows."""
+
+    pool: Pool
+    status: str
+    room: Room
+    synced_at: datetime | None
+    keys: tuple[KeyLine, ...]
+    snippet: str
+    waiting: tuple[TaskGroup, ...] | None
+    more_waiting: bool
+
+
+def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
+    """The pools with their room and their live work; each came with its keys and platforms. Four queries."""
+    rooms = _rooms(pools)
+    live = _live(pools)
+    grants, now = grants_of(user), timezone.now()
+    return [
+        PoolLine(
+            pool=pool,
+            status=pool_status(pool, now=now),
+            keys=tuple(row.key for row in pool.topology_keys.all()),
+            room=rooms[pool.name],
+            live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
+        )
+        for pool in pools
+    ]
+
+
+def pool_view(pool: Pool, *, user: Caller) -> PoolView:
+    """One pool, which came with its keys and platforms."""
+    found = domains_of(pool)
+    nodes = nodes_of([pool])
+    listed = _may_list(grants_of(user), pool)
+    waiting = _waiting(pool) if listed else []
+    return PoolView(
+        pool=pool,
+        status=pool_status(pool, now=timezone.now()),
+        room=_room(nodes, _free(pool, nodes)),
+        synced_at=found.synced_at,
+        keys=tuple(_key_line(one) for one in found.keys),
+        snippet=snippet(_offer(pool, nodes)),
+        waiting=tuple(waiting[:MOST_WAITING]) if listed else None,
+        more_waiting=len(waiting) > MOST_WAITING,
+    )
+
+
+def _may_list(grants: Grants, pool: Pool) -> bool:
+    return bool(grants.allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"))
+
+
+def _rooms(pools: Sequence[Pool]) -> dict[str, Room]:
+    nodes = nodes_of(pools)
+    used = used_by_node(stands_on({pool.backend.cluster_id for pool in pools if pool.backend.cluster_id}))
+    free = {node.key: node.has.without(used.get(node.key, NOTHING)).gpu for node in nodes}
+    return {pool.name: _room([node for node in nodes if pool.name in node.pools], free) for pool in pools}
+
+
+def _free(pool: Pool, nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
+    used = used_by_node(stands_on({pool.backend.cluster_id} - {None}))
+    return {node.key: node.has.without(used.get(node.key, NOTHING)).gpu for node in nodes}
+
+
+def _room(nodes: Sequence[SeenNode], free: dict[tuple[str, str], int]) -> Room:
+    takers = [node for node in nodes if node.is_open]
+    return Room(
+        nodes=len(nodes),
+        open_nodes=len(takers),
+        gpus=sum(node.has.gpu for node in nodes),
+        free_gpus=sum(free[node.key] for node in takers),
+    )
+
+
+def _live(pools: Sequence[Pool]) -> Counter[str]:
+    rows = (
+        Workflow.objects.filter(
+            pool_name__in=[pool.name for pool in pools],
+            status__in=set(WorkflowStatus) - WORKFLOW_TERMINAL,
+        )
+        .order_by()
+        .values("pool_name")
+        .annotate(count=Count("pk"))
+        .values_list("pool_name", "count")
+    )
+    return Counter(dict(rows))
+
+
+def _waiting(pool: Pool) -> list[TaskGroup]:
+    waits = set(LIVE_ORDER) - {TaskStatus.RUNNING}
+    rows = TaskGroup.objects.filter(workflow__pool_name=pool.name, released_at=None, status__in=waits)
+    found = rows.exclude(waiting_reason="").order_by("waiting_since", "pk").select_related("workflow")
+    shown = ("name", "waiting_reason", "waiting_since", "workflow__name", "workflow__submitted_by")
+    return list(found.only(*shown)[: MOST_WAITING + 1])
+
+
+def _key_line(found: KeyDomains) -> KeyLine:
+    by_size = sorted(found.domains.items(), key=lambda item: (-item[1], item[0]))
+    return KeyLine(
+        key=found.level.key,
+        label=found.level.label,
+        count=len(found.domains),
+        outside=found.outside,
+        largest=tuple(("/".join(path), count) for path, count in by_size[:MOST_DOMAINS]),
+        more=max(0, len(by_size) - MOST_DOMAINS),
+    )
+
+
+def _offer(pool: Pool, nodes: Sequence[SeenNode]) -> Offer:
+    held = capabilities_of(pool.backend)
+    named = [row.name for row in pool.platforms.all()]
+    default = pool.default_platform if pool.default_platform in named else None
+    platform = default or (min(named) if named else None)
+    seats = [node for node in nodes if any(seat.platform == (platform or "") for seat in node.seats)]
+    return Offer(
+        levels=pool_levels(pool),
+        nvlink=pool.nvlink,
+        can_require=Capability.TOPOLOGY_REQUIRED in held,
+        can_prefer=Capability.TOPOLOGY_PREFERRED in held,
+        platform=None if default else platform,
+        asks=amounts_for([_asks(node) for node in seats if node.is_open]),
+        tasks=SNIPPET_TASKS,
+    )
+
+
+def _asks(node: SeenNode) -> Asks:
+    return Asks(gpu=node.has.gpu, cpu=int(node.has.cpu), memory=node.has.memory // _GIB)

@@ -1,0 +1,35 @@
+"""The pages of pools."""
+
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import Action
+from pages.base import Page
+from pages.pools.gather import pool_lines, pool_view
+from pools.selectors import pool_visible_to, pools_allowed_to
+
+LIST = Needs(Action.POOL_LIST, on=None)
+
+
+class HomePage(Page):
+    access = {"GET": LIST}
+
+    def get(self, request: Request) -> HttpResponse:
+        """List the pools the caller may use."""
+        user = caller(request)
+        rows = pools_allowed_to(user, Action.POOL_LIST).order_by("name")
+        lines = pool_lines(list(rows.prefetch_related("topology_keys", "platforms")), user=user)
+        return self.page("pages/pools.html", {"title": "Pools", "lines": lines})
+
+
+class PoolPage(Page):
+    access = {"GET": LIST}
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Show a pool: its keys, its room, a workflow to copy, what waits."""
+        user = caller(request)
+        pool = pool_visible_to(user, name, action=Action.POOL_LIST)
+        return self.page(
+            "pages/pool.html", {"title": f"Pool {pool.name}", "view": pool_view(pool, user=user)}
+        )

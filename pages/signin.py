@@ -1,0 +1,38 @@
+"""Logging in to the pages with a name and a password, for those whom no gateway names.
+
+The same limits on tries as the admin's login, whose form takes staff only.
+"""
+
+from typing import Any
+
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse_lazy
+
+from osmo_topology.web.login import tries_over
+from pages.base import CONTENT_POLICY, TITLES, html
+
+
+class Login(LoginView):
+    template_name = "pages/login.html"
+    next_page = reverse_lazy("pages:home")
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Take a name and a password, unless they were tried too often."""
+        if (waits := tries_over(request)) is not None:
+            message = f"Too many tries to log in. Try again in {waits} seconds."
+            page = html(request, "pages/error.html", {"title": TITLES[429], "message": message}, status=429)
+            page["Retry-After"] = str(waits)
+            return page
+        return super().post(request, *args, **kwargs)
+
+    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> Any:
+        """The form, under the policy of every page."""
+        answer = super().render_to_response(context, **kwargs)
+        answer["Content-Security-Policy"] = CONTENT_POLICY
+        return answer
+
+
+class Logout(LogoutView):
+    next_page = reverse_lazy("pages:login")

@@ -1,0 +1,86 @@
+"""What holds for every page: the login and its way back, errors as pages, nothing inline."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.factories import LEVELS, PoolFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ann():
+    return User.objects.create_user("ann", password="correct horse")
+
+
+@pytest.fixture
+def browser(ann):
+    client = Client()
+    client.force_login(ann)
+    return client
+
+
+def test_the_root_leads_to_the_pools(client):
+    assert client.get("/")["Location"] == "/ui/"
+
+
+def test_a_stranger_logs_in_and_comes_back_to_what_they_asked_for(client, ann):
+    PoolFactory(name="h100", levels=LEVELS)
+    form = client.get("/ui/pools/h100?x=1")
+    assert form["Location"] == "/ui/login?next=%2Fui%2Fpools%2Fh100%3Fx%3D1"
+    said = {"username": "ann", "password": "correct horse", "next": "/ui/pools/h100?x=1"}
+    assert client.post("/ui/login", said)["Location"] == "/ui/pools/h100?x=1"
+    assert client.get("/ui/pools/h100?x=1").status_code == 200
+
+
+def test_the_login_leads_to_no_other_site(client, ann):
+    said = {"username": "ann", "password": "correct horse", "next": "https://example.com/"}
+    assert client.post("/ui/login", said)["Location"] == "/ui/"
+
+
+def test_a_wrong_password_is_said_and_the_name_is_not_told_apart(client, ann):
+    pages = [
+        client.post("/ui/login", {"username": name, "password": "wrong"}).content.decode()
+        for name in ("ann", "nobody")
+    ]
+    without_token = {re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", page) for page in pages}
+    assert "correct" in pages[0]
+    assert len(without_token) == 1
+
+
+def test_who_logs_out_is_a_stranger_again(browser):
+    assert browser.post("/ui/logout")["Location"] == "/ui/login"
+    assert browser.get("/ui/").status_code == 302
+
+
+def test_too_many_tries_are_refused_with_a_time_to_wait(client, ann, settings):
+    settings.LOGINS_PER_MINUTE = 1
+    tries = [client.post("/ui/login", {"username": "ann", "password": "wrong"}) for _ in range(2)]
+    assert [answer.status_code for answer in tries] == [200, 429]
+    assert int(tries[1]["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("address", ["/ui/pools/none", "/ui/nothing", "/ui/pools/", "/ui/pools/a/b/c"])
+def test_what_is_not_there_is_a_page_that_says_so(browser, address):
+    answer = browser.get(address)
+    assert (answer.status_code, answer["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "<h1>There is nothing here</h1>" in answer.content.decode()
+
+
+def test_a_page_takes_no_method_that_it_does_not_have(browser):
+    answer = browser.post("/ui/")
+    assert answer.status_code == 405
+    assert "<h1>" in answer.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/login", "/ui/nothing"])
+def test_no_page_carries_scripts_or_styles_of_its_own(browser, address):
+    PoolFactory(name="h100", levels=LEVELS)
+    client = Client() if address == "/ui/login" else browser
+    answer = client.get(address)
+    page = answer.content.decode()
+    assert "default-src 'none'" in answer["Content-Security-Policy"]
+    assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=", page)
