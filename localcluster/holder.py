@@ -96,6 +96,8 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         "metrics_token": running.settings.metrics_token,
         "metrics_urls": running.settings.metrics_urls(),
         "token": running.token,
+        "admin_user": stack.ADMIN,
+        "admin_password": running.admin_password,
         "kubeconfig": str(running.kubeconfig),
         "environment": running.settings.environment(),
     }

@@ -107,7 +107,8 @@ def standins_017(plane_017: controlplane.Plane) -> controlplane.Plane:
 def running_service() -> dict[str, Any]:
     """The whole service on that cluster: ``api_url``, an administrator's ``token``, ``kubeconfig``.
 
-    ``environment`` is what its processes are told.
+    ``admin_user`` and ``admin_password`` log that administrator in to the pages; ``environment`` is what
+    its processes are told.
     """
     return shared.join("service", directory=_directory())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse_lazy
+from django.urls import reverse
 
 from osmo_topology.web.login import tries_over
 from pages.base import CONTENT_POLICY, TITLES, html
@@ -15,7 +15,6 @@ from pages.base import CONTENT_POLICY, TITLES, html
 
 class Login(LoginView):
     template_name = "pages/login.html"
-    next_page = reverse_lazy("pages:home")
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -27,6 +26,9 @@ class Login(LoginView):
             return page
         return super().post(request, *args, **kwargs)
 
+    def get_default_redirect_url(self) -> str:
+        return reverse("pages:home")
+
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> Any:
         """The form, under the policy of every page."""
         answer = super().render_to_response(context, **kwargs)
@@ -35,4 +37,7 @@ class Login(LoginView):
 
 
 class Logout(LogoutView):
-    next_page = reverse_lazy("pages:login")
+    """A POST ends the session and leads back to the form."""
+
+    def get_default_redirect_url(self) -> str:
+        return reverse("pages:login")

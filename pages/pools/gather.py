@@ -121,7 +121,8 @@ def _rooms(pools: Sequence[Pool]) -> dict[str, Room]:
 
 
 def _free(pool: Pool, nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
-    used = used_by_node(stands_on({pool.backend.cluster_id} - {None}))
+    cluster = pool.backend.cluster_id
+    used = used_by_node(stands_on([cluster])) if cluster else {}
     return {node.key: node.has.without(used.get(node.key, NOTHING)).gpu for node in nodes}
 
 
