@@ -2,6 +2,8 @@
 
 A slot of n nodes is n wholly free, open nodes in one domain; a domain with 11 of them has two slots of 4 and
 one of 8. The share that lies in domains too small for a slot is what fragmentation costs a gang of that size.
+
+Where some nodes have GPUs only those count: the others hold no gang that asks for one.
 """
 
 from collections.abc import Iterator
@@ -16,11 +18,15 @@ _GPU = 0
 class LevelSlots:
     """One level: ``slots[n]`` is how many groups of n free nodes fit at once, each in one domain.
 
+    Sizes are powers of two up to the largest domain.
+
     ``largest`` is the most free nodes of one domain, ``domain`` its path; ``free`` counts free nodes that
     carry the label, ``unlabelled`` those that do not.
     """
 
     key: str
+    label: str
+    domains: int
     free: int
     unlabelled: int
     slots: dict[int, int]
@@ -28,9 +34,15 @@ class LevelSlots:
     domain: tuple[str, ...]
 
 
+def free_nodes(snapshot: Snapshot) -> list[bool]:
+    """Of each node of a snapshot, whether it counts as one wholly free node."""
+    with_gpus = any(node.allocatable[_GPU] for node in snapshot.nodes)
+    return [_is_whole(node, with_gpus=with_gpus) for node in snapshot.nodes]
+
+
 def fragmentation(snapshot: Snapshot) -> tuple[LevelSlots, ...]:
-    """Count slots for every level, broadest first; sizes are powers of two up to the largest domain."""
-    whole = [_is_whole(node) for node in snapshot.nodes]
+    """Count slots for every level, broadest first."""
+    whole = free_nodes(snapshot)
     return tuple(_level(snapshot, rank, whole) for rank in range(len(snapshot.levels)))
 
 
@@ -38,9 +50,11 @@ def _level(snapshot: Snapshot, rank: int, whole: list[bool]) -> LevelSlots:
     row = snapshot.domains[rank]
     free = {domain.path: sum(whole[at] for at in domain.nodes) for domain in row}
     biggest = max((len(domain.nodes) for domain in row), default=0)
-    best = max(free, key=lambda path: (free[path], path), default=())
+    best = min(free, key=lambda path: (-free[path], path), default=())
     return LevelSlots(
         key=snapshot.levels[rank].key,
+        label=snapshot.levels[rank].label,
+        domains=len(row),
         free=sum(free.values()),
         unlabelled=sum(whole) - sum(free.values()),
         slots={size: sum(count // size for count in free.values()) for size in _sizes(biggest)},
@@ -56,10 +70,10 @@ def _sizes(most: int) -> Iterator[int]:
         size *= 2
 
 
-def _is_whole(node: FitNode) -> bool:
-    """Whether a node is open and all its GPUs are free; one without GPUs, if nothing runs there."""
+def _is_whole(node: FitNode, *, with_gpus: bool) -> bool:
+    """Whether a node is open and all its GPUs are free; where none has GPUs, whether nothing runs there."""
     if node.closed:
         return False
-    if node.allocatable[_GPU]:
-        return node.free[_GPU] == node.allocatable[_GPU]
+    if with_gpus:
+        return 0 < node.allocatable[_GPU] == node.free[_GPU]
     return not node.holdings

@@ -136,6 +136,14 @@ def test_free_slots_count_whole_free_nodes_of_one_domain():
     assert zone.slots == {1: 4, 2: 2, 4: 1}
 
 
+def test_nodes_without_gpus_are_no_slots_where_others_have_some():
+    plain = draw("a/r2: c1 c2", gpus=0)
+    mixed = draw("a/r1: n1").edited(lambda one: one, added=plain.nodes)
+
+    assert [level.slots for level in fragmentation(mixed)] == [{1: 1, 2: 0}, {1: 1, 2: 0}]
+    assert [level.slots for level in fragmentation(plain)] == [{1: 2, 2: 1}, {1: 2, 2: 1}]
+
+
 def test_what_a_gang_got_is_judged_per_set_and_level():
     tree = build_tree(build.gang("a b: zone! z, rack? r", "c d: zone! z, rack? s"), POOL)
     places = {"a": ("x", "r1"), "b": ("x", "r1"), "c": ("x", "r2"), "d": ("x", "r3")}
