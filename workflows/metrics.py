@@ -29,6 +29,11 @@ RECONCILES_SKIPPED = Counter(
     "Messages that led to no look: not_due (or somebody else's), no_seat (its cluster has all it may have).",
     ("reason",),
 )
+PLACED = Counter(
+    "osmo_placed_groups",
+    "Placings of groups that asked for topology: all required or some preferred; match, degraded, violation.",
+    ("pool", "asked", "outcome"),
+)
 NUDGES_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )

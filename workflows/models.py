@@ -102,6 +102,7 @@ class TaskGroup(models.Model):
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
+    got = models.JSONField(null=True, help_text="What it got of what was asked; see workflows.fit.got.")
     conditions = models.JSONField(default=list)
     attempt = models.PositiveIntegerField(default=0, help_text="Counts pod groups made for it, from 0.")
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)

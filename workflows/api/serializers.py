@@ -11,6 +11,7 @@ from rest_framework import serializers
 from pools.api.serializers import ConditionSerializer
 from workflows.explain import Why
 from workflows.models import Workflow
+from workflows.outcomes import OUTCOMES
 from workflows.statuses import TaskStatus, WorkflowStatus
 
 
@@ -208,6 +209,31 @@ class PatienceReply(serializers.Serializer[Any]):
     next_relaxation_at = _time()
 
 
+class DomainTasks(serializers.Serializer[Any]):
+    path = serializers.ListField(child=serializers.CharField(), help_text="Label values, broadest first.")
+    tasks = serializers.IntegerField()
+
+
+class SetGot(serializers.Serializer[Any]):
+    """Where one co-location set stands, at one level that it named."""
+
+    path = SetMember(many=True)
+    key = serializers.CharField()
+    required = serializers.BooleanField()  # type: ignore[assignment]  # a declared field, taken off the class
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    domains = DomainTasks(many=True, help_text="Those it stands in; at most 20 are kept.")
+    domain_count = serializers.IntegerField()
+    outside = serializers.IntegerField(help_text="Tasks on nodes without the label.")
+
+
+class GotReply(serializers.Serializer[Any]):
+    """What a group got of what it asked for, when it was last placed."""
+
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    at = serializers.CharField()
+    sets = SetGot(many=True)
+
+
 class GroupReply(serializers.Serializer[Any]):
     name = serializers.CharField()
     uuid = serializers.CharField()
@@ -224,6 +250,9 @@ class GroupReply(serializers.Serializer[Any]):
     waiting_since = _time()
     constraints = AppliedConstraint(many=True)
     patience = PatienceReply(allow_null=True)
+    got = GotReply(
+        allow_null=True, help_text="Null before it is placed, and for a group that asked for nothing."
+    )
     conditions = ConditionSerializer(many=True)
     compute_domain = ComputeDomainReply(allow_null=True)
     template_revisions = serializers.DictField(

@@ -130,6 +130,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "waiting_since": moment(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),
+        "got": _got(group.got),
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
         "template_revisions": group.placement.get("template_revisions", {}),
@@ -143,6 +144,11 @@ def _waiting_reason(group: TaskGroup, now: datetime) -> str:
     """Why it waits as last found, and for how long it is still held to what it prefers, as of now."""
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
     return " ".join(filter(None, (group.waiting_reason, held)))
+
+
+def _got(kept: Json | None) -> Json | None:
+    """What the group got of what it asked for; null before it was placed, or if it asked for nothing."""
+    return None if kept is None else {name: kept[name] for name in ("outcome", "at", "sets")}
 
 
 def _patience(group: TaskGroup) -> Json | None:

@@ -26,6 +26,7 @@ from workflows.reconcile.apply import InTheWay, trouble_of
 from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
 from workflows.reconcile.edit import attend, resize
 from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
+from workflows.reconcile.got import keep_got
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.mend import first_look, mend
 from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
@@ -165,6 +166,7 @@ class _Look:
             return None  # the rows have moved: timers and what to do next follow from them
         if not silent and (outcome := mend(view, sight, verdict.lost, self.lease, self.cluster)) is not None:
             return outcome
+        keep_got(view, sight, self.lease)
         attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
         if attended.moved:
             return None

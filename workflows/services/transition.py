@@ -76,7 +76,7 @@ class Changes:
     for none; without, it is left. ``created`` and ``released`` note that moment; ``touched`` that a create
     may be sent from now on.
     ``unplaced`` begins (True) or ends (False) the clock of patience, ``stage`` is one it has got to.
-    ``constraints`` are what the scheduler was told.
+    ``constraints`` are what the scheduler was told, ``got`` what came of it (``workflows.fit.got``).
     """
 
     tasks: Sequence[TaskMove] = ()
@@ -94,6 +94,7 @@ class Changes:
     unplaced: bool | None = None
     stage: int | None = None
     constraints: Sequence[Mapping[str, Any]] | None = None
+    got: Mapping[str, Any] | None = None
 
 
 def record(lease: Lease, changes: Changes) -> None:
@@ -170,7 +171,7 @@ def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, lis
     if with_downstream:
         ids |= set(TaskGroup.objects.filter(upstream=lease.group_id).values_list("pk", flat=True))
     rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
-    locked = {row.pk: row for row in rows.defer("constraints")}
+    locked = {row.pk: row for row in rows.defer("constraints", "got")}
     group = locked.pop(lease.group_id, None)
     if group is None or group.lease_token != lease.token or not _holds(lease):
         raise LeaseLost(f"group {lease.group_id}")
@@ -341,6 +342,8 @@ def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
             steps.put(placement={**group.placement, "cluster_uid": changes.touched})
     if changes.created and group.created_in_cluster_at is None:
         steps.put(created_in_cluster_at=steps.now)
+    if changes.got is not None:
+        steps.put(got=dict(changes.got))
     if changes.released:
         steps.put(released_at=steps.now, next_reconcile_at=None)
     if changes.conditions:

@@ -1,0 +1,50 @@
+"""Whether what workflows of a pool prefer is ever had, key by key."""
+
+import pytest
+
+from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
+
+pytestmark = pytest.mark.django_db
+
+
+def one(key, outcome, *, required=False):
+    return {"key": key, "required": required, "outcome": outcome, "path": [], "domains": []}
+
+
+@pytest.fixture
+def pool():
+    pool = PoolFactory(name="h100", levels=LEVELS)
+    for outcome, sets in (
+        ("match", [one("zone", "match", required=True), one("rack", "match")]),
+        ("degraded", [one("zone", "match", required=True), one("rack", "degraded")]),
+        ("degraded", [one("rack", "degraded"), one("rack", "match")]),
+    ):
+        group = TaskGroupFactory(pool=pool)
+        group.got = {"outcome": outcome, "at": "2026-01-01T00:00:00", "places": "x", "sets": sets}
+        group.save()
+    TaskGroupFactory(pool=pool)  # asked for nothing
+    return pool
+
+
+def test_outcomes_are_counted_by_group_and_by_key(api, pool):
+    answer = api.get("/api/pool/h100/outcomes").json()
+    assert answer == {
+        "pool": "h100",
+        "days": 30,
+        "groups": {"match": 1, "degraded": 2, "violation": 0},
+        "keys": [
+            {"key": "rack", "required": 0, "required_held": 0, "preferred": 4, "preferred_had": 2},
+            {"key": "zone", "required": 2, "required_held": 2, "preferred": 0, "preferred_had": 0},
+        ],
+    }
+
+
+def test_a_group_shows_what_it_got(api, pool):
+    group = pool.backend.task_groups.exclude(got=None).order_by("got__outcome").first()
+    shown = api.get(f"/api/workflow/{group.workflow.name}").json()["groups"][0]["got"]
+    assert (shown["outcome"], len(shown["sets"])) == ("degraded", 2)
+
+
+@pytest.mark.parametrize("days", ["0", "367", "x", "1e3", ""])
+def test_days_that_make_no_sense_are_refused(api, pool, days):
+    assert api.get(f"/api/pool/h100/outcomes?days={days}").status_code == 400

@@ -1,0 +1,137 @@
+"""What a gang got is judged when it is placed, kept with it, told in its timeline and counted."""
+
+import pytest
+
+from cluster.kinds import POD
+from tests.factories import LEVELS, NodeFactory
+from tests.worker.world import World, fresh
+from workflows.metrics import PLACED
+from workflows.models import Event
+
+ZONE, RACK = LEVELS[0], LEVELS[1]
+NODES = {"a": ("z1", "r1"), "b": ("z1", "r1"), "c": ("z1", "r2"), "d": ("z2", "r3"), "bare": ("z1", None)}
+
+
+@pytest.fixture
+def world(db):
+    """
+    ::
+
+        zone z1: rack r1 [a b], rack r2 [c], no rack [bare]      zone z2: rack r3 [d]
+    """
+    return World(scheduled=False)
+
+
+def nodes(group):
+    for name, (zone, rack) in NODES.items():
+        labels = {ZONE.label: zone} | ({RACK.label: rack} if rack else {})
+        NodeFactory(cluster=group.backend.cluster, name=name, labels=labels)
+
+
+def gang(world, *requirements, tasks=2, pool=None):
+    group = world.group(pods=tasks, pool=pool or world.pool(levels=LEVELS))
+    for task in group.tasks.all():
+        task.spec |= {"requirements": list(requirements)}
+        task.save()
+    world.settle(group)
+    return group
+
+
+def place(world, group, *names):
+    """The scheduler's doing: each pod of the group, in order of its tasks, gets the node of that name."""
+    pods = {pod["metadata"]["name"]: pod for pod in world.cluster.all(POD)}
+    tasks = group.tasks.filter(latest=True).order_by("position")
+    for task, name in zip(tasks, names, strict=False):
+        pod = pods[task.pod_name]
+        if name and not pod["spec"].get("nodeName"):
+            pod["spec"]["nodeName"] = name
+            world.cluster.put(POD, pod)
+    world.settle(group)
+
+
+def asks(key, *, required=True, group="default"):
+    return {"key": key, "group": group, "required": required}
+
+
+def counted(group, asked, outcome):
+    return PLACED.labels(group.workflow.pool_name, asked, outcome)._value.get()
+
+
+CASES = {
+    "one rack, as required": ([asks("rack")], ("a", "b"), "match", []),
+    "one rack, as preferred": ([asks("rack", required=False)], ("a", "b"), "match", []),
+    "a preferred rack was missed": (
+        [asks("rack", required=False)],
+        ("a", "c"),
+        "degraded",
+        ['2 tasks that should share one rack stand in "z1/r1" (1), "z1/r2" (1).'],
+    ),
+    "the zone was had and the rack was not": (
+        [asks("zone"), asks("rack", required=False)],
+        ("a", "c"),
+        "degraded",
+        ['2 tasks that should share one rack stand in "z1/r1" (1), "z1/r2" (1).'],
+    ),
+    "somebody bound a pod by hand": (
+        [asks("zone")],
+        ("a", "d"),
+        "violation",
+        ['2 tasks that must share one zone stand in "z1" (1), "z2" (1).'],
+    ),
+    "a node without the label": (
+        [asks("rack", required=False)],
+        ("a", "bare"),
+        "degraded",
+        ['2 tasks that should share one rack stand in "z1/r1" (1), nodes without the label (1).'],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_gang_got_is_kept_told_and_counted(world, case):
+    requirements, where, outcome, told = CASES[case]
+    group = gang(world, *requirements)
+    nodes(group)
+    asked = "required" if all(one["required"] for one in requirements) else "preferred"
+    before = counted(group, asked, outcome)
+    place(world, group, *where)
+    got = fresh(group).got
+    assert got["outcome"] == outcome
+    assert [one["key"] for one in got["sets"]] == [one["key"] for one in requirements]
+    events = Event.objects.filter(group=group, reason__startswith="Placement")
+    assert list(events.values_list("message", flat=True)) == told
+    assert counted(group, asked, outcome) == before + 1
+
+
+def test_nothing_is_judged_before_the_last_task_has_a_node(world):
+    group = gang(world, asks("rack"))
+    nodes(group)
+    place(world, group, "a", None)
+    assert fresh(group).got is None
+    place(world, group, None, "b")
+    assert fresh(group).got["outcome"] == "match"
+
+
+def test_nothing_is_judged_by_labels_that_are_not_known_yet(world):
+    group = gang(world, asks("rack"))
+    place(world, group, "a", "b")
+    assert fresh(group).got is None
+    nodes(group)
+    world.look(group)
+    assert fresh(group).got["outcome"] == "match"
+
+
+def test_a_gang_that_asked_for_nothing_got_nothing(world):
+    group = gang(world)
+    nodes(group)
+    place(world, group, "a", "d")
+    assert fresh(group).got is None
+
+
+def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
+    group = gang(world, asks("rack"))
+    nodes(group)
+    place(world, group, "a", "b")
+    group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})
+    world.look(group)
+    assert fresh(group).got["outcome"] == "match"

@@ -1,0 +1,59 @@
+"""What became of requirements in a pool: whether what is preferred is ever had, key by key.
+
+Read from what each group keeps of its last placing (``workflows.fit.got``), so it covers what the database
+still holds; the counter ``osmo_placed_groups`` counts every placing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+_GROUPS = """
+    SELECT g.got->>'outcome', count(*)
+      FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
+     WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
+     GROUP BY 1"""
+_SETS = """
+    SELECT one->>'key', (one->>'required')::boolean, one->>'outcome', count(*)
+      FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
+           CROSS JOIN LATERAL jsonb_array_elements(g.got->'sets') AS one
+     WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
+     GROUP BY 1, 2, 3"""
+
+OUTCOMES = ("match", "degraded", "violation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOutcomes:
+    """Co-location sets that named a key: how many were placed, and how many of those as asked."""
+
+    key: str
+    required: int = 0
+    required_held: int = 0
+    preferred: int = 0
+    preferred_had: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOutcomes:
+    """Groups by outcome, all three always there; keys in order of their names."""
+
+    groups: dict[str, int]
+    keys: tuple[KeyOutcomes, ...]
+
+
+def outcomes_in(pool: str, *, days: int) -> PoolOutcomes:
+    """What the groups got that were submitted to a pool in the last ``days`` days. Two queries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_GROUPS, [pool, days])
+        groups = dict.fromkeys(OUTCOMES, 0) | dict(cursor.fetchall())
+        cursor.execute(_SETS, [pool, days])
+        rows = cursor.fetchall()
+    keys: dict[str, dict[str, Any]] = {}
+    for key, required, outcome, count in rows:
+        counts = keys.setdefault(key, {})
+        asked, had = ("required", "required_held") if required else ("preferred", "preferred_had")
+        counts[asked] = counts.get(asked, 0) + count
+        counts[had] = counts.get(had, 0) + (count if outcome == "match" else 0)
+    return PoolOutcomes(groups, tuple(KeyOutcomes(key=key, **keys[key]) for key in sorted(keys)))

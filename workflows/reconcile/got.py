@@ -1,0 +1,59 @@
+"""Keeping what a gang got, once every task of it has a node."""
+
+from collections.abc import Mapping
+
+from pools.models import Node
+from workflows.fit.got import Got, fingerprint, judge
+from workflows.metrics import PLACED
+from workflows.reconcile import observed
+from workflows.reconcile.follow import Sight
+from workflows.reconcile.values import GroupView
+from workflows.services.lease import Lease
+from workflows.services.transition import Changes, Note, record
+
+
+def keep_got(view: GroupView, sight: Sight, lease: Lease) -> None:
+    """Judge a placing that was not judged yet, keep it with the group, and count it for the pool.
+
+    Nothing is kept while a task has no node or the labels of a node are not known.
+    """
+    nodes = _nodes(view, sight)
+    if nodes is None or fingerprint(nodes) == (view.row.got or {}).get("places") or not _asks(view):
+        return
+    labels = _labels(view, nodes)
+    if len(labels) < len(set(nodes.values())):
+        return
+    if got := judge(view.values, nodes, labels, now=view.now):
+        record(lease, Changes(got=got.kept, notes=_notes(got)))
+        PLACED.labels(view.row.workflow.pool_name, got.asked, got.outcome.value).inc()
+
+
+def _nodes(view: GroupView, sight: Sight) -> dict[str, str] | None:
+    """The node of each task, by its name; None while one has none."""
+    found = {}
+    for task in view.tasks:
+        pod = sight.pods.get(task.pod_name)
+        node = pod.node_name if pod is not None and pod.node_name else task.node_name
+        if not node:
+            return None
+        found[task.name] = node
+    return found
+
+
+def _asks(view: GroupView) -> bool:
+    """Whether any task names a topology key."""
+    named = view.row.tasks.filter(latest=True).exclude(spec__requirements=[])
+    return bool(view.row.constraints) or named.exists()
+
+
+def _labels(view: GroupView, nodes: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    rows = Node.objects.filter(cluster_id=observed.cluster_of(view), name__in=set(nodes.values()))
+    return dict(rows.values_list("name", "labels"))
+
+
+def _notes(got: Got) -> tuple[Note, ...]:
+    if not got.missed:
+        return ()
+    reason = "PlacementDegraded" if got.outcome == "degraded" else "PlacementViolated"
+    key = f"got:{got.kept['places']}"
+    return (Note(key=key, reason=reason, message=" ".join(got.missed), warning=True),)
