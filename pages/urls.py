@@ -5,6 +5,7 @@ from django.views.generic import RedirectView
 
 from pages import missing, signin
 from pages.pools.views import HomePage, PoolPage
+from pages.workflows.views import AgainPage, CancelPage, WorkflowPage, WorkflowsPage
 
 app_name = "pages"
 urlpatterns = [
@@ -13,5 +14,9 @@ urlpatterns = [
     path("ui/logout", signin.Logout.as_view(), name="logout"),
     path("ui/", HomePage.as_view(), name="home"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),
+    path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
+    path("ui/workflows/<str:name>", WorkflowPage.as_view(), name="workflow"),
+    path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),
+    path("ui/workflows/<str:name>/again", AgainPage.as_view(), name="again"),
     re_path(r"^ui(?:/.*)?$", missing.Missing.as_view()),
 ]

@@ -10,6 +10,7 @@ library for graphs, and moving crossings about until there are none; workflows h
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 BOX_WIDTH = 190
 BOX_HEIGHT = 62
@@ -79,7 +80,7 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing | None:
 
 
 def columns(before: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The column of each group: one more than the last of those it waits for, 0 for one that waits for none."""
+    """The column of each group: right of the last of those it waits for, 0 for one that waits for none."""
     column: dict[str, int] = {}
     left = dict(before)
     while left:
@@ -105,7 +106,7 @@ def _ordered(
             leading[lane].append(last)
             last = lane
         leading[name].append(last)
-    for before, here in zip(rows, rows[1:], strict=False):
+    for before, here in pairwise(rows):
         place = {slot: index / len(before) for index, slot in enumerate(before)}
         own = {slot: index / len(here) for index, slot in enumerate(here)}
         here.sort(key=lambda slot: _mean([place[one] for one in leading[slot]], default=own[slot]))

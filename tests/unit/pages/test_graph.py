@@ -65,9 +65,9 @@ def test_a_ring_is_drawn_all_the_same(ring):
 
 NAMES = [f"g{number}" for number in range(12)]
 GRAPHS = st.integers(2, 12).flatmap(
-    lambda size: st.tuples(
-        *(st.sets(st.sampled_from(NAMES[:size])).map(sorted) for _ in range(size))
-    ).map(lambda ups: dict(zip(NAMES, ups, strict=False)))
+    lambda size: st.tuples(*(st.sets(st.sampled_from(NAMES[:size])).map(sorted) for _ in range(size))).map(
+        lambda ups: dict(zip(NAMES, ups, strict=False))
+    )
 )
 
 
@@ -79,7 +79,11 @@ def test_whatever_the_graph_no_box_lies_on_another_and_all_lie_inside(upstream):
         assert MARGIN <= one.x <= drawing.width - MARGIN - BOX_WIDTH
         assert MARGIN <= one.y <= drawing.height - MARGIN - BOX_HEIGHT
         for other in drawing.boxes:
-            assert one is other or abs(one.x - other.x) >= BOX_WIDTH + ACROSS or abs(one.y - other.y) >= BOX_HEIGHT
+            assert (
+                one is other
+                or abs(one.x - other.x) >= BOX_WIDTH + ACROSS
+                or abs(one.y - other.y) >= BOX_HEIGHT
+            )
     place = {box.name: box for box in drawing.boxes}
     for arrow in drawing.arrows:
         assert place[arrow.before].column < place[arrow.after].column

@@ -1,0 +1,373 @@
+"""What the page of a workflow shows, as values: a fixed number of queries however many tasks it has.
+
+Values alone and no rows, so that a digest of them is exactly what makes two pages differ: a page that is
+loaded again while nothing happened is answered without being drawn.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Prefetch
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action
+from pages.workflows.domains import DomainSeen, DomainShown, domain_shown
+from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
+from pages.workflows.judged import explained
+from pages.workflows.verdicts import WaitsShown, waits_shown
+from pages.workflows.words import Look, count, look, span
+from pools.selectors import Caller
+from scheduling import names
+from workflows.explanation import in_one_line
+from workflows.models import Task, TaskGroup, Workflow
+from workflows.selectors import compute_domains_of, last_events
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
+
+Json = Mapping[str, Any]
+
+MOST_GROUPS = 200
+TASKS_A_PAGE = 100
+MOST_EVENTS = 100
+SPEC_SHOWN = 60_000
+"""Characters of a spec that are on the page; the whole is a link away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupShown:
+    """A group, with how many of its tasks there are in each status."""
+
+    anchor: str
+    name: str
+    look: Look
+    tasks: tuple[tuple[Look, int], ...]
+    upstream: tuple[str, ...]
+    constraints: tuple[str, ...]
+    failure: str
+    start_time: datetime | None
+    end_time: datetime | None
+    took: str
+
+    @property
+    def size(self) -> int:
+        return sum(number for _, number in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxShown:
+    """A group's box in the drawing, with where its lines of text begin."""
+
+    group: GroupShown
+    x: float
+    y: float
+    title: str
+    line: str
+
+    @property
+    def text_x(self) -> float:
+        return self.x + 14
+
+    @property
+    def title_y(self) -> float:
+        return self.y + 25
+
+    @property
+    def line_y(self) -> float:
+        return self.y + 46
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphShown:
+    boxes: tuple[BoxShown, ...]
+    arrows: tuple[Arrow, ...]
+    width: float
+    height: float
+    box_width: int = BOX_WIDTH
+    box_height: int = BOX_HEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskShown:
+    name: str
+    group: str
+    lead: bool
+    retry_id: int
+    look: Look
+    node: str
+    start_time: datetime | None
+    took: str
+    exit_code: int | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksShown:
+    """One page of the latest tries. ``first`` counts from 1; ``earlier`` and ``later`` are offsets."""
+
+    rows: tuple[TaskShown, ...]
+    total: int
+    first: int
+    earlier: int | None
+    later: int | None
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventShown:
+    time: datetime
+    about: str
+    source: str
+    warning: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowView:
+    """Everything on the page. ``live`` says that something of it may still change."""
+
+    name: str
+    uuid: UUID
+    look: Look
+    live: bool
+    sentence: str
+    pool: str
+    backend: str
+    submitted_by: str
+    cancelled_by: str
+    priority: str
+    labels: tuple[tuple[str, str], ...]
+    tags: tuple[str, ...]
+    parent: str
+    warnings: tuple[str, ...]
+    submit_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    queued: str
+    took: str
+    groups: tuple[GroupShown, ...]
+    more_groups: bool
+    graph: GraphShown | None
+    waits: WaitsShown
+    domains: tuple[DomainShown, ...]
+    tasks: TasksShown
+    events: tuple[EventShown, ...]
+    more_events: bool
+    spec: str
+    templated: bool
+    spec_cut: bool
+    dashboard_url: str
+    grafana_url: str
+    may_cancel: bool
+    may_submit: bool
+
+
+def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: datetime) -> WorkflowView:
+    """All of a workflow that its reader may see; ``workflow`` came with its backend."""
+    rows = _groups(workflow)
+    groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
+    waits = explained(groups, now=now)
+    counts = _task_counts(workflow)
+    shown = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
+    events, more_events = last_events(workflow, task="", retry_id=None, limit=MOST_EVENTS)
+    text = workflow.template_spec or workflow.spec
+    ended = workflow.status in WORKFLOW_TERMINAL
+    resource, grants = f"pool/{workflow.pool_name}", grants_of(user)
+    return WorkflowView(
+        name=workflow.name,
+        uuid=workflow.pk,
+        look=look(workflow.status),
+        live=not ended or any(group.released_at is None for group in groups),
+        sentence=_sentence(workflow, groups, waits),
+        pool=workflow.pool_name,
+        backend=workflow.backend.name,
+        submitted_by=workflow.submitted_by,
+        cancelled_by=workflow.cancelled_by,
+        priority=workflow.priority.capitalize(),
+        labels=tuple(sorted((str(key), str(value)) for key, value in workflow.labels.items())),
+        tags=tuple(map(str, workflow.tags)),
+        parent=f"{workflow.parent_name}-{workflow.parent_job_id}" if workflow.parent_name else "",
+        warnings=tuple(_warning(one) for one in workflow.warnings),
+        submit_time=workflow.submit_time,
+        start_time=workflow.start_time,
+        end_time=workflow.end_time,
+        queued=span(workflow.submit_time, workflow.start_time or workflow.end_time, now=now),
+        took=span(workflow.start_time, workflow.end_time, now=now),
+        groups=shown,
+        more_groups=more_groups,
+        graph=None if more_groups else _graph(shown),
+        waits=waits_shown(waits),
+        domains=_domains(groups),
+        tasks=_tasks(workflow, offset=task_offset, total=sum(map(_size, counts.values())), now=now),
+        events=tuple(_event(event) for event in events),
+        more_events=more_events,
+        spec=text[:SPEC_SHOWN],
+        templated=bool(workflow.template_spec),
+        spec_cut=len(text) > SPEC_SHOWN,
+        dashboard_url=workflow.backend.dashboard_url,
+        grafana_url=workflow.backend.grafana_url,
+        may_cancel=not ended and grants.allows(Action.WORKFLOW_CANCEL, resource),
+        may_submit=grants.allows(Action.WORKFLOW_CREATE, resource),
+    )
+
+
+def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: Sequence[dict[str, Any]]) -> str:
+    """How it stands, in a line: what it waits for, or why it did not complete."""
+    if workflow.status not in WORKFLOW_TERMINAL:
+        return in_one_line(workflow.status, waits) if waits or workflow.status == "PENDING" else ""
+    return next((group.failure_message for group in groups if group.failure_message), "")
+
+
+def _warning(one: object) -> str:
+    return str(one.get("message", "")) if isinstance(one, Mapping) else str(one)
+
+
+def _groups(workflow: Workflow) -> list[TaskGroup]:
+    neighbours = TaskGroup.objects.only("uuid", "name", "status").order_by("position")
+    rows = workflow.groups.order_by("position").select_related("backend")
+    return list(rows.prefetch_related(Prefetch("upstream", queryset=neighbours))[: MOST_GROUPS + 1])
+
+
+def _task_counts(workflow: Workflow) -> dict[UUID, dict[str, int]]:
+    """How many latest tries each group has in each status."""
+    rows = Task.objects.filter(group__workflow=workflow, latest=True).order_by()
+    found: dict[UUID, dict[str, int]] = defaultdict(dict)
+    for group, status, number in rows.values_list("group_id", "status").annotate(number=Count("pk")):
+        found[group][status] = number
+    return found
+
+
+def _size(counts: Mapping[str, int]) -> int:
+    return sum(counts.values())
+
+
+def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupShown:
+    return GroupShown(
+        anchor=f"group-{group.pk.hex}",
+        name=group.name,
+        look=look(group.status),
+        tasks=tuple((look(status), number) for status, number in sorted(counts.items())),
+        upstream=tuple(one.name for one in group.upstream.all()),
+        constraints=_constraints(group.constraints),
+        failure=group.failure_message,
+        start_time=group.start_time,
+        end_time=group.end_time,
+        took=span(group.start_time, group.end_time, now=now),
+    )
+
+
+def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
+    """What its scheduler was told, sets that are alike in one line."""
+    alike = Counter(
+        (str(one.get("key")), str(one.get("requirementType")), one.get("tasks"), bool(one.get("relaxed")))
+        for one in lines
+    )
+    return tuple(
+        f"one {key} {kind} for {_each(number, tasks)}{', given up' if relaxed else ''}"
+        for (key, kind, tasks, relaxed), number in alike.items()
+    )
+
+
+def _each(sets: int, tasks: Any) -> str:
+    size = len(tasks) if isinstance(tasks, list) else int(tasks or 0)
+    return count(size, "task") if sets == 1 else f"each of {sets} sets of {count(size, 'task')}"
+
+
+def _graph(groups: Sequence[GroupShown]) -> GraphShown | None:
+    drawing: Drawing | None = draw({group.name: group.upstream for group in groups})
+    if drawing is None:
+        return None
+    boxes = tuple(
+        BoxShown(group=group, x=box.x, y=box.y, title=_short(group.name, 20), line=_box_line(group))
+        for group, box in zip(groups, drawing.boxes, strict=True)
+    )
+    return GraphShown(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
+
+
+def _box_line(group: GroupShown) -> str:
+    return _short(f"{group.look.word} · {count(group.size, 'task')}", 24)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _domains(groups: Sequence[TaskGroup]) -> tuple[DomainShown, ...]:
+    """The ComputeDomain of each group that gets one, whether it is there or not."""
+    with_domain = [group for group in groups if group.placement.get("nvlink")]
+    if not with_domain:
+        return ()
+    seen = compute_domains_of(with_domain)
+    nodes: dict[UUID, set[str]] = defaultdict(set)
+    rows = Task.objects.filter(group__in=with_domain, spec__claims_channel=True, status__in=LIVE_ORDER)
+    for group, node in rows.exclude(node_name="").order_by().values_list("group_id", "node_name").distinct():
+        nodes[group].add(node)
+    return tuple(
+        domain_shown(
+            group=group.name,
+            name=names.compute_domain(group.pk),
+            namespace=group.placement["namespace"],
+            seen=_domain_seen(seen.get(group.pk)),
+            ended=group.status not in LIVE_ORDER,
+            stands_on=nodes[group.pk],
+        )
+        for group in with_domain
+    )
+
+
+def _domain_seen(row: Any) -> DomainSeen | None:
+    if row is None:
+        return None
+    return DomainSeen(status=row.digest.get("status") or {}, deleting=row.deleting, seen_at=row.seen_at)
+
+
+def _tasks(workflow: Workflow, *, offset: int, total: int, now: datetime) -> TasksShown:
+    rows = (
+        Task.objects.filter(group__workflow=workflow, latest=True)
+        .order_by("group__position", "position")
+        .values_list(
+            *("name", "group__name", "lead", "retry_id", "status", "node_name"),
+            *("start_time", "end_time", "exit_code", "failure_message"),
+        )
+    )
+    shown = tuple(_task(row, now=now) for row in rows[offset : offset + TASKS_A_PAGE])
+    return TasksShown(
+        rows=shown,
+        total=total,
+        first=offset + 1,
+        earlier=max(0, offset - TASKS_A_PAGE) if offset else None,
+        later=offset + TASKS_A_PAGE if offset + TASKS_A_PAGE < total else None,
+    )
+
+
+def _task(row: Sequence[Any], *, now: datetime) -> TaskShown:
+    name, group, lead, retry_id, status, node, start, end, exit_code, failure = row
+    return TaskShown(
+        name=name,
+        group=group,
+        lead=lead,
+        retry_id=retry_id,
+        look=look(status),
+        node=node,
+        start_time=start,
+        took=span(start, end, now=now),
+        exit_code=exit_code,
+        failure=failure,
+    )
+
+
+def _event(event: Any) -> EventShown:
+    return EventShown(
+        time=event.time,
+        about=event.task_name or (event.group.name if event.group else ""),
+        source=event.source,
+        warning=event.warning,
+        reason=event.reason,
+        message=event.message,
+    )

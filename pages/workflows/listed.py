@@ -1,0 +1,94 @@
+"""What the list of workflows shows: a line each, with what the waiting ones wait for. Three queries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from pages.workflows.words import Look, look, span
+from pools.selectors import Caller, pools_visible_to
+from workflows.models import TaskGroup, Workflow
+from workflows.selectors import WorkflowFilter, workflow_page
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
+
+A_PAGE = 50
+LIVE = "live"
+FAILED = "failed"
+
+STATUSES: dict[str, tuple[str, ...]] = {
+    LIVE: tuple(str(one) for one in WorkflowStatus if one not in WORKFLOW_TERMINAL),
+    FAILED: tuple(str(one) for one in WorkflowStatus if one.startswith("FAILED")),
+    **{str(one): (str(one),) for one in WorkflowStatus},
+}
+"""What the list can be narrowed to, and the statuses that stand for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    name: str
+    look: Look
+    pool: str
+    submitted_by: str
+    priority: str
+    submit_time: datetime
+    took: str
+    waits: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    value: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListView:
+    """One page of the list, and what the form offers."""
+
+    lines: tuple[Line, ...]
+    offset: int
+    newer: int | None
+    older: int | None
+    pools: tuple[str, ...]
+    statuses: tuple[Choice, ...]
+
+
+def list_view(wanted: WorkflowFilter, *, user: Caller, offset: int, now: datetime) -> ListView:
+    """The newest first, of what the user may list."""
+    page = workflow_page(wanted, user=user, limit=A_PAGE, offset=offset, order="DESC")
+    waits = _waits(page.workflows)
+    return ListView(
+        lines=tuple(_line(one, waits.get(one.pk, ""), now=now) for one in page.workflows),
+        offset=offset,
+        newer=max(0, offset - A_PAGE) if offset else None,
+        older=offset + A_PAGE if page.more else None,
+        pools=tuple(pools_visible_to(user).order_by("name").values_list("name", flat=True)),
+        statuses=tuple(Choice(value=value, text=_choice(value)) for value in STATUSES),
+    )
+
+
+def _choice(value: str) -> str:
+    return {LIVE: "Not ended", FAILED: "Failed in any way"}.get(value) or look(value).word
+
+
+def _waits(workflows: Sequence[Workflow]) -> dict[UUID, str]:
+    """What the first waiting group of each workflow waits for."""
+    live = [one.pk for one in workflows if one.status not in WORKFLOW_TERMINAL]
+    if not live:
+        return {}
+    rows = TaskGroup.objects.filter(workflow__in=live, status__in=LIVE_ORDER).exclude(waiting_reason="")
+    first = rows.order_by("workflow_id", "position").distinct("workflow_id")
+    return dict(first.values_list("workflow_id", "waiting_reason"))
+
+
+def _line(one: Workflow, waits: str, *, now: datetime) -> Line:
+    return Line(
+        name=one.name,
+        look=look(one.status),
+        pool=one.pool_name,
+        submitted_by=one.submitted_by,
+        priority=one.priority.capitalize(),
+        submit_time=one.submit_time,
+        took=span(one.start_time, one.end_time, now=now),
+        waits=waits,
+    )

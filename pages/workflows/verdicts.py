@@ -1,0 +1,160 @@
+"""An explanation and its verdict as a page shows them. Pure: JSON of ``workflows.explanation`` in.
+
+Whatever keys an explanation has beside those told here in words are shown as evidence, as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pages.workflows.evidence import Evidence, evidence
+from pages.workflows.words import count, duration
+
+MOST_TOLD = 20
+"""Waiting groups told at length; of more, each in one line."""
+
+_TOLD = {"group", "status", "why", "sentence", "since", "help", "feasibility", "conditions"}
+_UPSTREAM = "upstream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearest:
+    """A domain that lacks least: its room for tasks, now and when empty, and who is in the way."""
+
+    path: str
+    free: int
+    empty: int
+    missing: int
+    closed: int
+    holders: str
+    free_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetShown:
+    said: str
+    nearest: tuple[Nearest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictShown:
+    word: str
+    tone: str
+    symbol: str
+    about: str
+    sets: tuple[SetShown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitShown:
+    """Why one group waits."""
+
+    group: str
+    why: str
+    sentence: str
+    since: datetime | None
+    help: str
+    verdict: VerdictShown | None
+    conditions: tuple[tuple[str, str], ...]
+    more: tuple[tuple[str, Evidence], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsShown:
+    """Those told at length, and those of which a line says all there is."""
+
+    long: tuple[WaitShown, ...]
+    short: tuple[WaitShown, ...]
+
+
+def waits_shown(explained: Sequence[Mapping[str, Any]]) -> WaitsShown:
+    """Put explanations in order: first those about which there is something to be done."""
+    shown = [_wait(one) for one in explained]
+    long = [one for one in shown if one.why != _UPSTREAM][:MOST_TOLD]
+    told = {one.group for one in long}
+    return WaitsShown(long=tuple(long), short=tuple(one for one in shown if one.group not in told))
+
+
+def _wait(one: Mapping[str, Any]) -> WaitShown:
+    verdict = one.get("feasibility")
+    conditions = [each for each in one.get("conditions") or () if each.get("status") == "True"]
+    return WaitShown(
+        group=one["group"],
+        why=str(one["why"]).replace("_", " "),
+        sentence=one["sentence"],
+        since=instant(one.get("since")),
+        help=one.get("help") or "",
+        verdict=_verdict(verdict) if verdict else None,
+        conditions=tuple((each.get("type", ""), each.get("message", "")) for each in conditions),
+        more=tuple(
+            (key.replace("_", " "), evidence(one[key])) for key in one if key not in _TOLD and one[key]
+        ),
+    )
+
+
+_ANSWERS = {
+    "now": ("Fits now", "✓", "good"),
+    "not_now": ("Would fit when something ends", "◷", "warn"),
+    "never": ("Never fits", "✕", "bad"),
+}
+
+
+def _verdict(one: Mapping[str, Any]) -> VerdictShown:
+    word, symbol, tone = _ANSWERS.get(one["verdict"], (str(one["verdict"]), "?", ""))
+    age = one.get("age_seconds")
+    about = [f"Computed for scheduler {one['scheduler']} over {count(one['nodes'], 'node')}"]
+    if age is not None:
+        about.append(f" as they were {duration(int(age))} before")
+    about.append("; the scheduler decides.")
+    if not one.get("proven", True):
+        about.append(" It may in truth never fit: the search was not complete.")
+    if one.get("another_order"):
+        about.append(" With its sets in another order it would fit now.")
+    sets = tuple(map(_set, one.get("sets") or ()))
+    return VerdictShown(word=word, symbol=symbol, tone=tone, about="".join(about), sets=sets)
+
+
+def _set(one: Mapping[str, Any]) -> SetShown:
+    nearest = tuple(map(_nearest, one.get("nearest") or ()))
+    return SetShown(said=_said(one), nearest=nearest)
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    """What a set asks for, and in how many domains there is room for it."""
+    tasks = count(one["tasks"], "task")
+    if one.get("key") is None:
+        return f"The whole group, {tasks}, in the pool."
+    path = " in ".join(f'{step["key"]} "{step["group"]}"' for step in reversed(one.get("path") or ()))
+    each = (
+        f", in each of {one['alike']} sets" if one.get("alike", 1) > 1 else f" of set {path}" if path else ""
+    )
+    text = (
+        f"{tasks}{each} must share one {one['key']}: of {count(one['domains'], 'domain')}, "
+        f"{one['fit_now']} {_has(one['fit_now'])} room now and {one['fit_empty']} when empty."
+    )
+    if one.get("unlabelled"):
+        text += f" {count(one['unlabelled'], 'node')} with room cannot be used: a label is missing."
+    return text
+
+
+def _has(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _nearest(room: Mapping[str, Any]) -> Nearest:
+    holders = [f"{one['name']} ({count(one['nodes'], 'node')})" for one in room.get("holders") or ()]
+    return Nearest(
+        path="/".join(room["path"]) or "the whole pool",
+        free=room["free"],
+        empty=room["empty"],
+        missing=room["missing"],
+        closed=room.get("closed", 0),
+        holders=", ".join(holders),
+        free_at=instant(room.get("free_at")),
+    )
+
+
+def instant(text: object) -> datetime | None:
+    """A naive time of our own JSON as an instant."""
+    return datetime.fromisoformat(str(text)).replace(tzinfo=UTC) if text else None

@@ -1,0 +1,179 @@
+"""The pages of workflows: a list, one workflow, and asking before it is cancelled or submitted again."""
+
+from hashlib import sha256
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag, urlencode
+from rest_framework import serializers
+from rest_framework.authentication import CSRFCheck
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import Action
+from osmo_topology.web.throttles import SubmitThrottle
+from pages.base import Page
+from pages.workflows.gather import workflow_view
+from pages.workflows.listed import STATUSES, list_view
+from workflows import selectors
+from workflows.api.queries import NoQuery, Query, Strict, validated
+from workflows.models import Workflow
+from workflows.services.accepted import Mode
+from workflows.services.resubmission import resubmission
+from workflows.services.stop import cancel_workflow
+from workflows.services.submission import submit
+
+MINE, ALL = "mine", "all"
+
+
+class ListQuery(Query):
+    """The form above the list; what is left empty narrows nothing."""
+
+    status = serializers.ChoiceField(choices=["", *STATUSES], default="")
+    pool = serializers.CharField(default="", allow_blank=True, max_length=63)
+    whose = serializers.ChoiceField(choices=[MINE, ALL], default=MINE)
+    name = serializers.CharField(default="", allow_blank=True, max_length=80)
+    offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+
+
+class PageQuery(Query):
+    tasks_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+
+
+class _Form(Strict):
+    csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)
+
+
+class CancelForm(_Form):
+    message = serializers.CharField(default="", allow_blank=True, max_length=1000)
+    force = serializers.BooleanField(default=False)
+
+
+class WorkflowsPage(Page):
+    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+
+    def get(self, request: Request) -> HttpResponse:
+        """List workflows, the newest first."""
+        query = ListQuery.of(request)
+        user = caller(request)
+        wanted = selectors.WorkflowFilter(
+            users=(user.get_username(),) if query["whose"] == MINE else (),
+            statuses=STATUSES.get(query["status"], ()),
+            pools=(query["pool"],) if query["pool"] else (),
+            name=query["name"],
+        )
+        view = list_view(wanted, user=user, offset=query["offset"], now=timezone.now())
+        same = urlencode({key: value for key, value in query.items() if key != "offset" and value})
+        context = {"title": "Workflows", "view": view, "query": query, "same": same}
+        return unless_known(self, "pages/workflows/list.html", context)
+
+
+class WorkflowPage(Page):
+    access = {"GET": Needs(Action.WORKFLOW_READ, on=None)}
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Show a workflow: how it stands, why it waits, its groups, tasks, ComputeDomains, events, spec."""
+        query = PageQuery.of(request)
+        workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
+        view = workflow_view(
+            workflow, user=caller(request), task_offset=query["tasks_from"], now=timezone.now()
+        )
+        return unless_known(self, "pages/workflows/page.html", {"title": view.name, "view": view})
+
+
+class CancelPage(Page):
+    access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CANCEL, on=None))
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Ask whether a workflow is to be cancelled."""
+        NoQuery.of(request)
+        workflow = _known(request, name, Action.WORKFLOW_CANCEL)
+        context = {"title": f"Cancel {workflow.name}", "name": workflow.name, "pool": workflow.pool_name}
+        return self.page("pages/workflows/cancel.html", context)
+
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Cancel it, as REST does."""
+        check_form(request)
+        workflow = _known(request, name, Action.WORKFLOW_CANCEL)
+        form = validated(CancelForm(data=request.data))
+        by = caller(request).get_username()
+        cancel_workflow(workflow, by=by, message=form["message"], force=form["force"])
+        return _to(workflow.name)
+
+
+class AgainPage(Page):
+    access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CREATE, on=None))
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """A submission counts as one of REST's; asking for it does not."""
+        return [SubmitThrottle()] if self.request.method == "POST" else []
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Ask whether a workflow is to be submitted once more."""
+        NoQuery.of(request)
+        workflow = _known(request, name, Action.WORKFLOW_CREATE)
+        context = {"title": f"Submit {workflow.name} again", "name": workflow.name}
+        return self.page("pages/workflows/again.html", {**context, "pool": workflow.pool_name})
+
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Submit its spec to its pool once more, as REST does."""
+        check_form(request)
+        workflow = _known(request, name, Action.WORKFLOW_CREATE)
+        validated(_Form(data=request.data))
+        asked = resubmission(
+            workflow,
+            pool_name=workflow.pool_name,
+            user=caller(request),
+            priority=None,
+            labels=(),
+            env_vars=(),
+            mode=Mode.SUBMIT,
+            idempotency_key=None,
+            request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
+        )
+        return _to(submit(asked)["name"])
+
+
+def _known(request: Request, name: str, action: Action) -> Workflow:
+    return selectors.workflow_known_as(name, user=caller(request), action=action)
+
+
+def _to(name: str) -> HttpResponse:
+    return HttpResponseRedirect(reverse("pages:workflow", args=[name]), status=303)
+
+
+def check_form(request: Request) -> None:
+    """Refuse a form that was not on a page of ours, however its sender is known to us.
+
+    REST asks this of sessions alone; here a gateway's cookie would be proof enough for a foreign page too.
+    """
+    django = request._request  # noqa: SLF001 -- the check reads Django's request
+    check = CSRFCheck(_nothing)
+    check.process_request(django)
+    if refused := check.process_view(django, _nothing, (), {}):
+        raise PermissionDenied(f"The form is not, or no longer, good: {refused}")
+
+
+def _nothing(request: HttpRequest) -> HttpResponse:
+    """What stands behind the check where a view would, and is never asked."""
+    raise NotImplementedError(request.path)
+
+
+def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:
+    """The page, or 304 to a browser that has it as it is; it is then not drawn.
+
+    What is shown is all in the context, and the cookies say for whom, so both together tell pages apart.
+    """
+    django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
+    seen = f"{page.request.user.pk} {django.META.get('HTTP_COOKIE', '')} {context!r}"
+    etag = quote_etag(sha256(seen.encode()).hexdigest()[:32])
+    known = get_conditional_response(django, etag=etag)
+    answer = known if isinstance(known, HttpResponseNotModified) else page.page(template, context)
+    answer["ETag"] = etag
+    answer["Cache-Control"] = "private, no-cache"
+    return answer

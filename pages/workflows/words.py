@@ -1,0 +1,82 @@
+"""Statuses and spans of time as a page tells them: a word, a symbol and a tone, never a colour alone.
+
+The tones are classes of the frame's badges. Symbols are decoration: a screen reader hears the word.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from workflows.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_ENDED = frozenset(map(str, TERMINAL)) | frozenset(map(str, WORKFLOW_TERMINAL))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a status is shown. ``status`` is OSMO's name of it, for whoever looks it up."""
+
+    status: str
+    word: str
+    symbol: str
+    tone: str
+
+    @property
+    def ended(self) -> bool:
+        return self.status in _ENDED
+
+
+def look(status: str) -> Look:
+    """How a status of a workflow, a group or a task is shown; one nobody knows is shown as it is."""
+    match status:
+        case TaskStatus.COMPLETED | WorkflowStatus.COMPLETED:
+            symbol, tone = "✓", "good"
+        case TaskStatus.RUNNING | WorkflowStatus.RUNNING:
+            symbol, tone = "▶", "busy"
+        case TaskStatus.FAILED_CANCELED | WorkflowStatus.FAILED_CANCELED:
+            return Look(status, "Canceled", "⊘", "")
+        case TaskStatus.RESCHEDULED:
+            symbol, tone = "↻", ""
+        case _ if status.startswith("FAILED"):
+            return Look(status, _failed(status), "✕", "bad")
+        case TaskStatus.INITIALIZING:
+            symbol, tone = "◔", "busy"
+        case _:
+            symbol, tone = "◷", "warn"
+    return Look(status, status.replace("_", " ").capitalize(), symbol, tone)
+
+
+def _failed(status: str) -> str:
+    _, _, how = status.partition("_")
+    return f"Failed: {how.replace('_', ' ').lower()}" if how else "Failed"
+
+
+def span(start: datetime | None, end: datetime | None, *, now: datetime) -> str:
+    """How long something took; of what still goes on whole minutes, so that a page changes no more often."""
+    if start is None:
+        return ""
+    seconds = max(0, int(((end or now) - start).total_seconds()))
+    if end is None and seconds < MINUTE:
+        return "under a minute"
+    return duration(seconds if end else seconds - seconds % MINUTE)
+
+
+def duration(seconds: int) -> str:
+    """A length of time in its two largest units: ``2 d 3 h``, ``4 min``, ``12 s``."""
+    parts = [
+        (seconds // DAY, "d"),
+        (seconds % DAY // HOUR, "h"),
+        (seconds % HOUR // MINUTE, "min"),
+        (seconds % MINUTE, "s"),
+    ]
+    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
+    return " ".join(shown) or "0 s"
+
+
+def count(number: int, one: str) -> str:
+    """``1 task``, ``3 tasks``."""
+    return f"{number} {one}" if number == 1 else f"{number:,} {one}s"

@@ -1,0 +1,287 @@
+"""The page of one workflow: all that is known of it, to whom REST shows it, cheap to load again."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from osmo_topology.web.models import Role
+from pages.workflows import judged
+from tests.factories import (
+    CLIQUE,
+    LEVELS,
+    RACK,
+    NodeFactory,
+    PoolFactory,
+    TaskFactory,
+    TaskGroupFactory,
+    WorkflowFactory,
+)
+from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "<script>alert('x')</script>\"'&"
+
+
+@pytest.fixture
+def browser():
+    client = Client()
+    client.force_login(User.objects.create_user("ann"))
+    return client
+
+
+@pytest.fixture
+def pool():
+    made = PoolFactory(name="gb200", levels=LEVELS, nvlink=True)
+    for number in range(4):
+        labels = {LEVELS[0].label: "z1", RACK.label: f"r{number // 2}", CLIQUE.label: f"c{number // 2}"}
+        NodeFactory(cluster=made.backend.cluster, name=f"node-{number}", labels=labels)
+    return made
+
+
+def workflow_in(pool, *, pods=2, status="SCHEDULING", **fields):
+    workflow = WorkflowFactory(pool=pool, **fields)
+    TaskGroupFactory(pool=pool, workflow=workflow, pods=pods, name="workers", status=status)
+    return workflow
+
+
+def page_of(client, workflow, query=""):
+    answer = client.get(f"/ui/workflows/{workflow.name}{query}")
+    assert answer.status_code == 200, answer.content.decode()
+    return answer.content.decode()
+
+
+def section(page, name):
+    found = re.search(rf'<section id="live-{name}".*?</section>', page, re.DOTALL)
+    assert found, f"no section {name}"
+    return found[0]
+
+
+def waits(workflow, *, why="capacity", reason="No rack has room for 2 tasks."):
+    workflow.groups.update(waiting_why=why, waiting_reason=reason, waiting_since=timezone.now())
+
+
+def requires_a_rack(workflow):
+    for task in Task.objects.filter(group__workflow=workflow):
+        task.spec = {
+            **task.spec,
+            "gpu": 8,
+            "requirements": [{"key": "rack", "group": "r", "required": True}],
+        }
+        task.save()
+
+
+def test_a_workflow_is_shown_with_its_groups_tasks_and_spec(browser, pool):
+    workflow = workflow_in(pool, pods=0, spec="workflow:\n  name: train # <b>\n")
+    first = workflow.groups.get()
+    after = TaskGroupFactory(pool=pool, workflow=workflow, pods=1, name="eval", status="WAITING")
+    after.upstream.add(first)
+    TaskFactory(group=first, name="t0", node_name="node-1", status="RUNNING", start_time=timezone.now())
+    TaskFactory(group=first, name="t1", retry_id=2, exit_code=137, status="FAILED", failure_message="Killed.")
+
+    page = page_of(browser, workflow)
+
+    groups, tasks = section(page, "groups"), section(page, "tasks")
+    assert re.search(r"<svg.*workers.*eval.*</svg>", groups, re.DOTALL)
+    assert re.search(r"<th scope=\"row\">eval</th>.*<td>workers</td>", groups, re.DOTALL)
+    assert re.search(r"t0</th>.*Running.*node-1.*task_name=t0&amp;retry_id=0", tasks, re.DOTALL)
+    assert re.search(r"t1</th>.*Failed.*Killed\..*>2<.*>137<", tasks, re.DOTALL)
+    assert "name: train # &lt;b&gt;" in page
+    assert f'href="/api/workflow/{workflow.name}/spec"' in page
+
+
+def test_a_group_that_lacks_a_place_is_told_with_the_nearest_domains(browser, pool):
+    workflow = workflow_in(pool, pods=3)
+    requires_a_rack(workflow)
+    waits(workflow)
+
+    page = page_of(browser, workflow)
+
+    why = section(page, "why")
+    assert "No rack has room for 2 tasks." in why
+    assert "What helps:" in why
+    assert "Never fits" in why
+    assert re.search(r"z1/r0</th><td class=\"number\">2</td><td class=\"number\">1</td>", why)
+    assert "No rack has room for 2 tasks." in section(page, "status")
+
+
+def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkeypatch):
+    workflow = workflow_in(pool)
+    waits(workflow, why="upstream")
+    told = {
+        "group": "workers",
+        "why": "quota",
+        "sentence": "Over.",
+        "evidence": {"queue": "q1", "rows": [{"gpus_used": 8}]},
+    }
+    monkeypatch.setattr(judged, "explain", lambda groups, now: [told])
+    why = section(page_of(browser, workflow), "why")
+    assert "<summary>Evidence</summary>" in why
+    assert re.search(r"<dt>queue</dt><dd>q1", why)
+    assert re.search(r"gpus used</th>.*<td>8</td>", why)
+
+
+def test_a_compute_domain_is_shown_clique_by_clique_with_what_is_missing(browser, pool):
+    workflow = workflow_in(pool, pods=0, status="RUNNING")
+    group = workflow.groups.get()
+    for number in range(3):
+        TaskFactory(group=group, node_name=f"node-{number}", status="RUNNING", placement__claims_channel=True)
+    nodes = [
+        {"name": "node-0", "cliqueID": "c0", "status": "Ready"},
+        {"name": "node-2", "cliqueID": "c1", "status": "NotReady"},
+    ]
+    ObservedObject.objects.create(
+        cluster=pool.backend.cluster,
+        kind="ComputeDomain",
+        name="cd",
+        uid="u",
+        group_uuid=group.pk,
+        digest={"status": {"status": "NotReady", "nodes": nodes}},
+        seen_at=timezone.now(),
+    )
+    shown = section(page_of(browser, workflow), "domains")
+    assert "2 of 3 nodes have joined it, 1 ready. It spans 2 cliques" in shown
+    assert re.search(r"c0</th>.*Ready.*1 of 1.*node-0", shown, re.DOTALL)
+    assert re.search(r"c1</th>.*Not ready.*0 of 1.*node-2 \(not ready\)", shown, re.DOTALL)
+    assert re.search(r"not joined: <span class=\"mono\">node-1<", shown)
+
+
+def test_the_timeline_has_the_newest_last(browser, pool):
+    workflow = workflow_in(pool)
+    now = timezone.now()
+    for number, reason in enumerate(("Submitted", "Scheduled")):
+        Event.objects.create(
+            workflow=workflow,
+            time=now + timedelta(seconds=number),
+            source="osmo-topology",
+            reason=reason,
+            message=f"said {number}",
+            warning=bool(number),
+            dedupe=reason,
+        )
+    shown = section(page_of(browser, workflow), "events")
+    assert shown.index("Submitted") < shown.index("Scheduled")
+    assert "Warning: </span>Scheduled" in shown
+    assert f'<time datetime="{now.isoformat(timespec="microseconds")}">' in shown
+
+
+def test_what_is_hidden_and_what_is_not_there_are_the_same_page(browser, pool, settings):
+    settings.DEFAULT_ROLES = []
+    workflow = workflow_in(pool)
+    policies = [{"actions": ["workflow:Read"], "resources": ["pool/elsewhere"]}]
+    Role.objects.create(name="reader", policies=policies)
+    User.objects.get(username="ann").role_assignments.create(role="reader")
+    pages = [browser.get(f"/ui/workflows/{name}") for name in (workflow.name, "none-1")]
+    assert [page.status_code for page in pages] == [404, 404]
+    varies = rf'{workflow.name}|none-1|<code>\w+</code>|value="\w+"'
+    texts = {re.sub(varies, "", page.content.decode()) for page in pages}
+    assert len(re.findall(r"<h1>There is nothing here</h1>", "".join(texts))) == len(texts) == 1
+
+
+def test_hostile_text_stays_text(browser, pool):
+    workflow = workflow_in(
+        pool,
+        spec=HOSTILE,
+        submitted_by=HOSTILE,
+        labels={HOSTILE: HOSTILE},
+        tags=[HOSTILE],
+        warnings=[HOSTILE],
+    )
+    group = workflow.groups.get()
+    TaskGroup.objects.filter(pk=group.pk).update(name=HOSTILE[:40], failure_message=HOSTILE)
+    TaskGroupFactory(pool=pool, workflow=workflow, name=f"{HOSTILE[:40]}2").upstream.add(group)
+    waits(workflow, reason=HOSTILE)
+    group.tasks.update(node_name=HOSTILE, failure_message=HOSTILE)
+    group.tasks.filter(lead=True).update(name=HOSTILE)
+    Event.objects.create(
+        workflow=workflow, time=timezone.now(), source="<b>", reason=HOSTILE, message=HOSTILE, dedupe="x"
+    )
+    page = page_of(browser, workflow)
+    assert page.count("&lt;script&gt;") >= 10
+    assert "<script>" not in page
+    assert not re.search(r"\sstyle=|<style|\son[a-z]+=", page)
+
+
+def test_a_page_costs_the_same_with_two_tasks_and_with_512(browser, pool, django_assert_max_num_queries):
+    small, large = workflow_in(pool, pods=2), workflow_in(pool, pods=0)
+    group = large.groups.get()
+    one = TaskFactory.build(group=group)
+    Task.objects.bulk_create(
+        Task(group=group, position=n, name=f"t{n}", status="SCHEDULING", spec=one.spec, pod_name=f"p{n}")
+        for n in range(512)
+    )
+    for workflow in (small, large):
+        waits(workflow, why="upstream", reason="It starts later.")
+        with django_assert_max_num_queries(15):
+            page = page_of(browser, workflow)
+    assert "1 to 100 of 512" in page
+    assert "t99</th>" in page
+    assert "t100</th>" not in page
+    rest = section(page_of(browser, large, "?tasks_from=500"), "tasks")
+    assert "501 to 512 of 512" in rest
+    assert "t511</th>" in rest
+
+
+def test_a_page_that_did_not_change_is_not_sent_again(browser, pool):
+    workflow = workflow_in(pool)
+    address = f"/ui/workflows/{workflow.name}"
+    browser.get(address)  # brings the cookie of the forms
+    first = browser.get(address)
+    again = browser.get(address, headers={"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    workflow.groups.get().tasks.update(status="RUNNING")
+    assert browser.get(address, headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_a_browser_is_not_told_that_another_users_page_is_its_own(browser, pool):
+    workflow = workflow_in(pool)
+    etag = browser.get(f"/ui/workflows/{workflow.name}")["ETag"]
+    other = Client()
+    other.force_login(User.objects.create_user("bob"))
+    answer = other.get(f"/ui/workflows/{workflow.name}", headers={"If-None-Match": etag})
+    assert answer.status_code == 200
+
+
+def test_many_loads_of_a_waiting_workflow_judge_it_once(browser, pool, monkeypatch):
+    asked = []
+    explain = judged.explain
+
+    def counted(groups, now):
+        asked.append(len(groups))
+        return explain(groups, now=now)
+
+    monkeypatch.setattr(judged, "explain", counted)
+    workflow = workflow_in(pool)
+    requires_a_rack(workflow)
+    waits(workflow)
+    for _ in range(3):
+        page_of(browser, workflow)
+    assert asked == [1]
+    waits(workflow, reason="Now it is something else.")
+    assert "something else" in page_of(browser, workflow)
+    assert asked == [1, 1]
+
+
+def test_a_workflow_that_ended_refreshes_itself_no_more(browser, pool):
+    workflow = workflow_in(pool)
+    assert "data-live" in page_of(browser, workflow)
+    Workflow.objects.filter(pk=workflow.pk).update(status="COMPLETED", end_time=timezone.now())
+    workflow.groups.update(status="COMPLETED", end_time=timezone.now())
+    assert "data-live" in page_of(browser, workflow)  # it is still being taken down
+    workflow.groups.update(released_at=timezone.now())
+    assert "data-live" not in page_of(browser, workflow)
+
+
+@pytest.mark.parametrize("query", ["?tasks_from=-1", "?tasks_from=x", "?what=1", "?tasks_from=99999999999"])
+def test_what_an_address_may_not_say_is_a_page_that_says_so(browser, pool, query):
+    answer = browser.get(f"/ui/workflows/{workflow_in(pool).name}{query}")
+    assert answer.status_code == 400
+    assert "<h1>This could not be understood</h1>" in answer.content.decode()
+
+
+def test_tasks_beyond_the_last_are_an_empty_table(browser, pool):
+    assert "No task here." in page_of(browser, workflow_in(pool), "?tasks_from=1000")
