@@ -18,12 +18,15 @@ from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
 from scheduling.capabilities import Capability
 from workflows.capacity.amounts import NOTHING
 from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.fit.fragments import PoolFragments, pool_fragments
 from workflows.models import TaskGroup, Workflow
+from workflows.outcomes import PoolOutcomes, outcomes_in
 from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 MOST_WAITING = 20
 MOST_DOMAINS = 12
 SNIPPET_TASKS = 2
+OUTCOME_DAYS = 30
 _GIB = 2**30
 
 
@@ -61,8 +64,32 @@ class KeyLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FitLine:
+    """What fits now in the domains of a key; ``counts`` by ``Fits.sizes``, None: larger than any domain."""
+
+    key: str
+    largest: int
+    domain: str
+    counts: tuple[int | None, ...]
+    unlabelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fits:
+    """``free`` nodes of ``nodes`` are open and wholly free; ``sizes`` are 1, 2, 4, 8, ... nodes."""
+
+    nodes: int
+    free: int
+    sizes: tuple[int, ...]
+    lines: tuple[FitLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """Everything on the page of one pool. ``waiting`` is None where the caller may not list workflows."""
+    """Everything on the page of one pool.
+
+    ``waiting`` and ``outcomes`` are None where the caller may not list workflows.
+    """
 
     pool: Pool
     status: str
@@ -72,6 +99,8 @@ class PoolView:
     snippet: str
     waiting: tuple[TaskGroup, ...] | None
     more_waiting: bool
+    fits: Fits
+    outcomes: PoolOutcomes | None
 
 
 def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
@@ -106,6 +135,8 @@ def pool_view(pool: Pool, *, user: Caller) -> PoolView:
         snippet=snippet(_offer(pool, nodes)),
         waiting=tuple(waiting[:MOST_WAITING]) if listed else None,
         more_waiting=len(waiting) > MOST_WAITING,
+        fits=_fits(pool_fragments(pool)),
+        outcomes=outcomes_in(pool.name, days=OUTCOME_DAYS) if listed else None,
     )
 
 
@@ -168,6 +199,21 @@ def _key_line(found: KeyDomains) -> KeyLine:
         largest=tuple(("/".join(path), count) for path, count in by_size[:MOST_DOMAINS]),
         more=max(0, len(by_size) - MOST_DOMAINS),
     )
+
+
+def _fits(found: PoolFragments) -> Fits:
+    sizes = max((tuple(one.slots) for one in found.keys), key=len, default=())
+    lines = (
+        FitLine(
+            key=one.key,
+            largest=one.largest,
+            domain="/".join(one.domain),
+            counts=tuple(one.slots.get(size) for size in sizes),
+            unlabelled=one.unlabelled,
+        )
+        for one in found.keys
+    )
+    return Fits(nodes=found.nodes, free=found.free, sizes=sizes, lines=tuple(lines))
 
 
 def _offer(pool: Pool, nodes: Sequence[SeenNode]) -> Offer:

@@ -3,24 +3,11 @@
 import re
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.factories import LEVELS, PoolFactory
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def ann():
-    return User.objects.create_user("ann", password="correct horse")
-
-
-@pytest.fixture
-def browser(ann):
-    client = Client()
-    client.force_login(ann)
-    return client
 
 
 def test_the_root_leads_to_the_pools(client):
