@@ -206,4 +206,5 @@ UNFOLD = {
     "SITE_HEADER": "osmo-topology",
     "SITE_SYMBOL": "hub",
     "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "pools.admin.desk.dashboard",
 }

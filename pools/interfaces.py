@@ -5,8 +5,10 @@ questions. Without it (a management command before the apps are ready, a test of
 runs, which is what ``NoUsage`` says.
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from scheduling.levels import Levels
@@ -24,6 +26,31 @@ class Unreleased:
     accepted: tuple[tuple[str, Levels], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ComputeDomainSeen:
+    """A ComputeDomain as last seen. ``status`` is its controller's word, "Deleting" while it goes.
+
+    ``ready`` of its ``nodes`` have joined it; ``since`` is when its group's objects were made, None if they
+    are not all there yet.
+    """
+
+    group: str
+    workflow: str
+    name: str
+    status: str
+    ready: int
+    nodes: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeDomains:
+    """How many ComputeDomains there are, and the newest of them."""
+
+    count: int = 0
+    newest: tuple[ComputeDomainSeen, ...] = ()
+
+
 class PoolUsage(Protocol):
     """Answers about workflows; read inside the transaction that depends on them."""
 
@@ -32,6 +59,12 @@ class PoolUsage(Protocol):
 
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
         """What was accepted into the pool and is not released: it stays as it was accepted."""
+
+    def living_by_pool(self) -> Mapping[str, int]:
+        """The same of every pool that has any, by its name."""
+
+    def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
+        """ComputeDomains of the pool's groups that are in a cluster; ``most`` of them are described."""
 
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have something in its cluster."""
@@ -59,6 +92,13 @@ class NoUsage:
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
         del pool_name
         return Unreleased()
+
+    def living_by_pool(self) -> Mapping[str, int]:
+        return {}
+
+    def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
+        del pool_name, most
+        return ComputeDomains()
 
     def unreleased_groups(self, backend_id: int) -> int:
         del backend_id

@@ -1,14 +1,16 @@
 """What pools ask about running work, answered from the rows of workflows."""
 
 import json
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from django.db import connection
 from django.db.models import Count, Q
 
-from pools.interfaces import Unreleased
+from pools.interfaces import ComputeDomains, ComputeDomainSeen, Unreleased
 from scheduling.levels import Level, Levels
-from workflows.models import TaskGroup, Workflow
+from workflows.models import ObservedObject, TaskGroup, Workflow
+from workflows.selectors import COMPUTE_DOMAIN
 from workflows.services.nudge import mark_due
 from workflows.statuses import WORKFLOW_TERMINAL
 
@@ -37,6 +39,19 @@ class WorkflowUsage:
         }
         return Unreleased(**counts, accepted=tuple(sorted(accepted, key=_in_words)))
 
+    def living_by_pool(self) -> Mapping[str, int]:
+        rows = Workflow.objects.exclude(status__in=WORKFLOW_TERMINAL).order_by().values_list("pool_name")
+        return dict(rows.annotate(count=Count("pk")))
+
+    def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
+        groups = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
+        seen = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=groups.values("pk"))
+        count = seen.count()
+        rows = {row.group_uuid: row for row in seen.order_by("-pk")[:most]}
+        of = groups.filter(pk__in=rows).select_related("workflow")
+        described = [_described(group, rows[group.pk]) for group in of.order_by("-submit_time", "pk")]
+        return ComputeDomains(count, tuple(described))
+
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()
 
@@ -62,6 +77,20 @@ class WorkflowUsage:
     def nudge_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)
         mark_due(rows.values_list("pk", flat=True))
+
+
+def _described(group: TaskGroup, seen: ObservedObject) -> ComputeDomainSeen:
+    status = seen.digest.get("status") or {}
+    nodes = status.get("nodes") or ()
+    return ComputeDomainSeen(
+        group=group.name,
+        workflow=group.workflow.name,
+        name=seen.name,
+        status="Deleting" if seen.deleting else str(status.get("status") or "Unknown"),
+        ready=sum(node.get("status") == "Ready" for node in nodes),
+        nodes=len(nodes),
+        since=group.created_in_cluster_at,
+    )
 
 
 def _in_words(accepted: tuple[str, Levels]) -> tuple[str, list[tuple[str, str]]]:

@@ -1,6 +1,6 @@
 """The admin of backends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from django import forms
@@ -9,15 +9,19 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from pools import conditions, selectors, services
-from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table
+from pools import selectors, services
+from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table, shown_tone
+from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, YamlField
 from pools.admin.revision import shown_history
+from pools.advice import Tone
 from pools.capabilities import capabilities_of, table_of
 from pools.documents.backend import COLUMNS
 from pools.models import Backend, ConfigRevision
 from pools.services import Change, Saved
 from scheduling.backends.registry import installed
+
+_HELD = {True: (Tone.GOOD, "held"), False: ("", "no")}
 
 SETTINGS = ("scheduler_type", "scheduler_name", "scheduler_timeout")
 
@@ -57,7 +61,7 @@ class BackendForm(DocumentForm):
 @admin.register(Backend)
 class BackendAdmin(ConfigurationAdmin):
     form = BackendForm
-    list_display = ("name", "enabled", "scheduler_type", "namespace", "reachable", "scheduler_version")
+    list_display = ("name", "enabled", "scheduler_type", "scheduler_version", "namespace", "glance")
     search_fields = ("name", "description")
     readonly_fields = (
         "revision",
@@ -91,11 +95,9 @@ class BackendAdmin(ConfigurationAdmin):
         del request
         return selectors.living_backends()
 
-    @admin.display(description="reachable", boolean=True)
-    def reachable(self, backend: Backend) -> bool | None:
-        return {"True": True, "False": False}.get(
-            conditions.status_of(backend.conditions, "Reachable") or "Unknown"
-        )
+    @admin.display(description="conditions")
+    def glance(self, backend: Backend) -> SafeString:
+        return badges(backend)
 
     @admin.display(description="conditions")
     def conditions_shown(self, backend: Backend) -> SafeString:
@@ -104,21 +106,22 @@ class BackendAdmin(ConfigurationAdmin):
     @admin.display(description="capabilities")
     def capabilities_shown(self, backend: Backend) -> SafeString:
         rows = [
-            (one.capability, one.meaning, one.needs or "none has it", "yes" if one.held else "no")
+            (one.capability, one.meaning, one.needs or "none has it", shown_tone(*_HELD[one.held]))
             for one in table_of(backend)
         ]
         most = str(capabilities_of(backend).max_levels)
         levels = ("max_levels", "the most topology keys of a pool", "", most)
-        return shown_table(("capability", "meaning", "needs version", "held"), [*rows, levels])
+        return shown_table(
+            "Capabilities", ("Capability", "Meaning", "Needs version", "Held"), [*rows, levels]
+        )
 
     @admin.display(description="conformance card")
     def card_shown(self, backend: Backend) -> SafeString:
-        words = {True: "yes", False: "no", None: "not told"}
         rows = [
-            (one["name"], one["purpose"] or "not used", words[one["found"]], one["how"])
+            (one["name"], one["purpose"] or "nothing here", shown_tone(*_found(one)), one["how"])
             for one in backend.card.get("findings", [])
         ]
-        return shown_table(("feature", "needed for", "found", "how"), rows)
+        return shown_table("Conformance card", ("Feature", "Needed for", "Found", "How it is known"), rows)
 
     @admin.display(description="history")
     def history_shown(self, backend: Backend) -> SafeString:
@@ -143,3 +146,12 @@ class BackendAdmin(ConfigurationAdmin):
 
     def erase(self, obj: Any, *, change: Change) -> None:
         services.delete_backend(name=obj.name, change=change, force=False)
+
+
+def _found(finding: Mapping[str, Any]) -> tuple[str, str]:
+    """How grave it is that a feature is there or not; what nothing needs harms nobody."""
+    if finding["found"]:
+        return Tone.GOOD, "yes"
+    if finding["found"] is None:
+        return Tone.UNKNOWN, "not told"
+    return (Tone.BAD if finding["purpose"] else ""), "no"

@@ -8,18 +8,20 @@ and saving later, which leaves a gap between the two.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from pools.admin.files import FileActions
+from pools.admin.noscript import NoScript
+from pools.advice import advice_of
 from pools.models import Backend, Pool
 from pools.services import Change, Saved, declared
 from pools.services.recording import declared_file
@@ -47,6 +49,10 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
     compressed_fields = False
     warn_unsaved_form = True
 
+    class Media:
+        css: ClassVar = {"all": ["pools/desk.css"]}
+        js: ClassVar = [NoScript(), "pools/desk.js"]
+
     def write(
         self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
     ) -> Saved[Any]:
@@ -59,6 +65,15 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         """The document that valid forms stand for."""
+        raise NotImplementedError
+
+    def is_only_shown(self, request: HttpRequest) -> bool:
+        """Whether the form was posted to see what it comes to, and not to save it."""
+        del request
+        return False
+
+    def shown_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
+        """What saving the valid forms would refuse; saves nothing."""
         raise NotImplementedError
 
     def changeform_view(
@@ -74,6 +89,10 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
             return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         except _ReadyError as ready:
             valid = ready
+        if self.is_only_shown(request):
+            request.faults = self.shown_faults(request, valid.form, valid.formsets)  # type: ignore[attr-defined]  # as above
+            request.only_shown = True  # type: ignore[attr-defined]  # the same
+            return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         try:
             saved = self._write(request, valid)
         except TopologyError as error:
@@ -139,6 +158,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
     def get_formsets_with_inlines(self, request: HttpRequest, obj: Any = None) -> Any:
         for formset, inline in super().get_formsets_with_inlines(request, obj):
             formset.faults = getattr(request, "faults", ())
+            formset.only_shown = getattr(request, "only_shown", False)
             yield formset, inline
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -203,33 +223,16 @@ def _said(notice: Notice) -> str:
     return f"{format_path(notice.path)}: {notice.message}" if notice.path else notice.message
 
 
-def shown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> SafeString:
+def shown_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> SafeString:
     """A small table for people."""
-    if not rows:
-        return format_html("{}", "None yet.")
-    top = format_html_join("", '<th scope="col" align="left">{}</th>', ((one,) for one in head))
-    lines = ((format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows)
-    return format_html("<table><tr>{}</tr>{}</table>", top, format_html_join("", "<tr>{}</tr>", lines))
+    return render_to_string("pools/admin/table.html", {"title": title, "head": head, "rows": rows})
 
 
 def shown_conditions(obj: Backend | Pool) -> SafeString:
-    """Conditions as a table for people."""
-    if not obj.conditions:
-        return format_html("{}", "None yet.")
-    head = format_html_join("", "<th>{}</th>", ((title,) for title in _CONDITION_COLUMNS.values()))
-    cells = (
-        format_html_join("", "<td>{}</td>", ((c.get(field, ""),) for field in _CONDITION_COLUMNS))
-        for c in obj.conditions
-    )
-    rows = format_html_join("", "<tr>{}</tr>", ((row,) for row in cells))
-    return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, rows)
+    """Conditions as a table for people, the gravest first, with what to do."""
+    return render_to_string("pools/admin/conditions.html", {"told": advice_of(obj)})
 
 
-_CONDITION_COLUMNS = {
-    "type": "Type",
-    "status": "Status",
-    "reason": "Reason",
-    "message": "Message",
-    "lastTransitionTime": "Since (UTC)",
-    "observedRevision": "Of revision",
-}
+def shown_tone(tone: str, text: str) -> str:
+    """A word with its sign and colour; plain without a tone."""
+    return render_to_string("pools/admin/tone.html", {"tone": tone, "text": text}) if tone else text

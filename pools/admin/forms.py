@@ -113,6 +113,11 @@ class RowFormSet(AnyInlineFormSet):
 
     faults: ClassVar[Sequence[Fault]] = ()
     under: ClassVar[str] = ""
+    only_shown: ClassVar[bool] = False
+    """Whether the form is shown again, however sound it is."""
+
+    def is_valid(self) -> bool:
+        return super().is_valid() and not self.only_shown
 
     def add_fields(self, form: Any, index: int | None) -> None:
         """Take any id: rows are written anew, and what somebody else wrote is told by the revision."""

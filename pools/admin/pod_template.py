@@ -56,7 +56,7 @@ class PodTemplateAdmin(ConfigurationAdmin):
 
     @admin.display(description="used by")
     def used_by(self, row: PodTemplate) -> SafeString:
-        return shown_table(["Pool or platform"], [[one] for one in users_of(row.name)])
+        return shown_table("Where it is used", ["Pool or platform"], [[one] for one in users_of(row.name)])
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         del formsets

@@ -6,19 +6,27 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.safestring import SafeString
-from unfold.admin import StackedInline, TabularInline
+from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from pools import selectors, services
 from pools.admin.base import ConfigurationAdmin, StaffInline, shown_conditions
+from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
+from pools.admin.key_editor import KeyEditor, TopologyKeyInline
+from pools.admin.preview import Previewing
 from pools.admin.rename import RenameAction
 from pools.admin.revision import shown_history
+from pools.advice import advice_of, needs_a_look
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
-from pools.models import ConfigRevision, Platform, Pool, TopologyKey
+from pools.interfaces import usage
+from pools.models import ConfigRevision, Platform, Pool
 from pools.services import Change, Saved
 
+SHOWN_DOMAINS = 20
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
 TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
 TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later ones go over earlier."
@@ -53,54 +61,8 @@ class PoolForm(DocumentForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["revision_read"].initial = self.instance.revision
-
-
-class TopologyKeyForm(RowForm):
-    position = forms.IntegerField(
-        required=False,
-        min_value=0,
-        help_text="0 is the broadest. Drag saved rows, or number them; without a number a row comes last.",
-    )
-
-    class Meta:
-        model = TopologyKey
-        fields: ClassVar = ["position", "key", "label"]
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
-        if cleaned.get("position") is None:
-            cleaned["position"] = None
-        return cleaned
-
-    def _post_clean(self) -> None:
-        """Build no row: the services number the rows anew."""
-
-
-class TopologyKeyFormSet(RowFormSet):
-    under = "topology_keys"
-
-    def rows(self) -> list[Any]:
-        def place(indexed: tuple[int, Any]) -> tuple[bool, int, int]:
-            index, form = indexed
-            position = form.cleaned_data.get("position")
-            return position is None, position or 0, index
-
-        return [form for _, form in sorted(enumerate(super().rows()), key=place)]
-
-    def row_of(self, step: str | int) -> Any:
-        rows = self.rows()
-        return rows[step] if isinstance(step, int) and step < len(rows) else None
-
-
-class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # unfold has no types
-    model = TopologyKey
-    form = TopologyKeyForm
-    formset = TopologyKeyFormSet
-    fields = ("position", "key", "label")
-    ordering = ("position",)
-    ordering_field = "position"
-    extra = 0
-    verbose_name_plural = "Topology keys, broadest first"
+        if "description" in self.fields:  # not where it is shown to read
+            self.fields["description"].widget.attrs["rows"] = 2
 
 
 class PlatformForm(RowForm):
@@ -158,13 +120,14 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
 
 
 @admin.register(Pool)
-class PoolAdmin(RenameAction, ConfigurationAdmin):
+class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
+    change_form_template = "pools/admin/pool_form.html"
     form = PoolForm
     inlines = (TopologyKeyInline, PlatformInline)
-    list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision")
+    list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision", "glance")
     list_filter = ("backend", "nvlink")
     search_fields = ("name", "description")
-    readonly_fields = ("revision", "conditions_shown", "history_shown")
+    readonly_fields = ("revision", "compute_domains_shown", "conditions_shown", "history_shown")
     fieldsets = (
         (
             None,
@@ -174,21 +137,40 @@ class PoolAdmin(RenameAction, ConfigurationAdmin):
                     "description",
                     "backend",
                     "nvlink",
+                    "compute_domains_shown",
                     "enable_maintenance",
-                    "default_platform",
+                )
+            },
+        ),
+        ("Nodes", {"fields": ("node_selector", "tolerations")}),  # the editor of keys comes after these
+        (
+            "Topology",
+            {
+                "fields": (
+                    "topology_source",
+                    "topology_name",
                     "split_gangs",
                     "unsupported_preferred",
                     "infeasible",
                 )
             },
         ),
-        ("Topology", {"fields": ("topology_source", "topology_name")}),
-        ("Nodes", {"fields": ("node_selector", "tolerations")}),
-        ("Pods", {"fields": ("common_pod_template", "common_default_variables")}),
-        ("Access", {"fields": ("shared_credentials",)}),
+        (
+            "State",
+            {"fields": ("revision", "conditions_shown", "history_shown", "change_reason", "revision_read")},
+        ),
+        (
+            "Pods",
+            {
+                "classes": ("collapse",),
+                "fields": ("default_platform", "common_pod_template", "common_default_variables"),
+            },
+        ),
+        ("Access", {"classes": ("collapse",), "fields": ("shared_credentials",)}),
         (
             "Limits",
             {
+                "classes": ("collapse",),
                 "fields": (
                     "resources",
                     "max_num_workflows",
@@ -201,12 +183,8 @@ class PoolAdmin(RenameAction, ConfigurationAdmin):
                     "max_queue_timeout",
                     "default_exit_actions",
                     "download_type",
-                )
+                ),
             },
-        ),
-        (
-            "State",
-            {"fields": ("revision", "conditions_shown", "history_shown", "change_reason", "revision_read")},
         ),
     )
 
@@ -222,9 +200,27 @@ class PoolAdmin(RenameAction, ConfigurationAdmin):
             kwargs["queryset"] = selectors.living_backends().order_by("name")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
+        if pool := kwargs.get("obj"):
+            told = advice_of(pool)
+            context |= {"told": told, "told_bad": needs_a_look(told)}
+        return super().render_change_form(request, context, **kwargs)
+
     @admin.display(description="topology")
     def topology(self, pool: Pool) -> str:
         return " → ".join(row.key for row in pool.topology_keys.all()) or "none"
+
+    @admin.display(description="conditions")
+    def glance(self, pool: Pool) -> SafeString:
+        return badges(pool)
+
+    @admin.display(description="ComputeDomains")
+    def compute_domains_shown(self, pool: Pool) -> SafeString:
+        """Those of the pool's workflows, wherever they are: a flag that was taken away leaves some."""
+        domains = usage().compute_domains(pool.name, most=SHOWN_DOMAINS)
+        return render_to_string(
+            "pools/admin/compute_domains.html", {"domains": domains, "pool": pool, "now": timezone.now()}
+        )
 
     @admin.display(description="conditions")
     def conditions_shown(self, pool: Pool) -> SafeString:

@@ -7,8 +7,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import action
@@ -67,25 +68,9 @@ def revisions_of(config_type: str, name: str) -> Any:
 
 
 def shown_history(config_type: str, name: str) -> SafeString:
-    """An object's own history, with links."""
+    """An object's own history, with what can be done with each revision."""
     rows = revisions_of(config_type, name).only(*history.METADATA)[:SHOWN_REVISIONS]
-    lines = format_html_join(
-        "",
-        '<tr><td><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>',
-        (
-            (
-                reverse("admin:pools_configrevision_change", args=[row.pk]),
-                f"{config_type}:{row.revision}",
-                row.created_at.strftime("%Y-%m-%d %H:%M:%S"),
-                row.username,
-                row.description,
-                ", ".join(row.tags),
-            )
-            for row in rows
-        ),
-    )
-    head = format_html_join("", "<th>{}</th>", (("Revision",), ("At (UTC)",), ("By",), ("Why",), ("Tags",)))
-    return format_html("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>", head, lines)
+    return render_to_string("pools/admin/history.html", {"rows": rows})
 
 
 @admin.register(ConfigRevision)

@@ -9,6 +9,7 @@ from pools.services.files import Imported, export_configuration, import_configur
 from pools.services.history import retag, roll_back, take_out
 from pools.services.pod_templates import delete_pod_template, put_pod_template, put_pod_templates
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
+from pools.services.preview import PoolPreview, preview_pool
 from pools.services.recording import Change, Saved
 from pools.services.renaming import put_platform, rename_platform, rename_pool
 from pools.services.workflow_config import patch_workflow_config, put_workflow_config
@@ -16,6 +17,7 @@ from pools.services.workflow_config import patch_workflow_config, put_workflow_c
 __all__ = [
     "Change",
     "Imported",
+    "PoolPreview",
     "Saved",
     "delete_backend",
     "delete_pod_template",
@@ -25,6 +27,7 @@ __all__ = [
     "patch_pool",
     "patch_workflow_config",
     "post_backend",
+    "preview_pool",
     "put_backend",
     "put_platform",
     "put_pod_template",

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from pools import interfaces
-from pools.interfaces import NoUsage, Unreleased
+from pools.interfaces import ComputeDomains, NoUsage, Unreleased
 from scheduling.levels import Level
 
 
@@ -12,7 +12,7 @@ class Usage(NoUsage):
 
     def __init__(self):
         self.living, self.unreleased, self.topologies, self.queues = 0, 0, set(), set()
-        self.nudged = []
+        self.nudged, self.domains = [], []
 
     def live_workflows(self, pool_name):
         return self.living
@@ -20,6 +20,9 @@ class Usage(NoUsage):
     def unreleased_in_pool(self, pool_name):
         accepted = (("kai", (Level("zone", "example.com/zone"),)),)
         return Unreleased(workflows=min(self.unreleased, 1), groups=self.unreleased, accepted=accepted)
+
+    def compute_domains(self, pool_name, *, most):
+        return ComputeDomains(len(self.domains), tuple(self.domains[:most]))
 
     def unreleased_groups(self, backend_id):
         return self.unreleased

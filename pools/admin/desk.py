@@ -1,0 +1,77 @@
+"""The desk: every pool and backend at a glance, what is wrong with them first, and what to do about it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from pools import selectors
+from pools.advice import advice_of, needs_a_look
+from pools.interfaces import usage
+from pools.models import Backend, Pool
+
+MOST = 200
+"""Pools, and backends, on the desk; the gravest first. The lists have all of them."""
+
+admin.site.index_template = "pools/admin/desk.html"
+
+
+def badges(obj: Backend | Pool) -> SafeString:
+    """The conditions of a pool or backend in a word each, those that are well in one together."""
+    told = advice_of(obj)
+    return render_to_string("pools/admin/badges.html", {"bad": needs_a_look(told), "all": told})
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Add the desk to the context of the admin's first page. Four queries, whatever there is."""
+    del request
+    backends = [_backend(row) for row in selectors.living_backends().order_by("name")]
+    living = usage().living_by_pool()
+    rows = Pool.objects.select_related("backend").prefetch_related("topology_keys").order_by("name")
+    pools = [_pool(row, living=living.get(row.name, 0)) for row in rows]
+    todo = [{"advice": one, "of": entry} for entry in (*backends, *pools) for one in entry["bad"]]
+    return context | {
+        "desk_backends": _gravest(backends),
+        "desk_pools": _gravest(pools),
+        "desk_more": max(len(backends), len(pools)) > MOST,
+        "desk_todo": todo[:MOST],
+    }
+
+
+def _gravest(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(entries, key=lambda one: (-len(one["bad"]), one["name"]))[:MOST]
+
+
+def _backend(row: Backend) -> dict[str, Any]:
+    findings = row.card.get("findings", [])
+    missing = [one["name"] for one in findings if one["found"] is not True and one["purpose"]]
+    advice = advice_of(row)
+    return {
+        "kind": "backend",
+        "name": row.name,
+        "address": reverse("admin:pools_backend_change", args=[row.pk]),
+        "row": row,
+        "advice": advice,
+        "bad": needs_a_look(advice),
+        "found": sum(one["found"] is True for one in findings),
+        "features": len(findings),
+        "missing": missing,
+    }
+
+
+def _pool(row: Pool, *, living: int) -> dict[str, Any]:
+    advice = advice_of(row)
+    return {
+        "kind": "pool",
+        "name": row.name,
+        "address": reverse("admin:pools_pool_change", args=[row.pk]),
+        "row": row,
+        "advice": advice,
+        "bad": needs_a_look(advice),
+        "keys": [key.key for key in row.topology_keys.all()],
+        "living": living,
+    }

@@ -1,0 +1,264 @@
+"""The editor of a pool's topology keys: rows to order, and beside each what it finds on the pool's nodes.
+
+The page is complete without a script: rows are ordered by their numbers, and each button that edits the
+form (take a look-alike, add a suggestion, another row) posts it as a preview with that edit made and saves
+nothing. With the script the same buttons edit the form in place, rows are dragged or moved by the arrow
+buttons, and what the form finds is asked for anew while it is edited. Rejected: Unfold's own sortable rows,
+which move no row that was not saved yet and cannot be moved by the keyboard.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse, QueryDict
+from django.template.loader import render_to_string
+from django.urls import URLPattern, path, reverse
+from unfold.admin import TabularInline
+
+from pools.admin.base import StaffInline
+from pools.admin.forms import RowForm, RowFormSet
+from pools.key_editor import DraftRow, KeysSeen, see_keys
+from pools.models import Backend, Pool, TopologyKey
+from pools.selection_checks import label_faults
+from scheduling.levels import is_label_key
+
+PREFIX = "topology_keys"
+EDIT = "_preview"
+"""The button that shows what a change comes to; its value may name an edit to make first."""
+
+MAX_NUMBER = 9999
+
+
+class TopologyKeyForm(RowForm):
+    position = forms.IntegerField(
+        required=False,
+        min_value=0,
+        widget=forms.NumberInput(attrs={"class": "desk-input desk-number"}),
+        help_text="0 is the broadest. Drag rows, or number them; without a number a row comes last.",
+    )
+    key = forms.CharField(
+        max_length=63,
+        widget=forms.TextInput(attrs={"class": "desk-input", "spellcheck": "false", "autocomplete": "off"}),
+        help_text="Name users write in a workflow, e.g. rack.",
+    )
+    label = forms.CharField(
+        max_length=316,
+        widget=forms.TextInput(
+            attrs={
+                "class": "desk-input desk-label",
+                "spellcheck": "false",
+                "autocomplete": "off",
+                "list": "labels-seen",
+            }
+        ),
+        help_text="Node label that carries the domain's name.",
+    )
+
+    class Meta:
+        model = TopologyKey
+        fields: ClassVar = ["position", "key", "label"]
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if cleaned.get("position") is None:
+            cleaned["position"] = None
+        return cleaned
+
+    def _post_clean(self) -> None:
+        """Build no row: the services number the rows anew."""
+
+
+class TopologyKeyFormSet(RowFormSet):
+    under = PREFIX
+
+    def rows(self) -> list[Any]:
+        def place(indexed: tuple[int, Any]) -> tuple[bool, int, int]:
+            index, form = indexed
+            position = form.cleaned_data.get("position")
+            return position is None, position or 0, index
+
+        return [form for _, form in sorted(enumerate(super().rows()), key=place)]
+
+    def row_of(self, step: str | int) -> Any:
+        rows = self.rows()
+        return rows[step] if isinstance(step, int) and step < len(rows) else None
+
+
+class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # unfold has no types
+    model = TopologyKey
+    form = TopologyKeyForm
+    formset = TopologyKeyFormSet
+    template = "pools/admin/keys.html"
+    fields = ("position", "key", "label")
+    ordering = ("position",)
+    extra = 1
+    verbose_name_plural = "Topology keys, broadest first"
+
+
+class KeyEditor:
+    """What the admin of pools has for the editor: its address, its scripts, its coverage in the page."""
+
+    admin_site: Any
+    opts: Any
+    get_form: Any
+    get_object: Any
+    has_view_permission: Any
+    _create_formsets: Any
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.coverage_view)
+        own = [
+            path("coverage/", view, name="pools_pool_coverage_of_new"),
+            path("<int:key>/coverage/", view, name="pools_pool_coverage"),
+        ]
+        return [*own, *super().get_urls()]  # type: ignore[misc]  # of the admin it is mixed into
+
+    def coverage_view(self, request: HttpRequest, key: int | None = None) -> HttpResponse:
+        """What the posted form's keys find, as pieces of the page. Reads only."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        pool = self.get_object(request, str(key)) if key is not None else None
+        if key is not None and pool is None:
+            raise Http404
+        form = self.get_form(request, pool, change=pool is not None)(request.POST, instance=pool or Pool())
+        formsets, _ = self._create_formsets(request, form.instance, change=pool is not None)
+        rows = next(one for one in formsets if one.prefix == PREFIX)
+        seen = keys_seen(form, rows)
+        return JsonResponse({"rows": _pieces(rows, seen), "whole": render_to_string(WHOLE, whole(seen))})
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
+        form, pool = context["adminform"].form, kwargs.get("obj")
+        for inline in context["inline_admin_formsets"]:
+            if inline.formset.prefix == PREFIX:
+                seen = keys_seen(form, inline.formset)
+                for row in inline.formset.forms:
+                    row.shown = _of_row(row.prefix, seen) | ({"faults": ()} if row.errors else {})
+                context |= whole(seen)
+                context["key_rows"] = sorted(inline.formset.forms, key=_place)
+        context["coverage_address"] = (
+            reverse("admin:pools_pool_coverage", args=[pool.pk])
+            if pool
+            else reverse("admin:pools_pool_coverage_of_new")
+        )
+        return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above
+
+
+WHOLE = "pools/admin/coverage.html"
+
+
+def whole(seen: KeysSeen) -> dict[str, Any]:
+    """The context of what is told of all rows together."""
+    lines = [(row, seen.coverage[row]) for row in seen.order if row in seen.coverage]
+    return {"seen": seen, "lines": [one for _, one in lines], "faults_of_all": seen.faults.get("", ())}
+
+
+def _pieces(rows: Any, seen: KeysSeen) -> dict[str, str]:
+    return {
+        row.prefix: render_to_string("pools/admin/row_coverage.html", {"shown": _of_row(row.prefix, seen)})
+        for row in rows.forms
+    }
+
+
+def _of_row(prefix: str, seen: KeysSeen) -> dict[str, Any]:
+    return {
+        "prefix": prefix,
+        "index": prefix.rpartition("-")[2],
+        "coverage": seen.coverage.get(prefix),
+        "faults": seen.faults.get(prefix, ()),
+    }
+
+
+def keys_seen(form: Any, rows: Any) -> KeysSeen:
+    """What the keys of a form find, as the form stands, valid or not."""
+    pool, unknown = _drafted_pool(form)
+    drafted = [
+        DraftRow(row.prefix, str(_value(row, "key") or "").strip(), str(_value(row, "label") or "").strip())
+        for row in sorted(rows.forms, key=_place)
+        if not (row.is_bound and row["DELETE"].value() if "DELETE" in row.fields else False)
+    ]
+    return see_keys(pool, drafted, unknown=unknown)
+
+
+def _drafted_pool(form: Any) -> tuple[Pool | None, str]:
+    """The pool as the form stands, unsaved, or None with why it cannot be told which nodes are its."""
+    pool = copy(form.instance)
+    if "backend" not in form.fields:  # shown to read
+        return pool, ""
+    try:
+        backend = form.fields["backend"].clean(form["backend"].value())
+    except ValidationError:
+        return None, ""
+    try:
+        selector = form.fields["node_selector"].clean(form["node_selector"].value())
+    except ValidationError:
+        return None, "The node selector cannot be read, so it is not known which nodes are the pool's."
+    if not _is_selector(selector):
+        return (
+            None,
+            "The node selector is none: give labels with their values, such as example.com/pool: train.",
+        )
+    pool.backend = Backend.objects.select_related("cluster").get(pk=backend.pk)
+    pool.node_selector = selector
+    return pool, ""
+
+
+def _is_selector(written: object) -> bool:
+    return (
+        isinstance(written, dict)
+        and all(isinstance(text, str) for pair in written.items() for text in pair)
+        and not [*label_faults(written, path=())]
+    )
+
+
+def _value(row: Any, name: str) -> Any:
+    return row[name].value() if name in row.fields else getattr(row.instance, name, "")
+
+
+def _place(row: Any) -> tuple[bool, int, int]:
+    """Where a row stands: by its number, else last, else as it was sent."""
+    written = str(_value(row, "position") if _value(row, "position") is not None else "").strip()
+    number = int(written) if written.isascii() and written.isdigit() and len(written) < 6 else None
+    return number is None, number or 0, int(row.prefix.rpartition("-")[2])
+
+
+def edited(sent: QueryDict, edit: str) -> QueryDict:
+    """The form as it would be after a button's edit; as it was sent for an edit that is none.
+
+    ``label:2:example.com/rack`` gives row 2 another label, ``add:1:rack:example.com/rack`` puts a new row at
+    place 1 of the order, ``row`` appends an empty one.
+    """
+    verb, *told = edit.split(":")
+    form = sent.copy()
+    total = sent.get(f"{PREFIX}-TOTAL_FORMS", "")
+    if not (total.isascii() and total.isdigit() and int(total) < MAX_NUMBER):
+        return form
+    if verb == "row":
+        form[f"{PREFIX}-TOTAL_FORMS"] = str(int(total) + 1)
+    elif verb == "label" and len(told) == 2 and is_label_key(told[1]):
+        form[f"{PREFIX}-{told[0]}-label"] = told[1]
+    elif verb == "add" and len(told) == 3 and told[0].isdigit() and is_label_key(told[2]):
+        _add(form, int(total), place=int(told[0]), key=told[1], label=told[2])
+    return form
+
+
+def _add(form: QueryDict, total: int, *, place: int, key: str, label: str) -> None:
+    """Write a row into the first empty one, or a new one, and number all rows as they then stand."""
+    rows = sorted(range(total), key=lambda index: (*_numbered(form, index), index))
+    filled = [
+        index for index in rows if form.get(f"{PREFIX}-{index}-key") or form.get(f"{PREFIX}-{index}-label")
+    ]
+    empty = next((index for index in range(total) if index not in filled), total)
+    filled.insert(place, empty)
+    form[f"{PREFIX}-TOTAL_FORMS"] = str(max(total, empty + 1))
+    form[f"{PREFIX}-{empty}-key"], form[f"{PREFIX}-{empty}-label"] = key, label
+    for number, index in enumerate(filled):
+        form[f"{PREFIX}-{index}-position"] = str(number)
+
+
+def _numbered(form: Mapping[str, str], index: int) -> tuple[bool, int]:
+    written = form.get(f"{PREFIX}-{index}-position", "").strip()
+    number = int(written) if written.isascii() and written.isdigit() and len(written) < 6 else None
+    return number is None, number or 0

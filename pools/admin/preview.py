@@ -1,0 +1,52 @@
+"""The preview of a pool's change: the form shown again, with what saving it would come to."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from pools import services
+from pools.admin.key_editor import EDIT, edited
+from pools.admin.pages import shown_diff
+from pools.services import Change
+from scheduling.errors import Fault
+
+
+class Previewing:
+    """Adds the button, and what it shows, to an admin of pools."""
+
+    change_form_before_template = "pools/admin/preview.html"
+    document: Any
+
+    def is_only_shown(self, request: HttpRequest) -> bool:
+        return EDIT in request.POST
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponseBase:
+        context = dict(extra_context or {})
+        if request.method == "POST" and EDIT in request.POST:
+            request.POST = edited(request.POST, request.POST[EDIT])  # type: ignore[assignment]  # a copy, as it would be
+            context["previewed"] = True
+        response: HttpResponseBase = super().changeform_view(request, object_id, form_url, context)  # type: ignore[misc]  # of the admin it is mixed into
+        return response
+
+    def shown_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
+        shown = services.preview_pool(
+            name=form.instance.name,
+            document=self.document(form, formsets),
+            change=Change(username=request.user.get_username()),
+            expected_revision=form.cleaned_data["revision_read"] or 0,
+        )
+        request.preview = shown  # type: ignore[attr-defined]  # for the page
+        return shown.faults
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
+        if shown := getattr(request, "preview", None):
+            context |= {"preview": shown, "preview_diff": shown_diff(shown.diff)}
+        return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above

@@ -1,0 +1,127 @@
+"""What each condition comes to for whoever looks after pools and backends: how grave, and what to do.
+
+A condition tells a fact, and some facts are good when they are "True" and some when they are "False". The
+words of ``docs/conditions.md`` are these (a test compares them), so that a page and the manual do not differ.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pools.models import Backend, Pool
+from pools.pool_conditions import DRIFT, INCOMPLETE, SHARED
+
+
+class Tone(StrEnum):
+    """How grave something is; the word is shown beside every colour."""
+
+    GOOD = "good"
+    LOOK = "look at it"
+    BAD = "wrong"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A condition as people are shown it. ``label`` says in a word or two what it comes to."""
+
+    type: str
+    status: str
+    tone: Tone
+    label: str
+    reason: str
+    message: str
+    since: str
+    revision: int | None
+    to_do: str
+
+
+GOOD_STATUS: Mapping[str, str] = {
+    DRIFT: "False",
+    INCOMPLETE: "False",
+    SHARED: "False",
+    "Reachable": "True",
+    "SchedulerServed": "True",
+    "Conforms": "True",
+    "ComputeDomainServed": "True",
+    "NamespaceReady": "True",
+    "Synced": "True",
+    "ForeignObjects": "False",
+}
+"""The status of each type with which all is well."""
+
+LABELS: Mapping[str, tuple[str, str]] = {
+    DRIFT: ("Topology in step", "Topology drifts"),
+    INCOMPLETE: ("labels complete", "labels incomplete"),
+    SHARED: ("nodes its own", "nodes shared"),
+    "Reachable": ("reachable", "unreachable"),
+    "SchedulerServed": ("scheduler served", "scheduler not served"),
+    "Conforms": ("conforms", "does not conform"),
+    "ComputeDomainServed": ("ComputeDomains served", "no ComputeDomains"),
+    "NamespaceReady": ("namespace ready", "no namespace"),
+    "Synced": ("in line", "not in line"),
+    "ForeignObjects": ("no foreign objects", "foreign objects"),
+}
+"""What each type is called where all is well, and where it is not."""
+
+_MINOR = frozenset({"ComputeDomainServed", "ValuesUnderTwoParents", "NotObserved"})
+"""Types and reasons that need a look and no more: they harm only some uses."""
+
+TO_DO: Mapping[str, str] = {
+    "Drift": "Ours: nothing, it is replaced (below). External: correct it there, or set the pool's keys to "
+    "its levels.",
+    "TopologyNotFound": "Ours: nothing, it is made again. External: correct topology_name, or make it.",
+    "NotObserved": "Look whether the observer runs and the scheduler is installed.",
+    "NodesLackLabels": "Label them, or exclude them by the pool's node_selector.",
+    "ValuesUnderTwoParents": "Where domains are paths (KAI) two racks of one name in two zones are two "
+    "racks, and nothing need be done unless it is a mistake. Elsewhere use values that are unique.",
+    "SeveralSchedulers": "Give the pools node selectors that exclude each other. Pools of one scheduler may "
+    "overlap.",
+    "Reachable": "Look at the message: the address, the rights or the cluster. Running work is not touched.",
+    "SchedulerServed": "Install the scheduler in a version that is supported, or give the backend another "
+    "scheduler_type.",
+    "Conforms": "Look at the conformance card: what is not found must be installed or switched on.",
+    "ComputeDomainServed": "Install NVIDIA's DRA driver, or use no pool with NVLink on this backend.",
+    "NamespaceReady": "Look at the message: usually the right to make namespaces is missing. Or make it by "
+    "hand.",
+    "Synced": "Look at the message; it is tried again every OSMO_SYNC_SECONDS.",
+    "ForeignObjects": "Rename or delete what the message names, if it may go; it is never touched from here.",
+}
+"""What to do, by reason, and where a type has one thing to do, by type."""
+
+
+def advise(entry: Mapping[str, Any]) -> Advice:
+    """Read one condition."""
+    kind, status, reason = entry["type"], entry["status"], entry.get("reason", "")
+    good, bad = LABELS.get(kind, (kind, kind))
+    tone = _tone(kind, status, reason)
+    return Advice(
+        type=kind,
+        status=status,
+        tone=tone,
+        label=good if tone is Tone.GOOD else f"{good}: not known" if tone is Tone.UNKNOWN else bad,
+        reason=reason,
+        message=entry.get("message", ""),
+        since=entry.get("lastTransitionTime", ""),
+        revision=entry.get("observedRevision"),
+        to_do="" if tone is Tone.GOOD else TO_DO.get(reason) or TO_DO.get(kind, ""),
+    )
+
+
+def _tone(kind: str, status: str, reason: str) -> Tone:
+    if status == GOOD_STATUS.get(kind, "True"):
+        return Tone.GOOD
+    if status == "Unknown":
+        return Tone.UNKNOWN
+    return Tone.LOOK if {kind, reason} & _MINOR else Tone.BAD
+
+
+def advice_of(obj: Pool | Backend) -> list[Advice]:
+    """All conditions of a pool or backend, the gravest first."""
+    order = [Tone.BAD, Tone.LOOK, Tone.UNKNOWN, Tone.GOOD]
+    return sorted(map(advise, obj.conditions), key=lambda one: (order.index(one.tone), one.type))
+
+
+def needs_a_look(advice: Iterable[Advice]) -> list[Advice]:
+    return [one for one in advice if one.tone is not Tone.GOOD]

@@ -1,0 +1,117 @@
+"""What a pool's keys would find on its nodes, before anything is saved.
+
+Whoever edits keys sees each row's coverage as the form stands: with the backend, the node selector and the
+rows that are written there, however unfinished. What cannot be read yet is said so and asked of nobody. A
+fixed number of queries, none of them to a cluster, and nothing is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pools import selectors
+from pools.capabilities import capabilities_of
+from pools.models import Pool
+from scheduling.capabilities import Capabilities, Capability, check_pool_levels
+from scheduling.errors import Fault
+from scheduling.key_rows import RowCoverage, SeenLabel, Suggestion, candidates, cover_rows, suggest
+from scheduling.levels import Level, Levels, check_levels, is_label_key
+
+LOOKED_AT = 24
+"""Labels that are looked at as suggestions, for one grouping of the nodes by all of them."""
+
+MAX_ROWS = 32
+"""Rows that are looked at; a pool has at most 16 keys."""
+
+MAX_OFFERED = 200
+"""Labels in the list that a browser completes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRow:
+    """A row as it is written; ``prefix`` names it in the form."""
+
+    prefix: str
+    key: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysSeen:
+    """What the rows find: ``coverage`` and ``faults`` by the row's prefix, faults of the whole under "".
+
+    ``unknown`` says why nothing can be told of the nodes; empty if it can. ``order`` has the rows' prefixes,
+    broadest first.
+    """
+
+    unknown: str = ""
+    nodes: int = 0
+    synced_at: datetime | None = None
+    order: tuple[str, ...] = ()
+    coverage: Mapping[str, RowCoverage] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    suggestions: tuple[Suggestion, ...] = ()
+    offered: tuple[SeenLabel, ...] = ()
+
+
+def see_keys(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") -> KeysSeen:
+    """Look at rows, given broadest first, on the nodes of a pool that need not be saved.
+
+    ``pool`` is None, or ``unknown`` says why, where the form does not tell which nodes would be the pool's.
+    """
+    rows = [row for row in rows if row.key or row.label][:MAX_ROWS]
+    capabilities = capabilities_of(pool.backend) if pool else None
+    faults = _faults(rows, capabilities)
+    order = tuple(row.prefix for row in rows)
+    unknown = unknown or ("" if pool else "Choose a backend to see what its nodes carry.")
+    if unknown or pool is None or capabilities is None:
+        return KeysSeen(unknown=unknown, order=order, faults=faults)
+    cluster = pool.backend.cluster
+    if cluster is None or cluster.nodes_synced_at is None:
+        unknown = f'The nodes of backend "{pool.backend.name}" have not been listed yet.'
+        return KeysSeen(unknown=unknown, order=order, faults=faults)
+    seen = selectors.seen_labels(pool)
+    sound = [row for row in rows if is_label_key(row.label)]
+    levels = tuple(Level(row.key, row.label) for row in sound)
+    places = selectors.pool_places(pool, levels)
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
+    covered = cover_rows(places, levels, paths=paths, seen=seen)
+    return KeysSeen(
+        nodes=places.total(),
+        synced_at=cluster.nodes_synced_at,
+        order=order,
+        coverage={row.prefix: one for row, one in zip(sound, covered, strict=True)},
+        faults=faults,
+        suggestions=_suggestions(pool, levels, _without(seen, covered), nodes=places.total(), paths=paths),
+        offered=tuple(sorted(seen.values(), key=lambda one: (-one.nodes, one.label))[:MAX_OFFERED]),
+    )
+
+
+def _faults(rows: Sequence[DraftRow], capabilities: Capabilities | None) -> dict[str, list[Fault]]:
+    """What saving would refuse of the rows themselves, by the row it concerns."""
+    levels: Levels = tuple(Level(row.key, row.label) for row in rows)
+    found = check_levels(levels, path=())
+    if capabilities is not None:
+        found = [*found, *check_pool_levels(levels, capabilities=capabilities, path=())]
+    by_row: dict[str, list[Fault]] = {}
+    for fault in found:
+        place = fault.path[0] if fault.path else None
+        prefix = rows[place].prefix if isinstance(place, int) else ""
+        by_row.setdefault(prefix, []).append(fault)
+    return by_row
+
+
+def _without(seen: Mapping[str, SeenLabel], covered: Sequence[RowCoverage]) -> Mapping[str, SeenLabel]:
+    """The labels seen but those that a row is offered as its look-alike."""
+    taken = {row.other.label for row in covered if row.other}
+    return {label: one for label, one in seen.items() if label not in taken}
+
+
+def _suggestions(
+    pool: Pool, levels: Levels, seen: Mapping[str, SeenLabel], *, nodes: int, paths: bool
+) -> tuple[Suggestion, ...]:
+    offered = candidates(seen, levels, nodes=nodes, most=LOOKED_AT)
+    if not offered:
+        return ()
+    further = tuple(Level(one.label, one.label) for one in offered)
+    return suggest(selectors.pool_places(pool, (*levels, *further)), levels, offered, paths=paths)

@@ -1,0 +1,114 @@
+"""What a change of a pool would come to, before it is made.
+
+It is asked of the same service that saves, in a transaction that is undone: whatever saving would refuse or
+remark, this tells, and no check exists twice. Nothing is left of it, no revision, no message to a worker.
+Rejected: checks of its own, which would drift from those of saving.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pools import history, selectors
+from pools.capabilities import capabilities_of
+from pools.documents import pool as shape
+from pools.documents.reading import read
+from pools.interfaces import Unreleased, usage
+from pools.models import Backend, Pool
+from pools.pool_conditions import counted
+from pools.services.pools import put_pool
+from pools.services.recording import Change, Saved, trial
+from scheduling.capabilities import Capability
+from scheduling.coverage import count
+from scheduling.errors import Fault, Notice, TopologyError
+from scheduling.key_changes import key_changes
+from scheduling.levels import Level, Levels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPreview:
+    """What would come of it; ``faults`` empty: it would be saved.
+
+    ``diff`` is empty if nothing would change, or where what is written has no shape yet. ``keys`` tells what
+    becomes of the keys, ``nodes`` how many nodes they see. ``living`` counts workflows that have not ended,
+    ``unreleased`` task groups that stay as they were accepted.
+    """
+
+    faults: tuple[Fault, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    diff: str = ""
+    keys: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    living: int = 0
+    unreleased: int = 0
+
+
+def preview_pool(
+    *, name: str, document: Mapping[str, Any], change: Change, expected_revision: int
+) -> PoolPreview:
+    """Say what ``put_pool`` with the same arguments would do. Writes nothing."""
+    stored = _stored(name)
+    faults, saved = _tried(name, document, change, expected_revision)
+    before = shape.document_of(stored) if stored else None
+    after = shape.document_of(saved.value) if saved else _content(document)
+    left = usage().unreleased_in_pool(name) if stored else Unreleased()
+    return PoolPreview(
+        faults=faults,
+        notices=saved.notices if saved else (),
+        diff=history.unified(before, after, name=name, was="now", now="as edited") if after else "",
+        keys=tuple(key_changes(_levels(before), _levels(after))) if after else (),
+        nodes=tuple(_sight(stored, saved.value)) if saved else (),
+        living=usage().live_workflows(name) if stored else 0,
+        unreleased=left.groups,
+    )
+
+
+def _stored(name: str) -> Pool | None:
+    rows = Pool.objects.filter(name=name).select_related("backend__cluster")
+    return rows.prefetch_related("topology_keys", "platforms").first()
+
+
+def _tried(
+    name: str, document: Mapping[str, Any], change: Change, expected_revision: int
+) -> tuple[tuple[Fault, ...], Saved[Pool] | None]:
+    try:
+        with trial():
+            return (), put_pool(
+                name=name, document=document, change=change, expected_revision=expected_revision
+            )
+    except TopologyError as error:
+        return tuple(error.faults) or (Fault((), error.code, error.message),), None
+
+
+def _content(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a refused document would have made of the pool; None where it has no shape at all."""
+    written, _ = read(shape.PoolDocument, document, path=(), read_only=shape.READ_ONLY)
+    if written is None:
+        return None
+    pool = Pool(backend=Backend(name=written.backend))
+    shape.write(written, pool)
+    return shape.content_of(written, pool)
+
+
+def _levels(content: Mapping[str, Any] | None) -> Levels:
+    keys = content["topology_keys"] if content else ()
+    return tuple(Level(entry["key"], entry["label"]) for entry in keys)
+
+
+def _sight(stored: Pool | None, edited: Pool) -> Iterator[str]:
+    """How many nodes each key's requirements see, where that changes."""
+    was = _seen(stored) if stored else {}
+    for key, (seen, nodes) in _seen(edited).items():
+        before = was.get(key)
+        if before == (seen, nodes) or (before is None and seen == nodes):
+            continue
+        told = f'Requirements on "{key}" will see {seen} of {counted(nodes, "node")}'
+        yield f"{told}; now they see {before[0]} of {before[1]}." if before else f"{told}."
+
+
+def _seen(pool: Pool) -> dict[str, tuple[int, int]]:
+    """By key, how many nodes a requirement on it sees, and of how many."""
+    levels = selectors.pool_levels(pool)
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
+    found = count(selectors.pool_places(pool, levels), levels, paths=paths)
+    return {one.level.key: (found.nodes - one.hidden, found.nodes) for one in found.levels}
