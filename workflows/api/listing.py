@@ -15,7 +15,7 @@ from osmo_topology.web.permissions import Needs
 from osmo_topology.web.policy import Action
 from workflows import selectors
 from workflows.api.queries import Query, flag, texts
-from workflows.api.shapes import moment, overview
+from workflows.api.shapes import address_of, moment, overview
 from workflows.api.views import base_address, username
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE
@@ -107,7 +107,7 @@ class TaskListView(APIView):
 
 
 def _shown(task: ListedTask, *, base: str, now: datetime) -> dict[str, Any]:
-    address = overview(task.workflow, base=base)
+    address = address_of(task.workflow, base=base)
     tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
     took = (task.end_time or now) - task.start_time if task.start_time else None
     return {
@@ -122,7 +122,7 @@ def _shown(task: ListedTask, *, base: str, now: datetime) -> dict[str, Any]:
         "end_time": moment(task.end_time),
         "duration": max(0.0, took.total_seconds()) if took else None,
         "status": task.status,
-        "overview": address,
+        "overview": overview(task.workflow, base=base),
         "logs": f"{address}/logs?{tail}",
         "error_logs": f"{address}/error_logs?{tail}" if task.status.startswith("FAILED") else None,
         "grafana_url": task.grafana_url or None,

@@ -26,18 +26,24 @@ def moment(time: datetime | None) -> str | None:
 
 def submitted(reply: Mapping[str, Any], *, base: str) -> Json:
     """A submission's reply, with addresses as its caller reaches them."""
-    address = overview(reply["name"], base=base)
+    address = address_of(reply["name"], base=base)
     logs = f"{address}/logs" if reply["logs"] is None and reply["spec"] is None else reply["logs"]
-    return {**reply, "overview": address, "logs": logs}
+    return {**reply, "overview": overview(reply["name"], base=base), "logs": logs}
+
+
+def address_of(name: str, *, base: str) -> str:
+    """Where REST shows a workflow."""
+    return f"{base}/api/workflow/{name}"
 
 
 def overview(name: str, *, base: str) -> str:
-    return f"{base}/api/workflow/{name}"
+    """The page of a workflow, for a browser; OSMO's client prints it."""
+    return f"{base}/ui/workflows/{name}"
 
 
 def listed(workflow: Workflow, *, base: str, now: datetime) -> Json:
     """One line of a list."""
-    address = overview(workflow.name, base=base)
+    address = address_of(workflow.name, base=base)
     return {
         "user": workflow.submitted_by,
         "name": workflow.name,
@@ -48,7 +54,7 @@ def listed(workflow: Workflow, *, base: str, now: datetime) -> Json:
         "queued_time": _queued(workflow, now),
         "duration": _duration(workflow, now),
         "status": workflow.status,
-        "overview": address,
+        "overview": overview(workflow.name, base=base),
         "logs": f"{address}/logs",
         "error_logs": f"{address}/error_logs",
         "grafana_url": workflow.backend.grafana_url or None,
@@ -71,7 +77,7 @@ def detailed(
     now: datetime,
 ) -> Json:
     """A workflow with its groups; the shape of a query."""
-    address = overview(workflow.name, base=base)
+    address = address_of(workflow.name, base=base)
     return {
         "name": workflow.name,
         "uuid": workflow.uuid.hex,
@@ -81,7 +87,7 @@ def detailed(
         "template_spec": f"{address}/spec?use_template=True" if workflow.template_spec else None,
         "logs": f"{address}/logs",
         "events": f"{address}/events",
-        "overview": address,
+        "overview": overview(workflow.name, base=base),
         "parent_name": workflow.parent_name or None,
         "parent_job_id": workflow.parent_job_id,
         "dashboard_url": workflow.backend.dashboard_url or None,

@@ -60,8 +60,9 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     reply = accepted(submit(gang(4, topology=[same("clique")]), "?priority=HIGH&label=team%3Dvision"))
     assert set(reply) == set(serializers.SubmitReply().fields) - {"objects"}
     assert reply["name"] == "train-1"
-    assert reply["overview"].endswith("/api/workflow/train-1")
-    assert (reply["logs"], reply["spec"]) == (f"{reply['overview']}/logs", None)
+    assert reply["overview"].endswith("/ui/workflows/train-1")
+    assert reply["logs"].endswith("/api/workflow/train-1/logs")
+    assert reply["spec"] is None
     assert reply["warnings"] == []
     workflow = Workflow.objects.get()
     assert (workflow.name, workflow.submitted_by, workflow.priority) == ("train-1", "ann", "HIGH")
