@@ -122,9 +122,13 @@ def offered(board: Board, node: Node, wants: Wanted, region: Region) -> Iterator
 
 
 def _levels(board: Board, wants: Wanted, region: Region, *, down_to: int) -> list[tuple[int, list[Region]]]:
-    """The region and its domains of each narrower rank, within a parent the fullest first."""
+    """The region and its domains of each narrower rank, within a parent the fullest first.
+
+    Where domains are no paths none lies in another, so nothing stands between the region and the last rank.
+    """
     levels = [(region.rank, [region])]
-    for rank in range(region.rank + 1, down_to + 1):
+    between = range(region.rank + 1, down_to + 1)
+    for rank in between if board.snapshot.paths else between[-1:]:
         row: list[Region] = []
         for above in levels[-1][1]:
             below = board.below(above, rank, region.cut)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
 from scheduling.fit.outcome import Outcome, outcomes, worst
-from scheduling.fit.snapshot import FitNode, Holding, amounts
+from scheduling.fit.snapshot import FitNode, Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.tree import build_tree
 from tests.unit.scheduling import build
@@ -98,6 +98,16 @@ def test_another_order_is_said_where_the_scheduler_fills_the_wrong_domain_first(
     assert verdict.another_order
     assert verdict.proven
     assert verdict.most_placed == 12
+
+
+def test_a_narrow_level_is_found_where_domains_are_no_paths():
+    """A rack stands for itself there, whatever zone its nodes are in."""
+    nodes = draw("a/r1: n1 n2\nb/r1: n3 n4\nb/r2: n5 n6 n7").nodes
+
+    verdict = judge(Snapshot.of(nodes, POOL, paths=False), gang_demand(FOUR))
+
+    assert verdict.answer is Answer.NOW
+    assert sorted(verdict.places.values()) == ["n1", "n2", "n3", "n4"]
 
 
 def test_a_node_gives_its_channel_to_one_pod():
