@@ -26,7 +26,7 @@ class SlotSerializer(serializers.Serializer[Any]):
 
 class KeySlotsSerializer(serializers.Serializer[Any]):
     key = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # a declared field, taken off the class
     domains = serializers.IntegerField()
     free = serializers.IntegerField(help_text="Whole free nodes that stand in some domain.")
     unlabelled = serializers.IntegerField(help_text="Whole free nodes that stand in none.")

@@ -49,12 +49,15 @@ def seen_nodes(
     levels: Levels,
     capabilities: Capabilities,
     without: Sequence[UUID] = (),
+    labels: Iterable[str] = (),
 ) -> Seen:
     """The nodes of a cluster that some of the selectors matches, with what stands on them.
 
-    What the groups ``without`` hold counts as free: it is they who are asked about.
+    What the groups ``without`` hold counts as free: it is they who are asked about. ``labels`` are read
+    beside those of levels and selectors.
     """
-    labels = sorted({level.label for level in levels} | {key for one in selectors for key in one})
+    asked_for = {level.label for level in levels} | {key for one in selectors for key in one}
+    labels = sorted(asked_for.union(labels))
     held = _holdings(cluster, without)
     nodes = [
         _node(row, labels, held)
@@ -94,6 +97,21 @@ def _node(row: Sequence[Any], labels: Sequence[str], held: Mapping[str, list[fit
         holdings=tuple(held.get(name, ())),
         taints=tuple(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
+    )
+
+
+def fit_node(
+    name: str,
+    labels: Mapping[str, str],
+    written: Mapping[str, str],
+    taints: Sequence[Mapping[str, str]],
+) -> fit.FitNode:
+    """A node that is open and empty; ``written`` is its allocatable as Kubernetes writes it."""
+    return fit.FitNode(
+        name=name,
+        labels=labels,
+        allocatable=_amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1),
+        taints=tuple(taints),
     )
 
 

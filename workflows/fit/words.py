@@ -1,6 +1,7 @@
 """A verdict in one sentence, with the numbers that somebody would ask for next."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from scheduling.errors import listing
@@ -18,6 +19,14 @@ def sentence(verdict: Verdict) -> str:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _:
             return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
+
+
+def without_names(verdict: Verdict) -> Verdict:
+    """The verdict for somebody who may not know whose work holds the nodes."""
+    sets = (
+        replace(one, nearest=tuple(replace(room, holders=()) for room in one.nearest)) for one in verdict.sets
+    )
+    return replace(verdict, sets=tuple(sets))
 
 
 def _elsewhere(verdict: Verdict) -> str:

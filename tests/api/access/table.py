@@ -39,6 +39,7 @@ GET    /api/resources                         403     ok       ok       403     
 GET    /api/pool                              403     ok       ok       403      403      ok     ok
 GET    /api/topology                          403     ok       ok       403      403      ok     ok
 GET    /api/pool/{pool}/fragmentation         403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+POST   /api/pool/{pool}/what-if               403     403/403  403/403  403/403  ok/404   ok/ok  ok/ok
 GET    /api/pool/{pool}/topology              403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 
 GET    /api/configs/pool                      403     403      403      403      ok       ok     ok

@@ -1,0 +1,133 @@
+"""How one group stands on some nodes: as frozen, or as if its tasks were submitted anew."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pools.capabilities import capabilities_at, capabilities_of
+from pools.models import Platform
+from pools.pod_templates.applied import node_selection, tolerations_of
+from scheduling.backends.registry import scheduler_backend
+from scheduling.capabilities import Capabilities, Capability
+from scheduling.errors import Fault
+from scheduling.fit.snapshot import Snapshot
+from scheduling.fit.verdict import judge
+from scheduling.levels import Levels, domain_of
+from workflows.fit.gather import Seen, demand_of
+from workflows.fit.whatif.asked import Target
+from workflows.fit.words import sentence, without_names
+from workflows.placement import GroupValues, TaskTry
+
+
+class Standing(StrEnum):
+    """A verdict, or why there is none: it would be refused, or nothing is known of the nodes."""
+
+    NOW = "now"
+    NOT_NOW = "not_now"
+    NEVER = "never"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """``proven`` is False where NOT_NOW may in truth be NEVER."""
+
+    standing: Standing
+    sentence: str
+    proven: bool = True
+
+
+class Nodes:
+    """One reading of nodes, indexed by whatever levels are asked for. ``names``: holders may be told."""
+
+    def __init__(self, seen: Seen, *, cluster: str, known: bool, names: bool) -> None:
+        self._nodes = seen.snapshot.nodes
+        self._known, self._names, self._cluster = known, names, cluster
+        self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
+
+    def by(self, levels: Levels, capabilities: Capabilities) -> Snapshot:
+        paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
+        if (levels, paths) not in self._by_levels:
+            self._by_levels[levels, paths] = Snapshot.of(self._nodes, levels, paths=paths)
+        return self._by_levels[levels, paths]
+
+    def frozen(self, group: GroupValues) -> Judged:
+        """As it was accepted, on these nodes."""
+        placement = group.placement
+        if placement.cluster_uid and placement.cluster_uid != self._cluster:
+            said = f'It was accepted for backend "{placement.backend}", whose cluster is another one.'
+            return Judged(standing=Standing.UNKNOWN, sentence=said)
+        return self.judged(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
+
+    def judged(self, group: GroupValues, capabilities: Capabilities) -> Judged:
+        if not self._known:
+            said = "No verdict: no node for these tasks has been seen yet."
+            return Judged(standing=Standing.UNKNOWN, sentence=said)
+        demand = demand_of(group, capabilities=capabilities)
+        verdict = judge(self.by(group.placement.levels, capabilities), demand)
+        told = sentence(verdict if self._names else without_names(verdict))
+        return Judged(standing=Standing(verdict.answer.value), sentence=told, proven=verdict.proven)
+
+
+class Anew:
+    """Groups as they would be accepted into the target now."""
+
+    def __init__(self, target: Target, nodes: Nodes) -> None:
+        self._target, self._nodes = target, nodes
+        self._capabilities = capabilities_of(target.backend)
+        snapshot = nodes.by(target.levels, self._capabilities)
+        self._domains = sorted({domain_of(node.labels, target.levels) for node in snapshot.nodes}, key=repr)
+        platforms = list(target.pool.platforms.all()) or [Platform(pool=target.pool, name="")]
+        self._platforms = {row.name: row for row in platforms}
+
+    def judged(self, group: GroupValues) -> Judged:
+        moved = self._moved(group)
+        if isinstance(moved, str):
+            return Judged(standing=Standing.REFUSED, sentence=f"It would be refused: {moved}")
+        if faults := self._faults(moved):
+            more = f" And {len(faults) - 1} more." if len(faults) > 1 else ""
+            return Judged(
+                standing=Standing.REFUSED, sentence=f"It would be refused: {faults[0].message}{more}"
+            )
+        return self._nodes.judged(moved, self._capabilities)
+
+    def _moved(self, group: GroupValues) -> GroupValues | str:
+        """The group with the target's keys and platforms; in words, why it has none of these."""
+        backend, pool = self._target.backend, self._target.pool
+        placement = replace(
+            group.placement,
+            levels=self._target.levels,
+            scheduler_type=backend.scheduler_type,
+            scheduler_version=backend.scheduler_version,
+        )
+        tasks = []
+        for task in group.tasks:
+            row = self._platforms.get(task.placement.platform) or self._platforms.get(pool.default_platform)
+            if self._target.moved and row is None:
+                return f'Pool "{pool.name}" has no platform "{task.placement.platform}" and no default one.'
+            tasks.append(_on(task, row) if self._target.moved and row else task)
+        return replace(group, placement=placement, tasks=tuple(tasks))
+
+    def _faults(self, group: GroupValues) -> tuple[Fault, ...]:
+        pool = self._target.pool
+        checked = scheduler_backend(self._target.backend.scheduler_type).check(
+            group.gang(),
+            group.placement.levels,
+            capabilities=self._capabilities,
+            split_gangs="warn" if pool.split_gangs == "warn" else "refuse",
+            domains=self._domains or None,
+            unsupported_preferred="warn" if pool.unsupported_preferred == "warn" else "refuse",
+            queue_timeout=group.placement.queue_timeout,
+        )
+        return checked.faults
+
+
+def _on(task: TaskTry, platform: Platform) -> TaskTry:
+    """The task with what another pool's platform puts on its pods."""
+    placement = replace(
+        task.placement,
+        platform=platform.name,
+        node_selector=node_selection(platform.pool, platform),
+        tolerations=tuple(tolerations_of(platform.pool, platform)),
+    )
+    return replace(task, placement=placement)
