@@ -1,8 +1,9 @@
 """A group's ComputeDomain as a page shows it: clique by clique, with the nodes that are still missing.
 
 NVLink joins the nodes of one clique; a ComputeDomain over several is served in each of them alone. What its
-status says is true of the nodes it lists, and it may list fewer than the group's tasks stand on, so "ready"
-is told with both numbers (ComputeDomain v1beta1: ``status.nodes`` with name, cliqueID, status). Pure.
+status says is true of the nodes it lists, and it may list fewer than the group's tasks stand on: it is Ready
+before any has joined. So its own word is left out, and nodes are counted instead (ComputeDomain v1beta1:
+``status.nodes`` with name, cliqueID and status). Pure.
 """
 
 from collections import defaultdict
@@ -77,7 +78,7 @@ def domain_shown(
         group=group,
         name=name,
         namespace=namespace,
-        look=_look(seen, ended=ended),
+        look=_look(seen, cliques, ended=ended, expected=len(stands_on)),
         said=_said(seen, cliques, ended=ended, expected=len(stands_on)),
         cliques=cliques,
         expected=len(stands_on),
@@ -111,12 +112,16 @@ def _cliques(nodes: Sequence[Mapping[str, Any]]) -> tuple[Clique, ...]:
     )
 
 
-def _look(seen: DomainSeen | None, *, ended: bool) -> Look:
+def _look(seen: DomainSeen | None, cliques: Sequence[Clique], *, ended: bool, expected: int) -> Look:
+    """Ready is one that lists all nodes of its tasks, and lists them as ready."""
     if seen is None:
         return Look("", "Gone" if ended else "Not there", "○", "" if ended else "warn")
     if seen.deleting:
         return Look("", "Being taken down", "◌", "warn")
-    return _ready_look(seen.status.get("status") == READY)
+    if not cliques:
+        return Look("", "Waits for nodes", "◷", "warn")
+    joined, ready = sum(one.count for one in cliques), sum(one.ready for one in cliques)
+    return _ready_look(ready == joined >= expected)
 
 
 def _ready_look(ready: bool) -> Look:  # noqa: FBT001 -- the one thing it is about

@@ -18,20 +18,22 @@ from osmo_topology.web.policy import Action
 from pages.workflows.domains import DomainSeen, DomainShown, domain_shown
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.judged import explained
+from pages.workflows.outcome import GroupGot, group_got
+from pages.workflows.timeline import Line, Said, timeline
 from pages.workflows.verdicts import WaitsShown, waits_shown
 from pages.workflows.words import Look, count, look, span
 from pools.selectors import Caller
 from scheduling import names
 from workflows.explanation import in_one_line
-from workflows.models import Task, TaskGroup, Workflow
+from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of, last_events
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
 Json = Mapping[str, Any]
 
 MOST_GROUPS = 200
 TASKS_A_PAGE = 100
-MOST_EVENTS = 100
+MOST_EVENTS = 300
 SPEC_SHOWN = 60_000
 """Characters of a spec that are on the page; the whole is a link away."""
 
@@ -119,16 +121,6 @@ class TasksShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventShown:
-    time: datetime
-    about: str
-    source: str
-    warning: bool
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowView:
     """Everything on the page. ``live`` says that something of it may still change."""
 
@@ -157,7 +149,8 @@ class WorkflowView:
     waits: WaitsShown
     domains: tuple[DomainShown, ...]
     tasks: TasksShown
-    events: tuple[EventShown, ...]
+    got: tuple[GroupGot, ...]
+    events: tuple[Line, ...]
     more_events: bool
     spec: str
     templated: bool
@@ -172,7 +165,7 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
     """All of a workflow that its reader may see; ``workflow`` came with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
-    waits = explained(groups, now=now)
+    waits = waits_shown(explained(groups, now=now))
     counts = _task_counts(workflow)
     shown = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
     events, more_events = last_events(workflow, task="", retry_id=None, limit=MOST_EVENTS)
@@ -184,7 +177,7 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
         uuid=workflow.pk,
         look=look(workflow.status),
         live=not ended or any(group.released_at is None for group in groups),
-        sentence=_sentence(workflow, groups, waits),
+        sentence=_sentence(workflow, groups, waits) or _progress(shown),
         pool=workflow.pool_name,
         backend=workflow.backend.name,
         submitted_by=workflow.submitted_by,
@@ -202,10 +195,11 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
         groups=shown,
         more_groups=more_groups,
         graph=None if more_groups else _graph(shown),
-        waits=waits_shown(waits),
+        waits=waits,
         domains=_domains(groups),
         tasks=_tasks(workflow, offset=task_offset, total=sum(map(_size, counts.values())), now=now),
-        events=tuple(_event(event) for event in events),
+        got=tuple(filter(None, (group_got(group.name, group.got) for group in groups))),
+        events=timeline(map(_said, sorted(events, key=_moment))),
         more_events=more_events,
         spec=text[:SPEC_SHOWN],
         templated=bool(workflow.template_spec),
@@ -217,11 +211,35 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
     )
 
 
-def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: Sequence[dict[str, Any]]) -> str:
-    """How it stands, in a line: what it waits for, or why it did not complete."""
-    if workflow.status not in WORKFLOW_TERMINAL:
-        return in_one_line(workflow.status, waits) if waits or workflow.status == "PENDING" else ""
-    return next((group.failure_message for group in groups if group.failure_message), "")
+def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsShown) -> str:
+    """How it stands, in a line: what it waits for, or why it did not complete. More of it is below."""
+    if workflow.status in WORKFLOW_TERMINAL:
+        return next((group.failure_message for group in groups if group.failure_message), "")
+    if not (waits.long or waits.short):
+        return in_one_line(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
+    first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
+    rest = f" {count(more, 'more group')} {'waits' if more == 1 else 'wait'}." if more else ""
+    begin, dot, _ = first.sentence.partition(". ")
+    return f"Group {first.group}: {begin}{dot.strip()}{rest}"
+
+
+def _progress(groups: Sequence[GroupShown]) -> str:
+    """How many tasks are where on their way."""
+    tasks: Counter[str] = Counter()
+    for group in groups:
+        tasks.update({one.word.lower(): number for one, number in group.tasks})
+    if not tasks:
+        return ""
+    (word, number), total = tasks.most_common(1)[0], tasks.total()
+    return (
+        f"All {total} tasks: {word}."
+        if number == total > 1
+        else f"Of {count(total, 'task')} {_parts(tasks)}."
+    )
+
+
+def _parts(tasks: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {word}" for word, number in sorted(tasks.items()))
 
 
 def _warning(one: object) -> str:
@@ -362,8 +380,13 @@ def _task(row: Sequence[Any], *, now: datetime) -> TaskShown:
     )
 
 
-def _event(event: Any) -> EventShown:
-    return EventShown(
+def _moment(event: Event) -> tuple[datetime, int]:
+    """The cluster's times are whole seconds: within one, the order is that in which events came in."""
+    return event.time.replace(microsecond=0), event.pk
+
+
+def _said(event: Event) -> Said:
+    return Said(
         time=event.time,
         about=event.task_name or (event.group.name if event.group else ""),
         source=event.source,

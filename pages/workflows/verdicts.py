@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
-from pages.workflows.words import count, duration
+from pages.workflows.words import count
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""
@@ -102,10 +102,9 @@ _ANSWERS = {
 
 def _verdict(one: Mapping[str, Any]) -> VerdictShown:
     word, symbol, tone = _ANSWERS.get(one["verdict"], (str(one["verdict"]), "?", ""))
-    age = one.get("age_seconds")
     about = [f"Computed for scheduler {one['scheduler']} over {count(one['nodes'], 'node')}"]
-    if age is not None:
-        about.append(f" as they were {duration(int(age))} before")
+    if synced := instant(one.get("nodes_synced_at")):
+        about.append(f", listed at {synced:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
     if not one.get("proven", True):
         about.append(" It may in truth never fit: the search was not complete.")

@@ -285,3 +285,21 @@ def test_what_an_address_may_not_say_is_a_page_that_says_so(browser, pool, query
 
 def test_tasks_beyond_the_last_are_an_empty_table(browser, pool):
     assert "No task here." in page_of(browser, workflow_in(pool), "?tasks_from=1000")
+
+
+def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
+    workflow = workflow_in(pool, status="RUNNING")
+    one = {
+        "path": [{"key": "rack", "group": "r"}],
+        "key": "rack",
+        "required": False,
+        "outcome": "degraded",
+        "domains": [{"path": ["z1", "r0"], "tasks": 1}, {"path": ["z1", "r1"], "tasks": 1}],
+        "domain_count": 2,
+        "outside": 0,
+    }
+    got = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [one]}
+    workflow.groups.update(got=got)
+    shown = section(page_of(browser, workflow), "outcome")
+    assert "A preference was missed" in shown
+    assert "z1/r0 (1 task), z1/r1 (1 task)" in shown

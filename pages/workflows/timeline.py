@@ -1,0 +1,103 @@
+"""A workflow's events as lines of a timeline: what a gang's tasks say alike at one time is one line.
+
+512 tasks that are placed together would else be 512 lines of the same words. Alike are events of the same
+reason from the same source within some seconds; warnings only if they say the same but for whose they are, so
+that none hides another. Where merged events differ, the line holds what each said. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+WINDOW = timedelta(seconds=10)
+NAMED = 3
+MOST_SAID = 50
+"""What the events of one line said that is listed."""
+
+LONG = 200
+"""Characters of a message above which its line shows the beginning alone."""
+
+_ID = re.compile(r"[0-9a-f]{32}(-[0-9]+)?")
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """An event. ``about`` is the task or group it is of, empty for the workflow."""
+
+    time: datetime
+    about: str
+    source: str
+    warning: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Events told in one. ``said`` is what each said, where that is more than ``text``."""
+
+    time: datetime
+    until: datetime | None
+    about: str
+    count: int
+    source: str
+    warning: bool
+    reason: str
+    text: str
+    said: tuple[tuple[str, str], ...]
+    more: int
+
+
+def timeline(events: Iterable[Said]) -> tuple[Line, ...]:
+    """Merge what is alike; ``events`` come in order of time, and the lines are in order of their first."""
+    runs: list[list[Said]] = []
+    last: dict[Key, list[Said]] = {}
+    for event in events:
+        key = _key(event)
+        run = last.get(key)
+        if run is not None and event.time - run[0].time <= WINDOW:
+            run.append(event)
+            continue
+        last[key] = [event]
+        runs.append(last[key])
+    return tuple(map(_line, runs))
+
+
+def _key(event: Said) -> Key:
+    return event.reason, event.source, _but_for_whose(event) if event.warning or not event.about else "normal"
+
+
+def _but_for_whose(event: Said) -> str:
+    """A message without what tells tasks apart: their names, and the ids of their pods."""
+    text = _ID.sub("", event.message)
+    if not event.about:
+        return f"workflow: {text}"
+    return re.sub(rf"(?<![\w-]){re.escape(event.about)}(?![\w-])", "", text)
+
+
+def _line(run: Sequence[Said]) -> Line:
+    first, end = run[0], run[-1].time
+    alike = len({_but_for_whose(one) for one in run}) == 1
+    text = first.message
+    listed = [] if alike and len(text) <= LONG else run[:1] if alike else run[:MOST_SAID]
+    return Line(
+        time=first.time,
+        until=end if int(end.timestamp()) > int(first.time.timestamp()) else None,
+        about=_names(run),
+        count=len(run),
+        source=first.source,
+        warning=first.warning,
+        reason=first.reason,
+        text=text if len(text) <= LONG else f"{text[:LONG].rstrip()} …",
+        said=tuple((one.about if not alike else "", one.message) for one in listed),
+        more=max(0, len(run) - MOST_SAID) if not alike else 0,
+    )
+
+
+def _names(run: Sequence[Said]) -> str:
+    names = list(dict.fromkeys(one.about for one in run if one.about))
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

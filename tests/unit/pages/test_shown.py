@@ -1,0 +1,152 @@
+"""ComputeDomains, outcomes, evidence, statuses and spans as a page tells them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pages.workflows.domains import MOST_NODES, DomainSeen, domain_shown
+from pages.workflows.evidence import MOST_LONG, evidence, in_words
+from pages.workflows.outcome import group_got
+from pages.workflows.words import duration, look, span
+from workflows.statuses import TaskStatus, WorkflowStatus
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def domain(nodes, *, stands_on=(), deleting=False, ended=False):
+    status = {"status": "Ready", "nodes": nodes}
+    seen = None if nodes is None else DomainSeen(status=status, deleting=deleting, seen_at=NOW)
+    return domain_shown(
+        group="g", name="cd", namespace="ns", seen=seen, ended=ended, stands_on=frozenset(stands_on)
+    )
+
+
+def node(name, clique="c1", status="Ready"):
+    return {"name": name, "cliqueID": clique, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("shown", "word", "said"),
+    [
+        pytest.param(domain(None), "Not there", "does not have it yet", id="before it is made"),
+        pytest.param(domain(None, ended=True), "Gone", "was deleted", id="after its end"),
+        pytest.param(domain([]), "Waits for nodes", "No node has joined", id="it calls itself Ready empty"),
+        pytest.param(domain([node("a")], stands_on="ab"), "Not ready", "1 of 2 nodes have", id="half of it"),
+        pytest.param(domain([node("a")], stands_on="a"), "Ready", "1 node has joined it, 1 ready", id="all"),
+        pytest.param(
+            domain([node("a", status="NotReady")], stands_on="a"), "Not ready", "0 ready", id="slow"
+        ),
+        pytest.param(domain([node("a"), node("b", "c2")], stands_on="ab"), "Ready", "2 cliques", id="two"),
+        pytest.param(domain([node("a")], deleting=True), "Being taken down", "1 ready", id="its end"),
+    ],
+)
+def test_a_compute_domain_is_ready_only_with_all_nodes_of_its_tasks(shown, word, said):
+    assert shown.look.word == word
+    assert said in shown.said
+
+
+def test_many_nodes_of_a_clique_are_counted_and_some_named():
+    (clique,) = domain([node(f"n{number:03}") for number in range(MOST_NODES + 5)]).cliques
+    assert (clique.count, len(clique.nodes), clique.more) == (MOST_NODES + 5, MOST_NODES, 5)
+
+
+@pytest.mark.parametrize("nodes", [{}, "x", [1, None, {}, {"name": 5}]])
+def test_a_status_of_nonsense_has_no_nodes(nodes):
+    assert domain(nodes).cliques == ()
+
+
+def got(outcome, *, key="rack", required=True, domains=(("r1", 2),), outside=0):
+    listed = [{"path": list(path.split("/")), "tasks": tasks} for path, tasks in domains]
+    path = [{"key": key, "group": "default"}]
+    return {
+        "path": path,
+        "key": key,
+        "required": required,
+        "outcome": outcome,
+        "domains": listed,
+        "domain_count": len(listed),
+        "outside": outside,
+    }
+
+
+def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_first():
+    sets = [
+        got("match"),
+        got("match", domains=[("r2", 2)]),
+        got("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)]),
+        got("violation", outside=1),
+    ]
+    shown = group_got("g", {"outcome": "violation", "at": "2026-01-01T12:00:00", "sets": sets})
+    assert shown.look.word == "A requirement does not hold"
+    assert [one.look.status for one in shown.sets] == ["violation", "degraded", "match"]
+    assert [one.where for one in shown.sets] == [
+        "r1 (2 tasks); 1 task on nodes without the label",
+        "z/r1 (1 task), z/r2 (3 tasks)",
+        "r1, r2",
+    ]
+    assert shown.sets[2].asked == "One rack required, for each of 2 sets"
+
+
+def test_a_group_that_asked_for_nothing_got_nothing():
+    assert group_got("g", None) is None
+
+
+def test_evidence_of_any_shape_is_shown():
+    shown = evidence(
+        {"queue": "q", "nodes": [{"name": "a", "free": 1}, {"name": "b"}], "deep": {"x": [1, 2]}}
+    )
+    assert [(name, value.kind) for name, value in shown.pairs] == [
+        ("queue", "text"),
+        ("nodes", "table"),
+        ("deep", "pairs"),
+    ]
+    assert shown.pairs[1][1].rows == (("a", "1"), ("b", "-"))
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (None, "-"),
+        (True, "yes"),
+        (0, "0"),
+        (1.5, "1.5"),
+        (1.7e9, "1700000000"),
+        ([1, "a"], "1, a"),
+        ({}, "-"),
+    ],
+)
+def test_single_values_are_told_in_words(value, want):
+    assert in_words(value) == want
+
+
+def test_long_and_deep_evidence_is_cut():
+    assert evidence(list(range(MOST_LONG + 3))).more == 3
+    nested = []
+    for _ in range(100):
+        nested = [nested]
+    assert evidence(nested).kind == "list"
+
+
+def test_every_status_has_a_word_and_a_symbol_and_only_ends_say_so():
+    for status in [*TaskStatus, *WorkflowStatus]:
+        shown = look(status)
+        assert shown.word
+        assert len(shown.symbol) == 1
+        assert (shown.tone == "good") == (status == "COMPLETED")
+        assert (shown.tone == "bad") == (status.startswith("FAILED") and status != "FAILED_CANCELED")
+    assert look("FAILED_EXEC_TIMEOUT").word == "Failed: exec timeout"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3661, "1 h 1 min"), (90000, "1 d 1 h"), (86400, "1 d")],
+)
+def test_a_duration_is_told_in_its_two_largest_units(seconds, want):
+    assert duration(seconds) == want
+
+
+def test_what_still_goes_on_is_told_in_whole_minutes_so_that_the_page_stays_the_same():
+    at = [span(NOW, None, now=NOW + timedelta(seconds=seconds)) for seconds in (5, 59, 61, 119)]
+    assert at == ["under a minute", "under a minute", "1 min", "1 min"]
+    assert span(NOW, NOW + timedelta(seconds=61), now=NOW) == "1 min 1 s"
+    assert span(None, None, now=NOW) == ""
