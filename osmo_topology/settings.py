@@ -3,6 +3,8 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from django.templatetags.static import static
+
 from osmo_topology import periodic
 from osmo_topology.env import DEVELOPMENT_KEY, environment
 from osmo_topology.web.logging import configure_logging
@@ -205,6 +207,7 @@ UNFOLD = {
     "SITE_TITLE": "osmo-topology",
     "SITE_HEADER": "osmo-topology",
     "SITE_SYMBOL": "hub",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("pages/icon.svg")}],
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "pools.admin.desk.dashboard",
 }
