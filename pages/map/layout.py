@@ -1,0 +1,226 @@
+"""Where each place and node of a pool is drawn: boxes within boxes, as much detail as can still be read.
+
+A few nodes are *cards* with a name and their GPUs; some hundred are *cells*; of thousands the narrowest
+level of which there are few enough boxes is drawn, each a *bar* of its nodes by use. What is opened is laid
+out anew, so every node can be reached in a few steps.
+
+A box takes the room its content needs; a box's children stand in rows, in the tree's order, all boxes of a
+row as tall as the tallest. How broad the rows are is tried out for some proportions, and the lowest picture
+wins. Pure and deterministic: the same pool gives the same picture. Rejected: treemaps and packing, which
+move boxes about when one node comes or goes, so that nobody can learn where a rack stands.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import ceil, sqrt
+
+from pages.map.tree import MapNode, Place
+
+WIDTH = 1180
+"""How broad a picture may be, if no single box is broader; in pixels unless it is scaled."""
+
+MOST_CARDS = 48
+MOST_CELLS = 700
+MOST_PLACES = 400
+"""Nodes drawn as cards and as cells; boxes of places drawn around or instead of them."""
+
+PAD = 8
+GAP = 8
+HEAD = 24
+_CLOSE = 3
+_SHAPES = (0.5, 0.9, 1.4, 2.0, 3.0, 5.0, 9.0)
+"""Proportions of width to height that are tried for the boxes within the outermost."""
+
+_LETTER = 6.6
+_MOST_TITLE = 110
+_FIGURE = 42
+
+
+class Kind(StrEnum):
+    """What a box is: a place around others, a place as one bar, a node in full, a node as a square."""
+
+    PLACE = "place"
+    BAR = "bar"
+    CARD = "card"
+    CELL = "cell"
+
+
+SIZES = {Kind.BAR: (112.0, 46.0), Kind.CARD: (158.0, 62.0), Kind.CELL: (20.0, 20.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle and what it stands for; what is in it lies wholly within."""
+
+    kind: Kind
+    x: float
+    y: float
+    width: float
+    height: float
+    of: Place | MapNode
+    inside: tuple["Box", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The box of the place that was opened, with everything in it. ``nodes`` says how nodes are drawn."""
+
+    box: Box
+    nodes: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """A box before it has a place: its parts stand at these offsets."""
+
+    kind: Kind
+    width: float
+    height: float
+    of: Place | MapNode
+    parts: tuple["_Part", ...] = ()
+
+
+_Part = tuple[float, float, _Sized]
+"""How far right and down of the box's corner a part of it stands."""
+
+
+def lay_out(place: Place, *, width: float = WIDTH) -> Picture:
+    """Draw a place as large as it may be read."""
+    kind, depth = detail(place)
+    tried = [_sized(place, kind=kind, depth=depth, shape=shape, limit=width, first=True) for shape in _SHAPES]
+    best = min(tried, key=lambda one: (one.width > width, one.height, one.width))
+    return Picture(_placed(best, 0.0, 0.0), kind)
+
+
+def detail(place: Place) -> tuple[Kind, int]:
+    """How nodes are drawn, and how many levels below the place are."""
+    rows = _by_depth(place)
+    places = sum(map(len, rows))
+    nodes = place.tally.nodes
+    if nodes <= MOST_CARDS and places <= MOST_PLACES:
+        return Kind.CARD, len(rows)
+    if nodes <= MOST_CELLS and places <= MOST_PLACES:
+        return Kind.CELL, len(rows)
+    depth, seen = 1, 1
+    for row in rows[1:]:
+        seen += len(row)
+        if seen > MOST_PLACES:
+            break
+        depth += 1
+    return Kind.BAR, max(1, depth - 1)
+
+
+def _by_depth(place: Place) -> list[Sequence[Place]]:
+    rows: list[Sequence[Place]] = [(place,)]
+    while below := [inner for one in rows[-1] for inner in one.inside]:
+        rows.append(below)
+    return rows
+
+
+def _sized(place: Place, *, kind: Kind, depth: int, shape: float, limit: float, first: bool) -> _Sized:
+    """A place with what is in it; ``limit`` is for its width."""
+    if kind is Kind.BAR and (depth == 0 or not place.inside) and not first:
+        return _Sized(Kind.BAR, *SIZES[Kind.BAR], place)
+    room = limit - 2 * PAD
+    if place.inside:
+        parts: list[_Sized] = [
+            _sized(inner, kind=kind, depth=depth - 1, shape=shape, limit=room, first=False)
+            for inner in place.inside
+        ]
+        gap = float(GAP)
+    else:
+        drawn = Kind.CELL if kind is Kind.BAR else kind
+        parts = [_Sized(drawn, *SIZES[drawn], node) for node in place.nodes]
+        gap = float(_CLOSE if drawn is Kind.CELL else GAP)
+    rows = _rows(parts, gap=gap, wrap=room if first else min(room, _wrap(parts, gap=gap, shape=shape)))
+    if place.inside:
+        rows = _filled(rows, gap=gap, to=room if first else 0.0)
+    return _around(place, rows, gap=gap)
+
+
+def _wrap(parts: Sequence[_Sized], *, gap: float, shape: float) -> float:
+    """How broad rows should be for a box of about this shape; equal parts make equal rows."""
+    if not parts:
+        return 0.0
+    area = sum((one.width + gap) * (one.height + gap) for one in parts)
+    broadest = max(one.width for one in parts)
+    target = max(broadest, sqrt(area * shape))
+    if min(one.width for one in parts) == broadest:
+        columns = max(1, round((target + gap) / (broadest + gap)))
+        columns = ceil(len(parts) / ceil(len(parts) / columns))
+        return columns * (broadest + gap) - gap
+    return target
+
+
+def _rows(parts: Sequence[_Sized], *, gap: float, wrap: float) -> list[list[_Sized]]:
+    """Parts in rows no broader than ``wrap``, but for a row of one."""
+    rows: list[list[_Sized]] = []
+    left = -1.0
+    for one in parts:
+        if one.width + gap > left + 1e-6 or not rows:
+            rows.append([])
+            left = wrap + gap
+        rows[-1].append(one)
+        left -= one.width + gap
+    return rows
+
+
+def _filled(rows: list[list[_Sized]], *, gap: float, to: float) -> list[list[_Sized]]:
+    """Boxes of a row as tall as its tallest; places of the outermost box as broad as the row allows."""
+    filled = []
+    breadths = [sum(one.width for one in row) + gap * (len(row) - 1) for row in rows]
+    breadth = max([*breadths, to]) if len(rows) > 1 else max(breadths, default=0.0)
+    for row, has in zip(rows, breadths, strict=True):
+        tall = max(one.height for one in row)
+        spare = (breadth - has) / len(row) if _is_full(row, has, breadth) else 0.0
+        filled.append([_stretched(one, by=spare, height=tall) for one in row])
+    return filled
+
+
+def _is_full(row: Sequence[_Sized], has: float, breadth: float) -> bool:
+    """Whether a row of places is to be drawn out to the whole breadth; not the short rest of a grid."""
+    return row[0].kind is Kind.PLACE and has >= 0.72 * breadth
+
+
+def _stretched(one: _Sized, *, by: float, height: float) -> _Sized:
+    """The same box, broader and taller, and what is in it broader with it; nodes keep their size."""
+    if isinstance(one.of, Place) and one.of.outside:
+        return one
+    if one.kind is not Kind.PLACE:
+        return replace(one, width=one.width + by)
+    return replace(one, width=one.width + by, height=height, parts=_spread(one.parts, by=by))
+
+
+def _spread(parts: tuple[_Part, ...], *, by: float) -> tuple[_Part, ...]:
+    """Parts of a box that has become broader: each column takes its share, so that columns stay in line."""
+    if not by or not parts or not isinstance(parts[0][2].of, Place):
+        return parts
+    rows: dict[float, list[_Part]] = {}
+    for part in parts:
+        rows.setdefault(part[1], []).append(part)
+    share = by / max(map(len, rows.values()))
+    return tuple(
+        (across + at * share, down, _stretched(one, by=share, height=one.height))
+        for row in rows.values()
+        for at, (across, down, one) in enumerate(row)
+    )
+
+
+def _around(place: Place, rows: Sequence[Sequence[_Sized]], *, gap: float) -> _Sized:
+    parts: list[_Part] = []
+    down, broadest = float(HEAD), min(_MOST_TITLE, len(place.name) * _LETTER) + _FIGURE
+    for row in rows:
+        across = float(PAD)
+        for one in row:
+            parts.append((across, down, one))
+            across += one.width + gap
+        broadest = max(broadest, across - gap - PAD)
+        down += max(one.height for one in row) + gap
+    bottom = down - gap if rows else down
+    return _Sized(Kind.PLACE, broadest + 2 * PAD, bottom + PAD, place, tuple(parts))
+
+
+def _placed(one: _Sized, x: float, y: float) -> Box:
+    inside = tuple(_placed(part, x + across, y + down) for across, down, part in one.parts)
+    return Box(one.kind, x, y, one.width, one.height, one.of, inside)

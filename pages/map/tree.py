@@ -1,0 +1,319 @@
+"""The tree that a map draws: places within places, with the nodes in the innermost. Pure.
+
+A *place* is a domain of one of the pool's levels, drawn inside the domain of the level above; or the box
+for the nodes of a domain that lack the next level's label, which stand *outside*; or, where a place holds
+more than can be drawn or read at once, a *run* of its nodes or domains in order of name. So there is always
+a level at which a picture fits, whatever a cluster looks like, and every node is in exactly one place.
+
+A place's path names it in addresses: label values, broadest first. ``@2`` is the second run and ``!rack``
+the box of those without key ``rack``; neither can be a label's value.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scheduling.levels import Domain
+
+Path = tuple[str, ...]
+
+MOST_TOGETHER = 300
+"""Nodes or domains that stand in one place; more are divided into runs."""
+
+RUN = 100
+
+
+class Use(StrEnum):
+    """How much of a node's GPUs is held; of a node without GPUs, whether anything stands on it."""
+
+    FREE = "free"
+    PART = "part"
+    FULL = "full"
+
+
+class Shut(StrEnum):
+    """Why a node takes no new work."""
+
+    NO = ""
+    CORDONED = "cordoned"
+    NOT_READY = "not ready"
+    TAINTED = "tainted"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Tasks of one set of the chosen workflow. ``hue`` is the set's place in the legend."""
+
+    letter: str
+    hue: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapNode:
+    """A node. ``users`` says who stands there, in words; ``gpus`` and ``free`` count whole GPUs."""
+
+    name: str
+    gpus: int
+    free: int
+    use: Use
+    shut: Shut = Shut.NO
+    taint: str = ""
+    users: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        return self.shut is Shut.NO
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What is in a place: nodes by use, closed ones apart; GPUs that are free on open nodes."""
+
+    free: int = 0
+    part: int = 0
+    full: int = 0
+    closed: int = 0
+    gpus: int = 0
+    free_gpus: int = 0
+
+    @property
+    def nodes(self) -> int:
+        return self.free + self.part + self.full + self.closed
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How the chosen set sees a domain: room for ``free`` of its ``tasks`` now, for ``empty`` when empty."""
+
+    tasks: int
+    free: int
+    empty: int
+
+    @property
+    def lacks(self) -> int:
+        return max(0, self.tasks - self.free)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A domain, a run, the nodes outside a level, or the pool.
+
+    ``key`` is the level's; ``outside`` says that its nodes lack that key's label. ``holders`` are those who
+    stand on its nodes, most nodes first. ``marks`` are the tasks on its nodes by their narrowest set,
+    ``sets`` the sets of its own level that have tasks here. ``room`` is set where a waiting set was compared
+    with it.
+    """
+
+    name: str
+    path: Path = ()
+    key: str = ""
+    outside: bool = False
+    run: bool = False
+    inside: tuple["Place", ...] = field(default=(), repr=False)
+    nodes: tuple[MapNode, ...] = field(default=(), repr=False)
+    tally: Tally = Tally()
+    holders: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    marks: tuple[Mark, ...] = ()
+    sets: tuple[Mark, ...] = ()
+    room: Room | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """A node with its label values (one for each level) and the names of those who hold something of it."""
+
+    node: MapNode
+    domain: Domain
+    holders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the chosen workflow has to do with one domain."""
+
+    sets: tuple[Mark, ...] = ()
+    room: Room | None = None
+
+
+ChosenIn = Callable[[int, Path], Chosen]
+"""The same by a domain's rank and path."""
+
+NOTHING_CHOSEN = Chosen()
+
+
+def grow(
+    nodes: Sequence[Stands],
+    *,
+    pool: str,
+    keys: Sequence[str],
+    chosen_in: ChosenIn = lambda _rank, _path: NOTHING_CHOSEN,
+) -> Place:
+    """The whole pool as one tree. ``keys`` are those of the levels, broadest first."""
+    ordered = sorted(nodes, key=lambda one: natural(one.node.name))
+    return _Grower(keys, chosen_in).place(ordered, name=pool, path=())
+
+
+@dataclass(frozen=True, slots=True)
+class _Grower:
+    keys: Sequence[str]
+    chosen_in: ChosenIn
+
+    def place(self, nodes: Sequence[Stands], *, name: str, path: Path) -> Place:
+        """A domain, whose rank is one less than the length of its path; none: the pool."""
+        depth = len(path)
+        key = self.keys[depth - 1] if depth else ""
+        chosen = self.chosen_in(depth - 1, path) if depth else NOTHING_CHOSEN
+        if depth == len(self.keys):
+            return _leaf(nodes, name=name, path=path, key=key, chosen=chosen)
+        found: dict[str | None, list[Stands]] = {}
+        for one in nodes:
+            found.setdefault(one.domain[depth], []).append(one)
+        without = found.pop(None, [])
+        inside = [
+            self.place(found[value], name=value or "(empty)", path=(*path, value))
+            for value in sorted((value for value in found if value is not None), key=natural)
+        ]
+        if without:
+            inside.append(_outside(without, path=path, key=self.keys[depth]))
+        return _around(_runs(inside, path), name=name, path=path, key=key, chosen=chosen)
+
+
+def _outside(nodes: Sequence[Stands], *, path: Path, key: str) -> Place:
+    return _leaf(nodes, name=f"without {key}", path=(*path, f"!{key}"), key=key, outside=True)
+
+
+def _leaf(
+    nodes: Sequence[Stands],
+    *,
+    name: str,
+    path: Path,
+    key: str,
+    outside: bool = False,
+    chosen: Chosen = NOTHING_CHOSEN,
+) -> Place:
+    if len(nodes) > MOST_TOGETHER:
+        parts = [_run_of_nodes(nodes[at : at + RUN], (*path, f"@{at // RUN + 1}")) for at in _starts(nodes)]
+        return _around(parts, name=name, path=path, key=key, outside=outside, chosen=chosen)
+    return Place(
+        name=name,
+        path=path,
+        key=key,
+        outside=outside,
+        nodes=tuple(one.node for one in nodes),
+        tally=_tally(nodes),
+        holders=_most([(holder, 1) for one in nodes for holder in one.holders]),
+        marks=_marks(one.node.marks for one in nodes),
+        sets=chosen.sets,
+        room=chosen.room,
+    )
+
+
+def _run_of_nodes(nodes: Sequence[Stands], path: Path) -> Place:
+    name = f"{nodes[0].node.name} to {nodes[-1].node.name}"
+    return Place(
+        name=name,
+        path=path,
+        run=True,
+        nodes=tuple(one.node for one in nodes),
+        tally=_tally(nodes),
+        holders=_most([(holder, 1) for one in nodes for holder in one.holders]),
+        marks=_marks(one.node.marks for one in nodes),
+    )
+
+
+def _runs(places: list[Place], path: Path) -> list[Place]:
+    if len(places) <= MOST_TOGETHER:
+        return places
+    parts = [places[at : at + RUN] for at in _starts(places)]
+    return [
+        _around(part, name=f"{part[0].name} to {part[-1].name}", path=(*path, f"@{number}"), key="", run=True)
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def _starts(many: Sequence[object]) -> range:
+    return range(0, len(many), RUN)
+
+
+def _around(
+    inside: Sequence[Place],
+    *,
+    name: str,
+    path: Path,
+    key: str,
+    outside: bool = False,
+    run: bool = False,
+    chosen: Chosen = NOTHING_CHOSEN,
+) -> Place:
+    tallies = [one.tally for one in inside]
+    return Place(
+        name=name,
+        path=path,
+        key=key,
+        outside=outside,
+        run=run,
+        inside=tuple(inside),
+        tally=Tally(
+            free=sum(one.free for one in tallies),
+            part=sum(one.part for one in tallies),
+            full=sum(one.full for one in tallies),
+            closed=sum(one.closed for one in tallies),
+            gpus=sum(one.gpus for one in tallies),
+            free_gpus=sum(one.free_gpus for one in tallies),
+        ),
+        holders=_most([entry for one in inside for entry in one.holders]),
+        marks=_marks(one.marks for one in inside),
+        sets=chosen.sets,
+        room=chosen.room,
+    )
+
+
+def _tally(nodes: Sequence[Stands]) -> Tally:
+    rows = [one.node for one in nodes]
+    takes = [node for node in rows if node.is_open]
+    return Tally(
+        free=sum(node.use is Use.FREE for node in takes),
+        part=sum(node.use is Use.PART for node in takes),
+        full=sum(node.use is Use.FULL for node in takes),
+        closed=len(rows) - len(takes),
+        gpus=sum(node.gpus for node in rows),
+        free_gpus=sum(node.free for node in takes),
+    )
+
+
+def _most(entries: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    counts: dict[str, int] = {}
+    for name, count in entries:
+        counts[name] = counts.get(name, 0) + count
+    return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _marks(found: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
+    counts: dict[tuple[int, str], int] = {}
+    for marks in found:
+        for mark in marks:
+            counts[mark.hue, mark.letter] = counts.get((mark.hue, mark.letter), 0) + mark.tasks
+    return tuple(Mark(letter, hue, tasks) for (hue, letter), tasks in sorted(counts.items()))
+
+
+def find(tree: Place, path: Path) -> Place | None:
+    """The place at a path; runs on the way to it need not be named."""
+    if tree.path == path:
+        return tree
+    for one in tree.inside:
+        if one.path == path[: len(one.path)] or one.run:
+            found = find(one, path)
+            if found is not None:
+                return found
+    return None
+
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def natural(text: str) -> list[str | int]:
+    """A key of sorting by which ``rack-2`` comes before ``rack-10``."""
+    return [int(part) if at % 2 else part for at, part in enumerate(_DIGITS.split(text))]

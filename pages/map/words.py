@@ -1,0 +1,71 @@
+"""What a map says in words: in titles, for screen readers, and in the table beside it. Pure."""
+
+from pages.map.tree import MapNode, Place, Room, Tally
+
+MOST_NAMED = 4
+
+
+def about_place(place: Place) -> str:
+    """A place in full."""
+    tally = place.tally
+    parts = [f"{_name(place)}: {tally.free} of {count(tally.nodes, 'node')} wholly free{_rest(tally)}"]
+    if tally.gpus:
+        parts.append(f"{tally.free_gpus} of {tally.gpus} GPUs free on nodes that take work")
+    if place.holders:
+        parts.append(f"held by {holders(place)}")
+    parts += [f"set {mark.letter} has {count(mark.tasks, 'task')} here" for mark in place.marks]
+    if place.room:
+        parts.append(about_room(place.room))
+    return "; ".join(parts) + "."
+
+
+def _name(place: Place) -> str:
+    if place.outside:
+        return f"Nodes {place.name}, outside every domain of that key"
+    if place.run:
+        return place.name
+    shown = "/".join(value for value in place.path if not value.startswith("@")) or place.name
+    return f"{place.key} {shown}" if place.key else place.name
+
+
+def _rest(tally: Tally) -> str:
+    said = [
+        f"{number} {word}"
+        for number, word in ((tally.part, "partly held"), (tally.full, "held"), (tally.closed, "closed"))
+        if number
+    ]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def holders(place: Place) -> str:
+    """Who stands in a place, those on most nodes first."""
+    return named([name for name, _nodes in place.holders])
+
+
+def about_room(room: Room) -> str:
+    """How a waiting set sees a domain."""
+    if not room.lacks:
+        return f"room for {room.tasks}"
+    return f"room for {room.free} of {room.tasks}"
+
+
+def about_node(node: MapNode) -> str:
+    """A node in full."""
+    has = f"{node.free} of {node.gpus} GPUs free" if node.gpus else "no GPUs"
+    parts = [f"{node.name}: {has}"]
+    if node.shut:
+        parts.append(f"takes no new work: {node.shut}{f' ({node.taint})' if node.taint else ''}")
+    if node.users:
+        parts.append(f"held by {named(node.users)}")
+    parts += [f"set {mark.letter}: {count(mark.tasks, 'task')}" for mark in node.marks]
+    return "; ".join(parts)
+
+
+def named(names: list[str] | tuple[str, ...]) -> str:
+    """The first few of some names."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
