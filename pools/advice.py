@@ -100,7 +100,7 @@ def advise(entry: Mapping[str, Any]) -> Advice:
         type=kind,
         status=status,
         tone=tone,
-        label=good if tone is Tone.GOOD else f"{good}: not known" if tone is Tone.UNKNOWN else bad,
+        label=good if tone is Tone.GOOD else f"{good}?" if tone is Tone.UNKNOWN else bad,
         reason=reason,
         message=entry.get("message", ""),
         since=entry.get("lastTransitionTime", ""),

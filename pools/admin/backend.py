@@ -1,6 +1,7 @@
 """The admin of backends."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django import forms
@@ -10,7 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from pools import selectors, services
-from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_table, shown_tone
+from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_mark, shown_table
 from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, YamlField
 from pools.admin.revision import shown_history
@@ -52,6 +53,8 @@ class BackendForm(DocumentForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["revision_read"].initial = self.instance.revision
+        if "description" in self.fields:
+            self.fields["description"].widget.attrs["rows"] = 2
         if "scheduler_type" in self.fields:  # not where it is shown to read
             self.fields["scheduler_type"].widget = UnfoldAdminSelectWidget(
                 choices=[(name, name) for name in sorted(installed())]
@@ -64,15 +67,11 @@ class BackendAdmin(ConfigurationAdmin):
     list_display = ("name", "enabled", "scheduler_type", "scheduler_version", "namespace", "glance")
     search_fields = ("name", "description")
     readonly_fields = (
-        "revision",
         "conditions_shown",
-        "capabilities_shown",
+        "seen_shown",
         "card_shown",
-        "cluster",
-        "kubernetes_version",
-        "scheduler_version",
-        "probed_at",
-        "synced_at",
+        "capabilities_shown",
+        "revision",
         "history_shown",
     )
     fieldsets = (
@@ -80,11 +79,14 @@ class BackendAdmin(ConfigurationAdmin):
             None,
             {"fields": ("name", "description", "enabled", "kubeconfig", "context", "namespace", *SETTINGS)},
         ),
+        ("State", {"fields": (*readonly_fields, "change_reason", "revision_read")}),
         (
             "Links and tests",
-            {"fields": ("dashboard_url", "grafana_url", "router_address", "tests", "node_conditions")},
+            {
+                "classes": ("collapse",),
+                "fields": ("dashboard_url", "grafana_url", "router_address", "tests", "node_conditions"),
+            },
         ),
-        ("State", {"fields": (*readonly_fields, "change_reason", "revision_read")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[str]:
@@ -103,10 +105,22 @@ class BackendAdmin(ConfigurationAdmin):
     def conditions_shown(self, backend: Backend) -> SafeString:
         return shown_conditions(backend)
 
+    @admin.display(description="as last seen")
+    def seen_shown(self, backend: Backend) -> SafeString:
+        scheduler = f"{backend.scheduler_type} {backend.scheduler_version or '(version not known)'}"
+        rows = [
+            ("Scheduler", scheduler),
+            ("Kubernetes", backend.kubernetes_version or "not known"),
+            ("Cluster", backend.cluster_id or "not known"),
+            ("Probed (UTC)", _moment(backend.probed_at)),
+            ("Brought in line (UTC)", _moment(backend.synced_at)),
+        ]
+        return shown_table("What was last seen of it", ("What", "Seen"), rows)
+
     @admin.display(description="capabilities")
     def capabilities_shown(self, backend: Backend) -> SafeString:
         rows = [
-            (one.capability, one.meaning, one.needs or "none has it", shown_tone(*_HELD[one.held]))
+            (one.capability, one.meaning, one.needs or "none has it", shown_mark(*_HELD[one.held]))
             for one in table_of(backend)
         ]
         most = str(capabilities_of(backend).max_levels)
@@ -118,7 +132,7 @@ class BackendAdmin(ConfigurationAdmin):
     @admin.display(description="conformance card")
     def card_shown(self, backend: Backend) -> SafeString:
         rows = [
-            (one["name"], one["purpose"] or "nothing here", shown_tone(*_found(one)), one["how"])
+            (one["name"], one["purpose"] or "nothing here", shown_mark(*_found(one)), one["how"])
             for one in backend.card.get("findings", [])
         ]
         return shown_table("Conformance card", ("Feature", "Needed for", "Found", "How it is known"), rows)
@@ -146,6 +160,10 @@ class BackendAdmin(ConfigurationAdmin):
 
     def erase(self, obj: Any, *, change: Change) -> None:
         services.delete_backend(name=obj.name, change=change, force=False)
+
+
+def _moment(when: datetime | None) -> str:
+    return when.strftime("%Y-%m-%d %H:%M:%S") if when else "never"
 
 
 def _found(finding: Mapping[str, Any]) -> tuple[str, str]:

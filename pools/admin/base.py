@@ -233,6 +233,6 @@ def shown_conditions(obj: Backend | Pool) -> SafeString:
     return render_to_string("pools/admin/conditions.html", {"told": advice_of(obj)})
 
 
-def shown_tone(tone: str, text: str) -> str:
+def shown_mark(tone: str, text: str) -> str:
     """A word with its sign and colour; plain without a tone."""
-    return render_to_string("pools/admin/tone.html", {"tone": tone, "text": text}) if tone else text
+    return render_to_string("pools/admin/mark.html", {"tone": tone, "text": text}) if tone else text

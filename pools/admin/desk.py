@@ -67,6 +67,7 @@ def _pool(row: Pool, *, living: int) -> dict[str, Any]:
     advice = advice_of(row)
     return {
         "kind": "pool",
+        "page": reverse("pages:pool", args=[row.name]),
         "name": row.name,
         "address": reverse("admin:pools_pool_change", args=[row.pk]),
         "row": row,
