@@ -97,6 +97,41 @@ class Run:
         ]
         self.report.table(["task", "node", *keys], rows)
 
+    def check_got(self, want: str, **missed: str) -> None:
+        """The service says what the group got of what it asked for; ``missed`` has each missed key's type."""
+
+        def got(answer: dict[str, Any]) -> dict[str, Any]:
+            return answer["groups"][0]["got"] or {}
+
+        answer = wait_for(
+            lambda: self.service.workflow(self.name), until=lambda one: bool(got(one)), seconds=PLACED
+        )
+        found = got(answer)
+        self.report.check(found.get("outcome") == want, f"the service says: {want}", found)
+        for one in found.get("sets", ()):
+            where = ", ".join(f"{'/'.join(place['path'])} ({place['tasks']})" for place in one["domains"])
+            asked = "required" if one["required"] else "preferred"
+            self.report.line(f"  {one['outcome']:9}  {asked} {one['key']}: in {where}")
+        told = {
+            one["key"]: "required" if one["required"] else "preferred"
+            for one in found.get("sets", ())
+            if one["outcome"] != "match"
+        }
+        self.report.check(told == missed, f"it missed {', '.join(missed) or 'nothing'}", told)
+
+    def check_explained(self, *whys: str) -> None:
+        """The explanation is of this kind, tells since when, what would help, and what each domain lacks."""
+        answer = self.service.call("GET", f"/api/workflow/{self.name}/explain")
+        (group,) = answer["groups"]
+        self.report.check(
+            group["why"] in whys, f"the explanation is of kind {' or '.join(whys)}", group["why"]
+        )
+        self.report.check(
+            bool(group["since"] and group["help"]), "it says since when and what would help", group
+        )
+        self.report.line(f"explained: {answer['sentence']}")
+        self.report.line(f"what helps: {group['help']}")
+
     def check_compute_domain(self, *, claims: int) -> None:
         """The group's ComputeDomain is there and each claiming pod holds a channel of it."""
         domains = self.view.of_group(self.namespace, "ComputeDomain", self.group)

@@ -24,6 +24,7 @@ def use_case_1(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     placed = run.wait_until_placed(4)
     run.show(placed)
     _same_clique(report, placed)
+    run.check_got("match")
     run.check_compute_domain(claims=4)
     run.finish()
     run.show_compute_domain_life()
@@ -36,6 +37,7 @@ def use_case_2(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     run.show(placed)
     for prefix in SETS:
         _same_clique(report, placed, prefix)
+    run.check_got("match")
     run.check_compute_domain(claims=8)
     run.finish()
     run.show_compute_domain_life()
@@ -50,6 +52,7 @@ def use_case_3(make: MakeRun, report: Report) -> None:
         _same_clique(report, placed, prefix)
     found = placed.domains(site.LABELS["zone"])
     report.check(found == {"z1"}, "all tasks share the only zone that is large enough", found)
+    run.check_got("match")
     run.check_compute_domain(claims=8)
     run.finish()
     run.show_compute_domain_life()
@@ -63,6 +66,7 @@ def use_case_4_full(make: MakeRun, report: Report) -> None:
     _racks(report, placed)
     found = placed.domains(site.LABELS["spine"])
     report.check(found == {"s1"}, "all tasks share the spine that has two racks", found)
+    run.check_got("match")
     run.check_no_compute_domain()
     run.finish()
 
@@ -75,6 +79,7 @@ def use_case_4_split(make: MakeRun, report: Report) -> None:
     _racks(report, placed)
     found = placed.domains(site.LABELS["spine"])
     report.check(found == {"p1", "p2"}, "the preferred spine cannot be given and blocks nothing", found)
+    run.check_got("degraded", spine="preferred")
     run.check_no_compute_domain()
     run.finish()
 
@@ -93,6 +98,7 @@ def waits_for_a_clique(make: MakeRun, report: Report, view: View) -> None:
     run = make("nvlink")
     run.submit("use-case-1.yaml")
     run.check_waits(tasks=4)
+    run.check_explained("topology")
     freed, *still_busy = busy
     view.unblock(freed)
     report.line(f"node {freed} is freed")
@@ -112,6 +118,7 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     run = make("zones")
     run.submit("use-case-3.yaml")
     run.check_waits(tasks=8)
+    run.check_explained("topology", "capacity")
     view.unblock(busy)
     report.line(f"node {busy} is freed")
     placed = run.wait_until_placed(8)
