@@ -26,7 +26,7 @@ from pools.selectors import Caller
 from scheduling import names
 from workflows.explanation import in_one_line
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.selectors import compute_domains_of, last_events
+from workflows.selectors import compute_domains_of
 from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
 Json = Mapping[str, Any]
@@ -168,7 +168,7 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
     waits = waits_shown(explained(groups, now=now))
     counts = _task_counts(workflow)
     shown = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
-    events, more_events = last_events(workflow, task="", retry_id=None, limit=MOST_EVENTS)
+    events = _events(workflow)
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
     resource, grants = f"pool/{workflow.pool_name}", grants_of(user)
@@ -199,8 +199,8 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
         domains=_domains(groups),
         tasks=_tasks(workflow, offset=task_offset, total=sum(map(_size, counts.values())), now=now),
         got=tuple(filter(None, (group_got(group.name, group.got) for group in groups))),
-        events=timeline(map(_said, sorted(events, key=_moment))),
-        more_events=more_events,
+        events=timeline(events[-MOST_EVENTS:]),
+        more_events=len(events) > MOST_EVENTS,
         spec=text[:SPEC_SHOWN],
         templated=bool(workflow.template_spec),
         spec_cut=len(text) > SPEC_SHOWN,
@@ -380,17 +380,22 @@ def _task(row: Sequence[Any], *, now: datetime) -> TaskShown:
     )
 
 
-def _moment(event: Event) -> tuple[datetime, int]:
-    """The cluster's times are whole seconds: within one, the order is that in which events came in."""
-    return event.time.replace(microsecond=0), event.pk
+def _events(workflow: Workflow) -> list[Said]:
+    """The last events in order of time, one more than are shown if there are more.
 
-
-def _said(event: Event) -> Said:
-    return Said(
-        time=event.time,
-        about=event.task_name or (event.group.name if event.group else ""),
-        source=event.source,
-        warning=event.warning,
-        reason=event.reason,
-        message=event.message,
-    )
+    The cluster's times are whole seconds: within one, the order is that in which events came in.
+    """
+    columns = ("time", "task_name", "group__name", "source", "warning", "reason", "message")
+    rows = Event.objects.filter(workflow=workflow).order_by("-time", "-pk").values_list("pk", *columns)
+    found = sorted(rows[: MOST_EVENTS + 1], key=lambda row: (row[1].replace(microsecond=0), row[0]))
+    return [
+        Said(
+            time=time,
+            about=task or group or "",
+            source=source,
+            warning=warning,
+            reason=reason,
+            message=message,
+        )
+        for _, time, task, group, source, warning, reason, message in found
+    ]
