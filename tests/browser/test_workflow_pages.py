@@ -1,0 +1,49 @@
+"""The pages of workflows as a person uses them: watched, read and cancelled in a browser."""
+
+import pytest
+
+from tests.e2e.conftest import workflow
+
+ONE_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
+
+
+def test_a_workflow_is_watched_from_the_list_to_its_cancelled_end(world, admin):
+    pool = world.make_pool("watched", racks=1, size=2, nvlink=True)
+    after = ("eval", ["c"], {"inputs": "[{task: a}]"})
+    runs = world.submit(pool, workflow(("train", ["a", "b"]), after, resources=ONE_RACK))
+    world.wait_group(runs, "train", "RUNNING")
+    waits = world.submit(pool, workflow(("train", ["a", "b"]), resources=ONE_RACK))
+
+    admin.open(f"/ui/workflows?whose=all&pool={pool}")
+    row = admin.page.get_by_role("row").filter(has_text=waits)
+    row.get_by_text("rack").wait_for()  # why it waits, by itself
+    admin.picture("workflows")
+    admin.page.get_by_role("link", name=runs).click()
+    admin.page.get_by_text("2 nodes have joined it, 2 ready.").first.wait_for()
+    admin.picture("workflow-that-runs")
+
+    admin.open(f"/ui/workflows/{waits}")
+    admin.page.get_by_text("Would it fit?").first.click()
+    admin.page.get_by_role("cell", name=runs).first.wait_for()  # who is in the way
+    admin.picture("workflow-that-waits")
+
+    admin.page.get_by_role("link", name="Cancel…").click()
+    admin.page.get_by_label("Why").fill("not needed")
+    admin.page.get_by_role("button", name="Cancel the workflow").click()
+    admin.page.locator("#live-status").get_by_text("Canceled by admin: not needed").wait_for()
+    admin.page.get_by_text("Nothing on this page changes any more.").wait_for()
+    assert not admin.page.get_by_role("link", name="Cancel…").count()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 400), ("dark", 1400)])
+def test_a_workflow_can_be_read_without_scripts(scheme, width, visit, running_service, world):
+    pool = world.make_pool("read", racks=1, size=2)
+    name = world.submit(pool, workflow(("train", ["a", "b", "c"]), resources=ONE_RACK), force_infeasible=True)
+    world.wait(lambda: world.groups(name)["train"]["waiting_reason"], bool)
+    visitor = visit(scheme=scheme, script=False, width=width)
+    visitor.log_in(running_service["admin_user"], running_service["admin_password"])
+    visitor.open(f"/ui/workflows/{name}")
+    assert "Would it fit?" in visitor.text()
+    visitor.page.get_by_role("link", name="Refresh").click()
+    assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+    visitor.picture(f"workflow-{scheme}-{width}-without-scripts")
