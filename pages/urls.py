@@ -4,6 +4,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from pages import missing, signin
+from pages.pools.submit import SubmitPage
 from pages.pools.views import HomePage, PoolPage
 from pages.workflows.views import AgainPage, CancelPage, WorkflowPage, WorkflowsPage
 
@@ -14,6 +15,7 @@ urlpatterns = [
     path("ui/logout", signin.Logout.as_view(), name="logout"),
     path("ui/", HomePage.as_view(), name="home"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),
+    path("ui/pools/<config_name:name>/submit", SubmitPage.as_view(), name="submit"),
     path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
     path("ui/workflows/<str:name>", WorkflowPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),

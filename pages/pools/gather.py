@@ -140,6 +140,11 @@ def pool_view(pool: Pool, *, user: Caller) -> PoolView:
     )
 
 
+def pool_snippet(pool: Pool) -> str:
+    """A workflow that the pool accepts as it stands; it came with its keys and platforms."""
+    return snippet(_offer(pool, nodes_of([pool])))
+
+
 def _may_list(grants: Grants, pool: Pool) -> bool:
     return bool(grants.allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"))
 

@@ -104,6 +104,8 @@ GET    /api/schema                            ok      ok       ok       ok      
 GET    /api/docs                              ok      ok       ok       ok       ok       ok     ok
 
 GET    /ui/                                   403     ok       ok       403      403      ok     ok
+GET    /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+POST   /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/workflows                          403     ok       ok       ok       403      ok     ok
 GET    /ui/workflows/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok

@@ -1,0 +1,123 @@
+"""Writing a workflow for a pool in the browser: checked with line numbers and a verdict, then submitted.
+
+The same service as over REST. The form carries a key, so a form that is sent twice submits once; each time it
+is shown it carries a new one.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+
+from osmo_topology.web import errors
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import Action
+from osmo_topology.web.throttles import SubmitThrottle
+from pages.base import Page
+from pages.pools.gather import pool_snippet
+from pages.workflows.views import check_form
+from pools.models import Pool
+from pools.selectors import pool_visible_to
+from scheduling.errors import Busy, NotFound, TopologyError
+from workflows.api.queries import NoQuery, Strict, validated
+from workflows.models import Workflow
+from workflows.services.accepted import Mode, SubmissionRequest
+from workflows.services.idempotency import checked_key
+from workflows.services.submission import submit
+
+CHECK, SUBMIT = "check", "submit"
+
+
+class SubmitForm(Strict):
+    csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)
+    file = serializers.CharField(default="", allow_blank=True, trim_whitespace=False)
+    priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
+    force_infeasible = serializers.BooleanField(default=False)
+    key = serializers.CharField(default="", allow_blank=True, max_length=255)
+    do = serializers.ChoiceField(choices=(CHECK, SUBMIT), default=CHECK)
+
+
+class SubmitPage(Page):
+    access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CREATE, on=None))
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """A submission, and a check of one, counts as one of REST's; asking for the form does not."""
+        return [SubmitThrottle()] if self.request.method == "POST" else []
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Show the form with a workflow that the pool accepts as it stands."""
+        NoQuery.of(request)
+        pool = _pool(request, name)
+        return self._form(pool, {"file": pool_snippet(pool), "priority": Workflow.Priority.NORMAL})
+
+    def post(self, request: Request, name: str) -> HttpResponse:
+        """Check what was written, or submit it and go to its page."""
+        check_form(request)
+        pool = _pool(request, name)
+        form = validated(SubmitForm(data=request.data))
+        try:
+            reply = submit(_asked(request, pool, form))
+        except NotFound:
+            raise
+        except TopologyError as error:
+            return self._refused(pool, form, error)
+        if form["do"] == CHECK:
+            return self._form(pool, form, reply=reply)
+        return HttpResponseRedirect(reverse("pages:workflow", args=[reply["name"]]), status=303)
+
+    def _refused(self, pool: Pool, form: dict[str, Any], error: TopologyError) -> HttpResponse:
+        """The form again with every fault and where it stands; as REST, with the status of the error."""
+        answer = self._form(pool, form, status=errors.status_of(error), error=error)
+        if isinstance(error, Busy):
+            answer["Retry-After"] = str(error.retry_after)
+        return answer
+
+    def _form(
+        self,
+        pool: Pool,
+        form: dict[str, Any],
+        *,
+        status: int = 200,
+        reply: dict[str, Any] | None = None,
+        error: TopologyError | None = None,
+    ) -> HttpResponse:
+        faults = errors.details(error.faults) if error else []
+        context = {
+            "title": f"Submit to {pool.name}",
+            "pool": pool,
+            "form": form,
+            "key": uuid4().hex,
+            "priorities": Workflow.Priority.values,
+            "reply": reply,
+            "error": error,
+            "faults": faults,
+            "infeasible": form.get("force_infeasible") or any(one["code"] == "infeasible" for one in faults),
+        }
+        return self.page("pages/submit.html", context, status=status)
+
+
+def _pool(request: Request, name: str) -> Pool:
+    return pool_visible_to(caller(request), name, action=Action.WORKFLOW_CREATE)
+
+
+def _asked(request: Request, pool: Pool, form: dict[str, Any]) -> SubmissionRequest:
+    submits = form["do"] == SUBMIT
+    return SubmissionRequest(
+        pool_name=pool.name,
+        text=form["file"].replace("\r\n", "\n"),  # as browsers send what stands in a text area
+        variables=(),
+        string_variables=(),
+        user=caller(request),
+        priority=form["priority"],
+        labels=(),
+        env_vars=(),
+        mode=Mode.SUBMIT if submits else Mode.FEASIBILITY,
+        uploaded_template="",
+        idempotency_key=checked_key(form["key"] or None) if submits else None,
+        request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
+        force_infeasible=form["force_infeasible"],
+    )

@@ -1,0 +1,123 @@
+"""Writing a workflow in the browser: checked, refused with the lines at fault, submitted once."""
+
+import html
+import re
+from urllib.parse import urlencode
+
+import pytest
+from django.test import Client
+
+from tests.factories import LEVELS, NodeFactory, PoolFactory
+from workflows.models import Workflow
+
+pytestmark = pytest.mark.django_db
+
+ADDRESS = "/ui/pools/h100/submit"
+
+
+@pytest.fixture
+def pool():
+    pool = PoolFactory(name="h100", levels=LEVELS[:2])
+    for name in ("a", "b"):
+        labels = {level.label: f"{level.key}-1" for level in LEVELS}
+        NodeFactory(cluster=pool.backend.cluster, name=name, labels=labels)
+    return pool
+
+
+def send(client, said):
+    """Post a form as a browser does."""
+    return client.post(ADDRESS, urlencode(said), content_type="application/x-www-form-urlencoded")
+
+
+def text(page):
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.content.decode())).split())
+
+
+def written(page):
+    """What stands in the form."""
+    found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page.content.decode(), re.DOTALL)
+    return html.unescape(found[1])
+
+
+def key(page):
+    return re.search(r'name="key" value="(\w+)"', page.content.decode())[1]
+
+
+def test_what_the_form_offers_is_checked_and_submitted_as_it_stands(browser, pool):
+    form = browser.get(ADDRESS)
+    checked = send(browser, {"file": written(form), "do": "check"})
+    assert checked.status_code == 200
+    assert "It would be accepted Group train : It fits now: there is room for all 2 tasks." in text(checked)
+    assert Workflow.objects.count() == 0
+    sent = send(
+        browser, {"file": written(checked).replace("\n", "\r\n"), "do": "submit", "key": key(checked)}
+    )
+    workflow = Workflow.objects.get()
+    assert (sent.status_code, sent["Location"]) == (303, f"/ui/workflows/{workflow.name}")
+    assert (workflow.submitted_by, workflow.spec) == ("ann", written(form))
+
+
+def test_a_form_that_is_sent_twice_submits_once(browser, pool):
+    form = browser.get(ADDRESS)
+    said = {"file": written(form), "do": "submit", "key": key(form)}
+    assert send(browser, said)["Location"] == send(browser, said)["Location"]
+    assert Workflow.objects.count() == 1
+
+
+@pytest.mark.parametrize("do", ["check", "submit"])
+def test_faults_are_told_with_their_lines_and_what_was_written_stays(browser, pool, do):
+    wrong = written(browser.get(ADDRESS)).replace("key: rack", "key: rak").replace("cpu:", "cpus:")
+    page = send(browser, {"file": wrong, "do": do})
+    assert page.status_code == 400
+    assert written(page) == wrong
+    assert "Not accepted: 2 faults" in text(page)
+    assert re.search(r"line \d+, column \d+ : workflow\.resources\.shard\.topology\[0\]\.key : ", text(page))
+    assert Workflow.objects.count() == 0
+
+
+def test_what_can_never_be_placed_is_submitted_only_if_it_is_said_so(browser, pool):
+    pool.infeasible = "refuse"
+    pool.save()
+    large = written(browser.get(ADDRESS)).replace("gpu: 8", "gpu: 64")
+    refused = send(browser, {"file": large, "do": "submit", "key": "k1"})
+    assert (refused.status_code, Workflow.objects.count()) == (400, 0)
+    assert "Submit it although" in text(refused)
+    forced = send(browser, {"file": large, "do": "submit", "key": "k2", "force_infeasible": "true"})
+    assert (forced.status_code, Workflow.objects.count()) == (303, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"do": "destroy"},
+        {"priority": "URGENT"},
+        {"key": "k" * 300},
+        {"key": "ä"},
+        {"more": "x"},
+        {"file": "\0"},
+        {"file": ""},
+        {"file": "{{"},
+        {},
+    ],
+)
+def test_nonsense_is_refused_and_leaves_nothing(browser, pool, said):
+    page = send(browser, {"do": "submit", "file": "workflow: {}", **said})
+    assert page.status_code == 400
+    assert page["Content-Type"].startswith("text/html")
+    assert Workflow.objects.count() == 0
+
+
+def test_a_page_of_another_site_submits_nothing(ann, pool):
+    stranger = Client(enforce_csrf_checks=True)
+    stranger.force_login(ann)
+    form = stranger.get(ADDRESS)
+    page = send(stranger, {"file": written(form), "do": "submit"})
+    assert (page.status_code, Workflow.objects.count()) == (403, 0)
+
+
+def test_checks_and_submissions_share_the_limit_of_rest(browser, pool, settings):
+    settings.SUBMITS_PER_MINUTE = 1
+    said = {"file": written(browser.get(ADDRESS)), "do": "check"}
+    pages = [send(browser, said) for _ in range(2)]
+    assert [page.status_code for page in pages] == [200, 429]
+    assert "Retry-After" in pages[1]
