@@ -15,7 +15,7 @@ from pools.models import Pool
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels
 from scheduling.errors import Fault
 from scheduling.key_rows import RowCoverage, SeenLabel, Suggestion, candidates, cover_rows, suggest
-from scheduling.levels import Level, Levels, check_levels, is_label_key
+from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels, is_label_key
 
 LOOKED_AT = 24
 """Labels that are looked at as suggestions, for one grouping of the nodes by all of them."""
@@ -111,7 +111,6 @@ def _suggestions(
     pool: Pool, levels: Levels, seen: Mapping[str, SeenLabel], *, nodes: int, paths: bool
 ) -> tuple[Suggestion, ...]:
     offered = candidates(seen, levels, nodes=nodes, most=LOOKED_AT)
-    if not offered:
-        return ()
     further = tuple(Level(one.label, one.label) for one in offered)
-    return suggest(selectors.pool_places(pool, (*levels, *further)), levels, offered, paths=paths)
+    places = selectors.pool_places(pool, (*levels, *further)) if offered else {}
+    return suggest(places, levels, offered, paths=paths, host=seen.get(HOSTNAME_LABEL))

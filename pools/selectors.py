@@ -192,10 +192,12 @@ def node_labels(nodes: QuerySet[Node]) -> frozenset[str]:
 
 
 _SEEN_LABELS = """
-    SELECT entry.key, count(*), count(DISTINCT entry.value)
-      FROM pools_node, jsonb_each_text(labels) AS entry
-     WHERE cluster_id = %s AND labels @> %s::jsonb
-     GROUP BY entry.key
+    SELECT key, sum(nodes)::int, count(*)
+      FROM (SELECT entry.key, count(*) AS nodes
+              FROM pools_node, jsonb_each_text(labels) AS entry
+             WHERE cluster_id = %s AND labels @> %s::jsonb
+             GROUP BY entry.key, entry.value) AS by_value
+     GROUP BY key
 """
 
 

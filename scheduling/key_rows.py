@@ -94,7 +94,8 @@ def candidates(
 ) -> tuple[SeenLabel, ...]:
     """Labels worth a look as further levels: those on most nodes first, then those with fewer values.
 
-    A label with one value everywhere or one of its own on every node divides nothing, the host's excepted.
+    A label with one value everywhere or one of its own on every node divides nothing; the host's, which is
+    offered all the same, needs no look.
     """
     taken = {level.label for level in levels}
     worth = [
@@ -102,15 +103,23 @@ def candidates(
         for one in seen.values()
         if one.label not in taken
         and 2 * one.nodes >= nodes
-        and (1 < one.values < one.nodes or one.label == HOSTNAME_LABEL or _is_known(one.label))
+        and one.label != HOSTNAME_LABEL
+        and (1 < one.values < one.nodes or _is_known(one.label))
     ]
     return tuple(sorted(worth, key=lambda one: (-one.nodes, one.values, one.label))[:most])
 
 
 def suggest(
-    places: Mapping[Domain, int], levels: Sequence[Level], offered: Sequence[SeenLabel], *, paths: bool
+    places: Mapping[Domain, int],
+    levels: Sequence[Level],
+    offered: Sequence[SeenLabel],
+    *,
+    paths: bool,
+    host: SeenLabel | None,
 ) -> tuple[Suggestion, ...]:
     """Those of the labels offered that nest with every level, in the order in which they would stand.
+
+    ``host`` is the host's own label if nodes carry it: it nests with everything and stands last.
 
     ``places`` have the values of the levels and, after them, of what is offered. A label that names the very
     same domains as a level adds nothing and is left out; a level that no node shows is in nobody's way.
@@ -121,6 +130,8 @@ def suggest(
         if rank is not None:
             found.append(Suggestion(one, rank, key_word(one.label)))
     ordered = sorted(found, key=lambda each: (each.rank, each.seen.values, each.seen.label))
+    if host and HOSTNAME_LABEL not in {level.label for level in levels}:
+        ordered = [*ordered[: MAX_SUGGESTIONS - 1], Suggestion(host, len(levels), key_word(host.label))]
     return tuple(ordered[:MAX_SUGGESTIONS])
 
 

@@ -17,7 +17,7 @@ from scheduling.errors import Fault, TopologyError, format_path
 
 Row = TypeVar("Row", bound=Model)
 
-_COLOURS = {"+": "#15803d", "-": "#b91c1c", "@": "#6d28d9"}
+_KINDS = {"+": "desk-added", "-": "desk-gone", "@": "desk-where"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,9 @@ def _fault(fault: Fault) -> str:
 
 
 def shown_diff(diff: str) -> SafeString:
-    """A unified diff, line by line, in colours."""
+    """A unified diff, line by line; colours repeat what its signs say."""
     if not diff:
         return format_html("<p>{}</p>", "Nothing differs.")
-    lines = ((_COLOURS.get(line[:1], "inherit"), line) for line in diff.splitlines())
-    return format_html("<pre>{}</pre>", format_html_join("\n", '<span style="color:{}">{}</span>', lines))
+    lines = ((_KINDS.get(line[:1], "desk-same"), line) for line in diff.splitlines())
+    shown = format_html_join("\n", '<span class="{}">{}</span>', lines)
+    return format_html('<pre class="desk-diff" tabindex="0" aria-label="Difference">{}</pre>', shown)

@@ -1,7 +1,7 @@
 """The history of configuration: to read, to compare, to tag, to take out of, and to go back in."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -15,9 +15,10 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from pools import history, services
+from pools import history, selectors, services
+from pools.admin.noscript import NoScript
 from pools.admin.pages import Page, row_or_404, said_by, shown_diff
-from pools.models import ConfigRevision
+from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.services import Change
 from scheduling.errors import Fault, InvalidSpec, TopologyError
 
@@ -78,13 +79,32 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     list_display = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
     list_filter = ("config_type", "username", "created_at")
     search_fields = ("name", "username", "description")
-    fields = (*list_display, "changed_shown", "content_shown")
+    fields = (*list_display, "present_shown", "changed_shown", "content_shown")
     readonly_fields = fields
     ordering = ("-created_at", "-revision")
     actions_detail = ("go_back", "compare", "edit_tags", "take_out")
 
+    class Media:
+        css: ClassVar = {"all": ["pools/desk.css"]}
+        js: ClassVar = [NoScript()]
+
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).filter(deleted_at=None)
+
+    @admin.display(description="as it is now")
+    def present_shown(self, revision: ConfigRevision) -> SafeString:
+        """A way to the object itself, if it is there under this name."""
+        rows: dict[str, tuple[str, Any]] = {
+            ConfigRevision.Type.POOL: ("pool", Pool.objects.all()),
+            ConfigRevision.Type.BACKEND: ("backend", selectors.living_backends()),
+            ConfigRevision.Type.POD_TEMPLATE: ("podtemplate", PodTemplate.objects.all()),
+        }
+        model, found = rows.get(revision.config_type, ("", Pool.objects.none()))
+        key = found.filter(name=revision.name).values_list("pk", flat=True).first()
+        if key is None:
+            return format_html("{}", "Not there, or without a page here.")
+        address = reverse(f"admin:pools_{model}_change", args=[key])
+        return format_html('<a class="desk-link" href="{}">{}</a>', address, revision.name)
 
     @admin.display(description="what it changed")
     def changed_shown(self, revision: ConfigRevision) -> SafeString:

@@ -123,10 +123,21 @@ function edit(editor) {
     }
   });
 
+  // A number that is typed puts its row in its place, so that the order seen is the order saved.
+  function sort() {
+    const place = (row) => (field(row, "position").value === "" ? Infinity : Number(field(row, "position").value));
+    const had = document.activeElement;
+    const sorted = rows().map((row, index) => [place(row), index, row]);
+    sorted.sort((one, other) => (one[0] === other[0] ? one[1] - other[1] : one[0] - other[0]));
+    sorted.forEach(([, , row]) => body.append(row));
+    had.focus();
+  }
+
   form.addEventListener("input", later);
   form.addEventListener("change", (event) => {
     const row = event.target.closest && event.target.closest(".desk-row");
     if (row) row.classList.toggle("desk-removed", isRemoved(row));
+    if (row && event.target === field(row, "position")) sort();
     if (event.target !== form) later();
   });
 

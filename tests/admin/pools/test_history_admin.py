@@ -30,6 +30,7 @@ def test_the_list_is_filtered_and_a_revision_shows_what_it_changed(browser, stor
     assert shown_in_page(browser.get(f"{LIST}?config_type__exact=POOL"), "train")
     page = browser.get(f"{LIST}{revision(2).pk}/change/")
     assert shown_in_page(page, "--- train (POOL:1)")
+    assert f'href="/admin/pools/pool/{Pool.objects.get().pk}/change/"' in page.content.decode()
     assert all(address(2, action) in page.content.decode() for action in ("go-back", "compare", "tags"))
     assert b"<script>x" not in page.content
     assert b"&lt;script&gt;x" in page.content
@@ -39,6 +40,8 @@ def test_a_pool_and_a_backend_show_their_own_history(browser, story, pool):
     page = browser.get(f"/admin/pools/pool/{pool.pk}/change/")
     assert f"{LIST}{revision(1).pk}/change/" in page.content.decode()
     assert shown_in_page(page, "POOL:2")
+    assert address(1, "go-back") in page.content.decode()
+    assert address(2, "go-back") not in page.content.decode()
     page = browser.get(f"/admin/pools/backend/{pool.backend_id}/change/")
     assert shown_in_page(page, "BACKEND:1")
 

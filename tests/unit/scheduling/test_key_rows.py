@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from scheduling.key_changes import key_changes
-from scheduling.key_rows import SeenLabel, candidates, cover_rows, suggest
+from scheduling.key_rows import SeenLabel, Suggestion, candidates, cover_rows, suggest
 from scheduling.levels import Level, domain_of
 from tests.unit.scheduling.build import levels
 from tests.unit.scheduling.kai_reader import draw
@@ -84,7 +84,7 @@ zone b
 """)
     offered = candidates(seen(nodes), rows, nodes=len(nodes), most=24)
     further = tuple(Level(one.label, one.label) for one in offered)
-    found = suggest(places(nodes, (*rows, *further)), rows, offered, paths=True)
+    found = suggest(places(nodes, (*rows, *further)), rows, offered, paths=True, host=None)
     assert {one.seen.label: one.rank for one in found} == want
 
 
@@ -98,9 +98,16 @@ def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
     offered = candidates(labels, [ZONE], nodes=4, most=24)
     assert [one.label for one in offered] == ["phase"]
     crossed = {("a", "x"): 1, ("a", "y"): 1, ("b", "x"): 1, ("b", "y"): 1}
-    assert suggest(crossed, [ZONE], offered, paths=True) == ()
+    assert suggest(crossed, [ZONE], offered, paths=True, host=None) == ()
     same = {("a", "x"): 2, ("b", "y"): 2}
-    assert suggest(same, [ZONE], offered, paths=True) == ()
+    assert suggest(same, [ZONE], offered, paths=True, host=None) == ()
+
+
+def test_the_host_is_offered_last_unless_it_is_a_row():
+    host = SeenLabel("kubernetes.io/hostname", 4, 4)
+    assert candidates({host.label: host}, [ZONE], nodes=4, most=24) == ()
+    assert suggest({}, [ZONE], [], paths=True, host=host) == (Suggestion(host, 1, "host"),)
+    assert suggest({}, [Level("host", host.label)], [], paths=True, host=host) == ()
 
 
 def test_a_change_of_keys_is_told_in_sentences():
