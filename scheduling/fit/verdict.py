@@ -1,6 +1,7 @@
 """The answer: never, not now, or now; and the numbers behind it.
 
-NOW: the scheduler's own order finds a place. NEVER: no choice of domains holds the gang on empty, open
+NOW: the scheduler's own order finds a place (``proven`` is False where that order is not known and another
+would not). NEVER: no choice of domains holds the gang on empty, open
 nodes; this is proven, so a pool may refuse it. NOT_NOW is everything between, with the nearest domain, what
 it lacks and who holds it until when. Where the scheduler's order misses a placement that another order of
 the sets would find, the verdict says so: waiting alone may not help.
@@ -14,6 +15,8 @@ from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.greedy import Placer, fits
+from scheduling.fit.order import is_placed_in_any_order
+from scheduling.fit.order import regions as regions_of
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import WHOLE, Snapshot
 from scheduling.fit.wanted import GangDemand, Wanted
@@ -88,8 +91,9 @@ class Verdict:
     ``places`` is a placement as the scheduler would find it now: node by task. ``most_placed`` is how many
     tasks it places at best before it gives up. ``another_order``: other sets first would fit now. ``proven``
     is False where NOT_NOW may in truth be NEVER, because the search was given up or its conditions are only
-    necessary ones. ``room`` is for how many tasks, each as large as the largest, the pool has room now,
-    wherever they stand: with room for all ``tasks`` it is the topology that is in the way.
+    necessary ones; and where NOW hangs on the order in which the scheduler takes tasks, which is not known.
+    ``room`` is for how many tasks, each as large as the largest, the pool has room now, wherever they stand:
+    with room for all ``tasks`` it is the topology that is in the way.
     """
 
     answer: Answer
@@ -113,7 +117,10 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     placer = Placer(board, gang)
     if placer.run():
         places = {task: snapshot.nodes[node].name for task, node in placer.where}
-        return Verdict(Answer.NOW, (), places, len(places), tasks=len(places), room=len(places))
+        board.rollback(0)
+        certain = gang.counts_largest or is_placed_in_any_order(board, gang)
+        count = len(places)
+        return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
     whole = gang.wanted(gang.tree.root)
     room = board.room(whole.measure, POOL)
     empty = Board(snapshot.emptied())
@@ -148,7 +155,7 @@ def _set_fit(board: Board, empty: Board, node: Node, wants: Wanted, *, alike: in
     for kind in wants.counted:
         board.know(kind)
         empty.know(kind)
-    regions = _regions(board, node)
+    regions = regions_of(board, node)
     now = [region for region in regions if fits(board, wants, region)]
     ever = [region for region in regions if fits(empty, wants, region)]
     level = board.snapshot.levels[node.constraint.required] if node.constraint.required is not None else None
@@ -163,15 +170,6 @@ def _set_fit(board: Board, empty: Board, node: Node, wants: Wanted, *, alike: in
         fit_empty=len(ever),
         unlabelled=_unlabelled(empty, node, wants),
         nearest=() if now else _nearest(board, empty, wants, ever or regions),
-    )
-
-
-def _regions(board: Board, node: Node) -> list[Region]:
-    constraint = node.constraint
-    if constraint.required is None or constraint.narrowest is None:
-        return [POOL]
-    return list(
-        board.below(Region(WHOLE, 0, constraint.narrowest), constraint.required, constraint.narrowest)
     )
 
 

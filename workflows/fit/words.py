@@ -14,11 +14,21 @@ def sentence(verdict: Verdict) -> str:
     """Say what the verdict means."""
     match verdict.answer:
         case Answer.NOW:
-            return f"It fits now: there is room for {_all(len(verdict.places))}."
+            return _now(verdict)
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _:
             return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
+
+
+def _now(verdict: Verdict) -> str:
+    room = f"there is room for {_all(len(verdict.places))}"
+    if verdict.proven:
+        return f"It fits now: {room}."
+    return (
+        f"It may fit now: {room}, but this scheduler takes tasks in an order of its own, and may put some "
+        "where others would have to go."
+    )
 
 
 def without_names(verdict: Verdict) -> Verdict:

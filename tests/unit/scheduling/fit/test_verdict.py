@@ -100,6 +100,22 @@ def test_another_order_is_said_where_the_scheduler_fills_the_wrong_domain_first(
     assert verdict.most_placed == 12
 
 
+def test_now_is_certain_only_if_no_order_of_tasks_can_lose_the_place():
+    """A four and two small ones on nodes of four: elsewhere than with KAI the small may take both nodes."""
+    gang = build.gang("a*4: rack! r", "b*2: rack! r", "c*1: rack! r")
+
+    def verdict(picture, **how):
+        return judge(draw(picture, gpus=4), gang_demand(gang, **how))
+
+    tight = verdict("a/r1: n1 n2", counts_largest=False)
+    wide = verdict("a/r1: n1 n2 n3", counts_largest=False)
+    assert (tight.answer, tight.proven) == (Answer.NOW, False)
+    assert (wide.answer, wide.proven) == (Answer.NOW, True)
+    alike = judge(draw("a/r1: n1 n2 n3 n4"), gang_demand(FOUR, counts_largest=False))
+    assert (alike.answer, alike.proven) == (Answer.NOW, True)
+    assert verdict("a/r1: n1 n2 n3").proven  # KAI's order is known
+
+
 def test_a_narrow_level_is_found_where_domains_are_no_paths():
     """A rack stands for itself there, whatever zone its nodes are in."""
     nodes = draw("a/r1: n1 n2\nb/r1: n3 n4\nb/r2: n5 n6 n7").nodes
