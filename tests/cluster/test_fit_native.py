@@ -1,0 +1,246 @@
+"""The verdict against Kubernetes' own scheduler, the real one, on small clusters drawn at random.
+
+Each world is a handful of nodes with a label of its own, some held, cordoned, tainted or without a label, and
+one task group that the service renders as it always does: a gang, or two, with at most one required level.
+All worlds stand in one cluster at once. ``OSMO_FIT_WORLDS`` draws more of them, ``OSMO_FIT_SEED`` others.
+"""
+
+import os
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from localcluster import nodes
+from pools.capabilities import capabilities_at
+from scheduling.fit.snapshot import Holding, Snapshot, amounts
+from scheduling.fit.verdict import Answer, judge
+from scheduling.levels import Level
+from scheduling.requirements import Requirement
+from workflows.fit.gather import demand_of, fit_node
+from workflows.manifests.group import render_group
+from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+
+WORLDS = int(os.environ.get("OSMO_FIT_WORLDS", "18"))
+SEED = int(os.environ.get("OSMO_FIT_SEED", "7"))
+SECONDS = 60.0
+LEVELS = (Level("zone", "fit.test/zone"), Level("rack", "fit.test/rack"))
+MINE = "fit.test/world"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/{}/podgroups"
+GPUS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A node of a world; ``held`` GPUs are somebody's."""
+
+    node: nodes.Node
+    held: int
+    cordoned: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    name: str
+    machines: list
+    group: GroupValues
+
+    def verdict(self):
+        seen = [_fit_node(one) for one in self.machines]
+        held = capabilities_at("kubernetes", "1.36")
+        return judge(Snapshot.of(seen, LEVELS, paths=False), demand_of(self.group, capabilities=held))
+
+    def picture(self):
+        lines = [
+            f"{one.node.name} {list(one.node.labels.values())[1:]} held={one.held}"
+            f"{' cordoned' if one.cordoned else ''}{' tainted' if one.node.taints else ''}"
+            for one in self.machines
+        ]
+        asks = [task.placement.gpu for task in self.group.tasks]
+        return "\n  ".join([f"{self.name}: {asks} {self.group.tasks[0].placement.requirements}", *lines])
+
+
+def _fit_node(one):
+    manifest = nodes.manifest(one.node)
+    made = fit_node(
+        one.node.name,
+        manifest["metadata"]["labels"],
+        manifest["status"]["allocatable"],
+        manifest["spec"].get("taints", []),
+    )
+    holding = Holding("somebody", amounts(gpu=one.held, cpu=1000, memory=2**30, pods=1))
+    return replace(made, holdings=(holding,) * bool(one.held), closed="cordoned" if one.cordoned else "")
+
+
+def draw(chance, *, name, namespace):
+    """Four to eight nodes in two zones of two racks, and two to five tasks for them."""
+    machines = []
+    for number in range(chance.randint(4, 8)):
+        zone, rack = chance.choice("aab"), chance.choice(["r1", "r1", "r2"])
+        labels = {MINE: name, LEVELS[0].label: zone, LEVELS[1].label: f"{zone}-{rack}"}
+        if chance.random() < 0.12:
+            del labels[chance.choice(LEVELS).label]
+        taints = (nodes.Taint("fit.test/closed"),) if chance.random() < 0.1 else ()
+        machines.append(
+            Machine(
+                node=nodes.Node(name=f"{name}-{number}", labels=labels, gpus=GPUS, taints=taints),
+                held=chance.choice([0, 0, 0, 0, 2, GPUS]),
+                cordoned=chance.random() < 0.1,
+            )
+        )
+    size = chance.choice([1, 2, 3, GPUS])
+    mixed, split = chance.random() < 0.3, chance.random() < 0.2
+    asks = [chance.choice([1, 2, GPUS]) if mixed else size for _ in range(chance.randint(2, 5))]
+    key = chance.choice([None, "zone", "rack", "rack"])
+    sets = [number % 2 if split else 0 for number in range(len(asks))]
+    return World(name=name, machines=machines, group=group(name, asks, key, sets, namespace=namespace))
+
+
+def group(name, asks, key, sets, *, namespace):
+    """A task for each of ``asks``; ``sets`` says with whom each shares a domain of the key."""
+    placement = GroupPlacement(
+        installation=UUID(int=1),
+        pool="fit",
+        pool_revision=1,
+        backend="fit",
+        namespace=namespace,
+        scheduler_type="kubernetes",
+        scheduler_name="default-scheduler",
+        scheduler_version="1.36",
+        levels=LEVELS,
+        exec_timeout=3600,
+        queue_timeout=3600,
+        workflow_name=name,
+        workflow_uuid=uuid4(),
+        submitted_by="ann",
+    )
+    tasks = tuple(
+        TaskTry(
+            task_uuid=uuid4(),
+            name=f"t{number}",
+            retry_id=0,
+            placement=TaskPlacement(
+                image="none",
+                command=("none",),
+                cpu=1,
+                gpu=gpus,
+                memory="1Gi",
+                node_selector={MINE: name},
+                requirements=(Requirement(key, f"g{part}"),) if key else (),
+            ),
+        )
+        for number, (gpus, part) in enumerate(zip(asks, sets, strict=True))
+    )
+    return GroupValues(uuid=uuid4(), name="g", attempt=0, placement=placement, tasks=tasks)
+
+
+def _holder(namespace, one):
+    """A pod that somebody bound to a node himself."""
+    asked = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(one.held)}
+    container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
+    tolerations = [{"operator": "Exists"}]
+    return {
+        "metadata": {"name": f"held-{one.node.name}", "namespace": namespace},
+        "spec": {"nodeName": one.node.name, "containers": [container], "tolerations": tolerations},
+    }
+
+
+@pytest.fixture
+def build(add_nodes):
+    """Makes the nodes of all worlds."""
+
+    def make(worlds):
+        made = iter(add_nodes([one.node for world in worlds for one in world.machines]))
+        return [
+            replace(world, machines=[replace(one, node=next(made)) for one in world.machines])
+            for world in worlds
+        ]
+
+    return make
+
+
+def create(api, worlds, namespace):
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    with ThreadPoolExecutor(max_workers=8) as threads:
+        machines = [one for world in worlds for one in world.machines]
+        holders = [_holder(namespace, one) for one in machines if one.held]
+        list(threads.map(lambda body: api.create(pods, body), holders))
+        shut = [one.node.name for one in machines if one.cordoned]
+        list(
+            threads.map(
+                lambda name: api.patch(f"{nodes.PATH}/{name}", {"spec": {"unschedulable": True}}), shut
+            )
+        )
+        time.sleep(1.0)  # the scheduler watches nodes and pods by streams of their own
+        for world in worlds:
+            objects = render_group(world.group)
+            for made in objects.pod_groups:
+                api.create(POD_GROUPS.format(namespace), made)
+        list(threads.map(lambda body: api.create(pods, body), _pods(worlds)))
+
+
+def _pod_groups(world):
+    return [made["metadata"]["name"] for made in render_group(world.group).pod_groups]
+
+
+def _pods(worlds):
+    return [pod for world in worlds for pod in render_group(world.group).pods.values()]
+
+
+def settled(api, worlds, namespace):
+    """How many pods of each world have a node, once the scheduler has said something of every group."""
+    until = time.monotonic() + SECONDS
+    while True:
+        items, _ = api.list(f"/api/v1/namespaces/{namespace}/pods")
+        bound = Counter(
+            pod["spec"]["schedulingGroup"]["podGroupName"]
+            for pod in items
+            if pod["spec"].get("schedulingGroup") and pod["spec"].get("nodeName")
+        )
+        said = {one["metadata"]["name"]: conditions(one) for one in api.list(POD_GROUPS.format(namespace))[0]}
+        if all("PodGroupScheduled" in found for found in said.values()):
+            names = {world.name: _pod_groups(world) for world in worlds}
+            return {world: sum(bound[name] for name in of) for world, of in names.items()}
+        assert time.monotonic() < until, f"nothing was said of some groups: {said}"
+        time.sleep(0.2)
+
+
+def conditions(pod_group):
+    found = pod_group.get("status", {}).get("conditions") or []
+    return {one["type"]: (one["status"], one.get("message", "")) for one in found}
+
+
+def hangs_on_order(verdict):
+    """Whether the verdict itself says that another order would end otherwise."""
+    return verdict.another_order or (verdict.answer is Answer.NOW and not verdict.proven)
+
+
+def test_the_verdict_is_what_the_real_scheduler_does(cluster_api, namespace, build, record_property):
+    chance = random.Random(SEED)
+    worlds = build([draw(chance, name=f"w{number}", namespace=namespace) for number in range(WORLDS)])
+    create(cluster_api, worlds, namespace)
+    settled(cluster_api, worlds, namespace)
+    time.sleep(1.0)
+    bound = settled(cluster_api, worlds, namespace)
+
+    agreed, either, wrong = Counter(), Counter(), []
+    for world in worlds:
+        verdict = world.verdict()
+        placed = bound[world.name] == len(world.group.tasks)
+        if hangs_on_order(verdict):
+            either["placed" if placed else "not placed"] += 1
+        elif placed == (verdict.answer is Answer.NOW):
+            agreed[verdict.answer.value] += 1
+        else:
+            wrong.append(f"{verdict.answer} but {bound[world.name]} placed\n{world.picture()}")
+    certain = len(worlds) - either.total()
+    told = f"agreed {agreed.total()} of {certain}: {dict(agreed)}; hangs on order: {dict(either)}"
+    record_property("agreement", told)
+    sys.stdout.write(f"{told}\n")
+    assert wrong == [], "\n".join(wrong)
+    assert set(agreed) == {"now", "not_now", "never"}
