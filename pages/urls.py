@@ -4,6 +4,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from pages import missing, signin
+from pages.map.views import MapPage, MapPicture
 from pages.pools.submit import SubmitPage
 from pages.pools.views import HomePage, PoolPage
 from pages.workflows.views import AgainPage, CancelPage, WorkflowPage, WorkflowsPage
@@ -16,6 +17,8 @@ urlpatterns = [
     path("ui/", HomePage.as_view(), name="home"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),
     path("ui/pools/<config_name:name>/submit", SubmitPage.as_view(), name="submit"),
+    path("ui/pools/<config_name:name>/map", MapPage.as_view(), name="map"),
+    path("ui/pools/<config_name:name>/map.svg", MapPicture.as_view(), name="map.svg"),
     path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
     path("ui/workflows/<str:name>", WorkflowPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),

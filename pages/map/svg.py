@@ -20,7 +20,6 @@ _LETTER = 6.4
 _SMALL = 5.9
 _MOST_PIPS = 16
 MOST_TAGS = 3
-HUES = 6
 
 PATTERNS = (
     '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
@@ -243,9 +242,7 @@ def _cell(box: Box, node: MapNode) -> Iterator[str]:
         mark = node.marks[0]
         more = "+" if len(node.marks) > 1 else ""
         middle, base = _n(box.x + box.width / 2), _n(box.y + box.height / 2 + 4)
-        yield _rect(
-            f"tag s{mark.hue % HUES}", box.x + 1, box.y + 1, box.width - 2, box.height - 2, round_by=3
-        )
+        yield _rect(f"tag s{mark.tint}", box.x + 1, box.y + 1, box.width - 2, box.height - 2, round_by=3)
         yield f'<text class="letter" x="{middle}" y="{base}">{_text(mark.letter + more)}</text>'
     yield "</g>"
 
@@ -269,7 +266,7 @@ def _card(box: Box, node: MapNode) -> Iterator[str]:
     yield from _gpus(node, x=left, y=box.y + 23, width=room)
     yield from _card_words(box, node, room)
     if node.marks:
-        yield _inset(f"ring s{node.marks[0].hue % HUES}", box, round_by=4)
+        yield _inset(f"ring s{node.marks[0].tint}", box, round_by=4)
     yield "</g>"
 
 
@@ -323,7 +320,7 @@ def _tags(tags: Sequence[tuple[Mark, str]], *, right: float, top: float) -> Iter
     for mark, text in reversed(tags):
         broad = _tag_width(text)
         right -= broad
-        yield _rect(f"tag s{mark.hue % HUES}", right, top, broad, 14, round_by=3)
+        yield _rect(f"tag s{mark.tint}", right, top, broad, 14, round_by=3)
         middle = _n(right + broad / 2)
         yield f'<text class="letter" x="{middle}" y="{_n(top + 11)}">{_text(text)}</text>'
         right -= 2

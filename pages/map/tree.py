@@ -10,8 +10,8 @@ the box of those without key ``rack``; neither can be a label's value.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from scheduling.levels import Domain
@@ -22,6 +22,7 @@ MOST_TOGETHER = 300
 """Nodes or domains that stand in one place; more are divided into runs."""
 
 RUN = 100
+HUES = 6
 
 
 class Use(StrEnum):
@@ -48,6 +49,11 @@ class Mark:
     letter: str
     hue: int
     tasks: int
+
+    @property
+    def tint(self) -> int:
+        """Which of the colours for sets it has."""
+        return self.hue % HUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,16 +305,29 @@ def _marks(found: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
     return tuple(Mark(letter, hue, tasks) for (hue, letter), tasks in sorted(counts.items()))
 
 
-def find(tree: Place, path: Path) -> Place | None:
-    """The place at a path; runs on the way to it need not be named."""
+def trail(tree: Place, path: Path) -> tuple[Place, ...]:
+    """The places from the whole to the one at a path; runs need not be named. Empty if there is none."""
     if tree.path == path:
-        return tree
+        return (tree,)
     for one in tree.inside:
-        if one.path == path[: len(one.path)] or one.run:
-            found = find(one, path)
-            if found is not None:
-                return found
-    return None
+        if (one.path == path[: len(one.path)] or one.run) and (found := trail(one, path)):
+            return (tree, *found)
+    return ()
+
+
+def find(tree: Place, path: Path) -> Place | None:
+    """The place at a path."""
+    found = trail(tree, path)
+    return found[-1] if found else None
+
+
+def peopled(place: Place, users: Mapping[str, tuple[str, ...]]) -> Place:
+    """The same with who stands on each node, in words."""
+    return replace(
+        place,
+        inside=tuple(peopled(one, users) for one in place.inside),
+        nodes=tuple(replace(node, users=users.get(node.name, ())) for node in place.nodes),
+    )
 
 
 _DIGITS = re.compile(r"([0-9]+)")

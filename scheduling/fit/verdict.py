@@ -139,6 +139,28 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     )
 
 
+def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[DomainRoom, ...]:
+    """Every domain of a set's required level as the set sees it, in order of path, without holders.
+
+    ``path`` is that of a ``SetFit``; the pool itself for one without a required level.
+    """
+    node = next(node for node in gang.tree.root.walk() if node.path == path)
+    wants = gang.wanted(node)
+    board, empty = Board(snapshot), Board(snapshot.emptied())
+    for kind in wants.counted:
+        board.know(kind)
+        empty.know(kind)
+    return tuple(
+        DomainRoom(
+            path=_path(snapshot, region),
+            free=board.room(wants.measure, region),
+            empty=empty.room(wants.measure, region),
+            missing=_missing(board, wants, region),
+        )
+        for region in regions_of(board, node)
+    )
+
+
 def _sets(gang: GangDemand) -> list[tuple[list[Node], Wanted]]:
     """The whole gang, then every set with a required level, those that are alike together; in tree order."""
     root = gang.tree.root
@@ -203,9 +225,8 @@ def _room(board: Board, empty: Board, wants: Wanted, region: Region) -> DomainRo
     snapshot = board.snapshot
     nodes = [at for at in empty.nodes(region) if empty.slots(wants.measure, at)]
     holders, free_at = _holders(board, empty, wants, region, nodes)
-    path = () if region.rank == WHOLE else snapshot.domains[region.rank][region.at].path
     return DomainRoom(
-        path=path,
+        path=_path(snapshot, region),
         free=board.room(wants.measure, region),
         empty=empty.room(wants.measure, region),
         missing=_missing(board, wants, region),
@@ -213,6 +234,10 @@ def _room(board: Board, empty: Board, wants: Wanted, region: Region) -> DomainRo
         holders=holders,
         free_at=free_at,
     )
+
+
+def _path(snapshot: Snapshot, region: Region) -> tuple[str, ...]:
+    return () if region.rank == WHOLE else snapshot.domains[region.rank][region.at].path
 
 
 def _holders(

@@ -107,6 +107,8 @@ GET    /ui/                                   403     ok       ok       403     
 GET    /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 POST   /ui/pools/{pool}/submit                403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/pools/{pool}                       403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /ui/pools/{pool}/map                   403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
+GET    /ui/pools/{pool}/map.svg               403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /ui/workflows                          403     ok       ok       ok       403      ok     ok
 GET    /ui/workflows/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /ui/workflows/{workflow_id}/cancel     403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok

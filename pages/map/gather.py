@@ -1,0 +1,217 @@
+"""Everything on the map of a pool, from rows: a fixed number of queries, none of them to a cluster.
+
+The nodes, what is free on them and who holds it are what a verdict reads, so the picture and the verdict
+never contradict each other. Who stands on a node by name of task is read for the nodes that are drawn one by
+one, which are a few hundred at most. The name of a workflow that the caller may not list is not told.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action
+from pages.map.chosen import WorkflowShown, workflow_shown
+from pages.map.layout import Kind, Picture, detail, lay_out
+from pages.map.tree import Chosen, MapNode, Path, Place, Shut, Stands, Use, grow, peopled, trail
+from pools.models import Pool
+from pools.pod_templates.applied import tolerations_of
+from pools.selectors import Caller, pool_levels
+from scheduling.fit.demand import Demand
+from scheduling.fit.snapshot import NOTHING, FitNode
+from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from workflows import selectors
+from workflows.fit.fragments import PoolFragments, fragments_of, pool_nodes_seen
+from workflows.models import Task, Workflow
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
+
+MOST_LISTED = 200
+"""Workflows to choose from, the newest."""
+
+MOST_TASKS = 3
+"""Tasks of one workflow on one node that are named."""
+
+SOMEBODY = "another workflow"
+_GPU, _CPU = 0, 1
+_LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapView:
+    """A pool's map. ``trail`` leads from the pool to what is open; ``lost`` says that what was asked is gone.
+
+    ``listed`` are names of live workflows to choose from, None where the caller may not list any.
+    """
+
+    pool: Pool
+    picture: Picture
+    trail: tuple[Place, ...]
+    lost: bool
+    nodes: int
+    synced_at: datetime | None
+    fragments: PoolFragments
+    listed: tuple[str, ...] | None
+    chosen: WorkflowShown | None
+
+    @property
+    def place(self) -> Place:
+        return self.trail[-1]
+
+
+def map_view(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None, group: str) -> MapView:
+    """Draw a pool, which came with its keys and platforms, from the place at ``path`` down.
+
+    ``group`` names the group of the workflow whose waiting set is compared with the domains.
+    """
+    seen = pool_nodes_seen(pool)
+    levels = drawn_levels(pool_levels(pool))
+    places = {node.name: domain_of(node.labels, levels) for node in seen.snapshot.nodes}
+    chosen = None
+    if workflow:
+        cluster = pool.backend.cluster_id or ""
+        chosen = workflow_shown(workflow, cluster=cluster, levels=levels, places=places, drawn=group)
+    tree = grow(
+        _stands(pool, seen.snapshot.nodes, places, chosen, user=user),
+        pool=pool.name,
+        keys=[level.key for level in levels],
+        chosen_in=chosen.in_domain if chosen else lambda _rank, _path: Chosen(),
+    )
+    found = trail(tree, path)
+    opened = found or (tree,)
+    place = _with_users(opened[-1], pool, user=user)
+    return MapView(
+        pool=pool,
+        picture=lay_out(place),
+        trail=(*opened[:-1], place),
+        lost=not found and path != ("",),
+        nodes=len(seen.snapshot.nodes),
+        synced_at=seen.synced_at,
+        fragments=fragments_of(seen),
+        listed=_listed(pool, user=user),
+        chosen=chosen,
+    )
+
+
+def drawn_levels(levels: Levels) -> Levels:
+    """The levels that make boxes: a level of single nodes is the nodes themselves."""
+    return levels[:-1] if levels and levels[-1].label == HOSTNAME_LABEL else levels
+
+
+def _stands(
+    pool: Pool,
+    nodes: Sequence[FitNode],
+    places: Mapping[str, Domain],
+    chosen: WorkflowShown | None,
+    *,
+    user: Caller,
+) -> list[Stands]:
+    accepts = _accepted(pool)
+    holders = {node.name: {holding.holder for holding in node.holdings} for node in nodes}
+    shown = _names(set().union(*holders.values()), user=user)
+    marks = chosen.marks if chosen else {}
+    found = []
+    for node in nodes:
+        taint = accepts.refused(node)
+        told = MapNode(
+            name=node.name,
+            gpus=node.allocatable[_GPU],
+            free=node.free[_GPU],
+            use=_use(node),
+            shut=_shut(node, taint),
+            taint=taint,
+            marks=marks.get(node.name, ()),
+        )
+        by = {shown.get(holder, SOMEBODY) for holder in holders[node.name]}
+        found.append(Stands(told, places[node.name], tuple(sorted(by))))
+    return found
+
+
+def _use(node: FitNode) -> Use:
+    measure = _GPU if node.allocatable[_GPU] else _CPU
+    free = node.free[measure]
+    if free == node.allocatable[measure] and not (measure == _CPU and node.holdings):
+        return Use.FREE
+    return Use.PART if free else Use.FULL
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """What some pod of a pool tolerates."""
+
+    demands: tuple[Demand, ...]
+
+    def refused(self, node: FitNode) -> str:
+        """The taints that keep every pod of the pool away; empty if some pod may come."""
+        if not node.taints or any(one.may_use(node) for one in self.demands):
+            return ""
+        barring = [taint for taint in node.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
+        return ", ".join(f"{taint.get('key', '')}:{taint['effect']}" for taint in barring)
+
+
+def _accepted(pool: Pool) -> _Accepted:
+    rows = [tolerations_of(pool, platform) for platform in pool.platforms.all()] or [pool.tolerations]
+    return _Accepted(tuple({Demand.of(NOTHING, tolerations=row) for row in rows}))
+
+
+_CLOSED = {"": Shut.NO, "cordoned": Shut.CORDONED, "not ready": Shut.NOT_READY}
+
+
+def _shut(node: FitNode, taint: str) -> Shut:
+    return Shut.TAINTED if taint and not node.closed else _CLOSED[node.closed]
+
+
+def _names(holders: set[str], *, user: Caller) -> dict[str, str]:
+    """The names that the caller may know, each as it is told. No query for who may list all."""
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    if pools is None:
+        return {name: name for name in holders}
+    known = Workflow.objects.filter(name__in=holders, pool_name__in=pools).order_by()
+    return {name: name for name in known.values_list("name", flat=True)}
+
+
+def _with_users(place: Place, pool: Pool, *, user: Caller) -> Place:
+    """The place with who stands on each of its nodes, if those are drawn. One query, or two."""
+    if detail(place)[0] is Kind.BAR and place.inside:
+        return place
+    names = list(_nodes(place))
+    rows = (
+        Task.objects.filter(
+            node_name__in=names,
+            status__in=LIVE_ORDER,
+            group__released_at=None,
+            group__backend__cluster_id=pool.backend.cluster_id,
+        )
+        .order_by("group__workflow__name", "group__position", "position")
+        .values_list("node_name", "group__workflow__name", "name")
+    )
+    by_node: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for node, workflow, task in rows:
+        by_node[node][workflow].append(task)
+    shown = _names({workflow for on in by_node.values() for workflow in on}, user=user)
+    users = {
+        node: tuple(_user(shown.get(name), tasks) for name, tasks in on.items())
+        for node, on in by_node.items()
+    }
+    return peopled(place, users)
+
+
+def _nodes(place: Place) -> Iterable[str]:
+    yield from (node.name for node in place.nodes)
+    for inner in place.inside:
+        yield from _nodes(inner)
+
+
+def _user(workflow: str | None, tasks: Sequence[str]) -> str:
+    if workflow is None:
+        return SOMEBODY
+    more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
+    return f"{workflow}: {', '.join(tasks[:MOST_TASKS])}{more}"
+
+
+def _listed(pool: Pool, *, user: Caller) -> tuple[str, ...] | None:
+    if not grants_of(user).allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"):
+        return None
+    wanted = selectors.WorkflowFilter(pools=(pool.name,), statuses=tuple(map(str, _LIVE)))
+    page = selectors.workflow_page(wanted, user=user, limit=MOST_LISTED, offset=0, order="DESC")
+    return tuple(workflow.name for workflow in page.workflows)

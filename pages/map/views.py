@@ -1,0 +1,135 @@
+"""The page of a pool's map, and its picture alone."""
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.safestring import mark_safe
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from osmo_topology.web.permissions import Needs, caller
+from osmo_topology.web.policy import Action
+from pages.base import Page
+from pages.map.gather import MapView, map_view
+from pages.map.svg import Caption, Link, draw
+from pages.map.table import rows
+from pages.map.tree import Path
+from pages.map.words import about_place
+from pools.selectors import pool_visible_to
+from workflows.api.queries import Query
+from workflows.selectors import workflow_known_as
+
+LIVE_UP_TO = 1000
+"""Nodes of a pool whose page keeps itself fresh; reading more every few seconds would cost too much."""
+
+SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+
+
+class MapQuery(Query):
+    """``open`` is a place's path, its names joined by slashes, broadest first."""
+
+    open = serializers.CharField(default="", allow_blank=True, trim_whitespace=False, max_length=1200)
+    workflow = serializers.CharField(default="", allow_blank=True, max_length=80)
+    group = serializers.CharField(default="", allow_blank=True, max_length=80)
+
+
+class MapPage(Page):
+    access = {"GET": Needs(Action.POOL_LIST, on=None)}
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Show where a pool's nodes stand, what is free, and how a workflow fits in."""
+        view, query = _asked(request, name)
+        link = _link(view, query)
+        picture = draw(view.picture, title=_title(view), description=about_place(view.place), link=link)
+        context = {
+            "title": f"Map of pool {view.pool.name}",
+            "view": view,
+            "query": query,
+            "picture": mark_safe(picture),  # noqa: S308 -- every text in it was escaped by the drawing
+            "crumbs": [(place, link(place)) for place in view.trail[:-1]],
+            "rows": [(row, link(row.place) if row.place else "") for row in rows(view.picture.box)],
+            "is_live": view.nodes <= LIVE_UP_TO,
+            "svg": _address("map.svg", view, query, path=view.place.path),
+        }
+        return self.page("pages/map.html", context)
+
+
+class MapPicture(Page):
+    access = {"GET": Needs(Action.POOL_LIST, on=None)}
+
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """The picture alone, with its style, legend and sets inside: for a ticket."""
+        view, _query = _asked(request, name)
+        text = draw(
+            view.picture,
+            title=_title(view),
+            description=about_place(view.place),
+            style=style(),
+            captions=_captions(view),
+        )
+        answer = HttpResponse(text, content_type="image/svg+xml; charset=utf-8")
+        answer["Content-Security-Policy"] = SVG_POLICY
+        answer["Content-Disposition"] = f'inline; filename="map-{view.pool.name}.svg"'
+        answer["Cache-Control"] = "private, no-cache"
+        return answer
+
+
+def _asked(request: Request, name: str) -> tuple[MapView, dict[str, Any]]:
+    query = MapQuery.of(request)
+    user = caller(request)
+    pool = pool_visible_to(user, name, action=Action.POOL_LIST)
+    workflow = None
+    if query["workflow"]:
+        workflow = workflow_known_as(query["workflow"], user=user, action=Action.WORKFLOW_READ)
+    path = tuple(query["open"].split("/")) if "open" in request.query_params else ()
+    return map_view(pool, user=user, path=path, workflow=workflow, group=query["group"]), query
+
+
+def _link(view: MapView, query: dict[str, Any]) -> Link:
+    return lambda place: _address("map", view, query, path=place.path)
+
+
+def _address(page: str, view: MapView, query: dict[str, Any], *, path: Path) -> str:
+    kept = {key: query[key] for key in ("workflow", "group") if query[key]}
+    said = {**({"open": "/".join(path)} if path else {}), **kept}
+    address = reverse(f"pages:{page}", args=[view.pool.name])
+    return f"{address}?{urlencode(said)}" if said else address
+
+
+def _title(view: MapView) -> str:
+    where = "/".join(place.name for place in view.trail[1:])
+    return f"Map of pool {view.pool.name}" + (f", {where}" if where else "")
+
+
+def _captions(view: MapView) -> list[Caption]:
+    """When it was so, and what the letters mean."""
+    seen = f"{view.synced_at:%Y-%m-%d %H:%M} UTC" if view.synced_at else "never"
+    said = [Caption(f"{_title(view)}. Nodes as last listed: {seen}.")]
+    if view.chosen is None:
+        return said
+    for group in view.chosen.groups:
+        said.append(
+            Caption(f"{view.chosen.name}, group {group.name}: {group.sentence or group.status.lower()}")
+        )
+        for one in group.landed:
+            places = ", ".join(f"{count} in {where}" for where, count in one.domains)
+            said.append(Caption(" · ".join(filter(None, (one.words, places, one.outcome))), one.mark))
+    return said
+
+
+@cache
+def style() -> str:
+    """The frame's colours and the map's look, for a picture that stands alone."""
+    folder = files("pages") / "static" / "pages"
+    frame = (folder / "frame.css").read_text()
+    colours = re.findall(
+        r"^:root \{[^}]*\}|^@media \(prefers-color-scheme: dark\) \{\s*:root \{[^}]*\}\s*\}",
+        frame,
+        re.MULTILINE,
+    )
+    return "\n".join([*colours, (folder / "map.css").read_text()])
