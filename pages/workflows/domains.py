@@ -10,11 +10,19 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pages.workflows.words import Look
 
 READY = "Ready"
+Stage = Literal["before", "live", "ended"]
+"""Of a group: whether anything of it is to be in the cluster yet, or still."""
+
+_ABSENT: Mapping[Stage, tuple[Look, str]] = {
+    "before": (Look("", "Not made yet", "○", ""), "It is made when the group's turn has come."),
+    "live": (Look("", "Not there", "○", "warn"), "The cluster does not have it yet."),
+    "ended": (Look("", "Gone", "○", ""), "It was deleted with the end of its group."),
+}
 MOST_NODES = 40
 """Nodes of one clique that are named."""
 
@@ -67,7 +75,13 @@ class DomainSeen:
 
 
 def domain_shown(
-    *, group: str, name: str, namespace: str, seen: DomainSeen | None, ended: bool, stands_on: Collection[str]
+    *,
+    group: str,
+    name: str,
+    namespace: str,
+    seen: DomainSeen | None,
+    stage: Stage,
+    stands_on: Collection[str],
 ) -> DomainShown:
     """Put a group's ComputeDomain in words; ``stands_on`` are the nodes of its tasks that claim a channel."""
     nodes = _nodes(seen.status) if seen else []
@@ -78,8 +92,8 @@ def domain_shown(
         group=group,
         name=name,
         namespace=namespace,
-        look=_look(seen, cliques, ended=ended, expected=len(stands_on)),
-        said=_said(seen, cliques, ended=ended, expected=len(stands_on)),
+        look=_look(seen, cliques, stage=stage, expected=len(stands_on)),
+        said=_said(seen, cliques, stage=stage, expected=len(stands_on)),
         cliques=cliques,
         expected=len(stands_on),
         joined=len(listed),
@@ -112,10 +126,10 @@ def _cliques(nodes: Sequence[Mapping[str, Any]]) -> tuple[Clique, ...]:
     )
 
 
-def _look(seen: DomainSeen | None, cliques: Sequence[Clique], *, ended: bool, expected: int) -> Look:
+def _look(seen: DomainSeen | None, cliques: Sequence[Clique], *, stage: Stage, expected: int) -> Look:
     """Ready is one that lists all nodes of its tasks, and lists them as ready."""
     if seen is None:
-        return Look("", "Gone" if ended else "Not there", "○", "" if ended else "warn")
+        return _ABSENT[stage][0]
     if seen.deleting:
         return Look("", "Being taken down", "◌", "warn")
     if not cliques:
@@ -128,9 +142,9 @@ def _ready_look(ready: bool) -> Look:  # noqa: FBT001 -- the one thing it is abo
     return Look(READY, READY, "✓", "good") if ready else Look("NotReady", "Not ready", "◷", "warn")
 
 
-def _said(seen: DomainSeen | None, cliques: Sequence[Clique], *, ended: bool, expected: int) -> str:
+def _said(seen: DomainSeen | None, cliques: Sequence[Clique], *, stage: Stage, expected: int) -> str:
     if seen is None:
-        return "It was deleted with the end of its group." if ended else "The cluster does not have it yet."
+        return _ABSENT[stage][1]
     if not cliques:
         return "No node has joined it yet; nodes join when tasks are placed on them."
     joined, ready = sum(one.count for one in cliques), sum(one.ready for one in cliques)

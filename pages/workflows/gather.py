@@ -15,7 +15,7 @@ from django.db.models import Count, Prefetch
 
 from osmo_topology.web.access import grants_of
 from osmo_topology.web.policy import Action
-from pages.workflows.domains import DomainSeen, DomainShown, domain_shown
+from pages.workflows.domains import DomainSeen, DomainShown, Stage, domain_shown
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.judged import explained
 from pages.workflows.outcome import GroupGot, group_got
@@ -27,7 +27,7 @@ from scheduling import names
 from workflows.explanation import in_one_line
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
+from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 Json = Mapping[str, Any]
 
@@ -332,11 +332,17 @@ def _domains(groups: Sequence[TaskGroup]) -> tuple[DomainShown, ...]:
             name=names.compute_domain(group.pk),
             namespace=group.placement["namespace"],
             seen=_domain_seen(seen.get(group.pk)),
-            ended=group.status not in LIVE_ORDER,
+            stage=_stage(group.status),
             stands_on=nodes[group.pk],
         )
         for group in with_domain
     )
+
+
+def _stage(status: str) -> Stage:
+    if status not in LIVE_ORDER:
+        return "ended"
+    return "before" if status in {TaskStatus.SUBMITTING, TaskStatus.WAITING} else "live"
 
 
 def _domain_seen(row: Any) -> DomainSeen | None:

@@ -20,14 +20,14 @@ _UPSTREAM = "upstream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """A domain that lacks least: its room for tasks, now and when empty, and who is in the way."""
+    """A domain that lacks least: its room for tasks, now and when empty, and who is in the way, on what."""
 
     path: str
     free: int
     empty: int
     missing: int
     closed: int
-    holders: str
+    holders: tuple[tuple[str, str], ...]
     free_at: datetime | None
 
 
@@ -142,14 +142,14 @@ def _has(number: int) -> str:
 
 
 def _nearest(room: Mapping[str, Any]) -> Nearest:
-    holders = [f"{one['name']} ({count(one['nodes'], 'node')})" for one in room.get("holders") or ()]
+    holders = tuple((one["name"], count(one["nodes"], "node")) for one in room.get("holders") or ())
     return Nearest(
         path="/".join(room["path"]) or "the whole pool",
         free=room["free"],
         empty=room["empty"],
         missing=room["missing"],
         closed=room.get("closed", 0),
-        holders=", ".join(holders),
+        holders=holders,
         free_at=instant(room.get("free_at")),
     )
 

@@ -13,11 +13,11 @@ from workflows.statuses import TaskStatus, WorkflowStatus
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def domain(nodes, *, stands_on=(), deleting=False, ended=False):
+def domain(nodes, *, stands_on=(), deleting=False, stage="live"):
     status = {"status": "Ready", "nodes": nodes}
     seen = None if nodes is None else DomainSeen(status=status, deleting=deleting, seen_at=NOW)
     return domain_shown(
-        group="g", name="cd", namespace="ns", seen=seen, ended=ended, stands_on=frozenset(stands_on)
+        group="g", name="cd", namespace="ns", seen=seen, stage=stage, stands_on=frozenset(stands_on)
     )
 
 
@@ -28,8 +28,9 @@ def node(name, clique="c1", status="Ready"):
 @pytest.mark.parametrize(
     ("shown", "word", "said"),
     [
-        pytest.param(domain(None), "Not there", "does not have it yet", id="before it is made"),
-        pytest.param(domain(None, ended=True), "Gone", "was deleted", id="after its end"),
+        pytest.param(domain(None, stage="before"), "Not made yet", "turn", id="before it is made"),
+        pytest.param(domain(None), "Not there", "does not have it yet", id="while it is made"),
+        pytest.param(domain(None, stage="ended"), "Gone", "was deleted", id="after its end"),
         pytest.param(domain([]), "Waits for nodes", "No node has joined", id="it calls itself Ready empty"),
         pytest.param(domain([node("a")], stands_on="ab"), "Not ready", "1 of 2 nodes have", id="half of it"),
         pytest.param(domain([node("a")], stands_on="a"), "Ready", "1 node has joined it, 1 ready", id="all"),
