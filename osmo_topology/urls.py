@@ -6,12 +6,18 @@ from django.urls import include, path
 from osmo_topology.web import errors, health, metrics, scope
 from osmo_topology.web.docs import DocsView, SchemaView
 from osmo_topology.web.login import admin_login
+from workflows.admin.what_if import what_if_page
 
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("metrics", metrics.view),
     path("admin/login/", admin_login),
+    path(
+        "admin/pools/pool/<str:object_id>/what-if/",
+        admin.site.admin_view(what_if_page),
+        name="pool_what_if",
+    ),
     path("admin/", admin.site.urls),
     path("", include("osmo_topology.web.urls")),
     path("", include("pools.api.urls")),

@@ -107,7 +107,7 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, PermissionDenied):
         exc = exceptions.PermissionDenied()
     if isinstance(exc, exceptions.ValidationError):
-        faults = list(_faults(exc.detail, ()))
+        faults = faults_of(exc)
         content = body(message=summary(faults), error_code="USAGE", request=request, faults=faults)
         return Response(content, status=exc.status_code)
     if isinstance(exc, exceptions.APIException):
@@ -140,6 +140,11 @@ def summary(faults: Iterable[Fault]) -> str:
         lines.append(f"and {len(ordered) - 3} more, see details")
     told = "; ".join(lines) or "The request was refused."
     return told if told.endswith(("?", ".")) else f"{told}."
+
+
+def faults_of(error: exceptions.ValidationError) -> list[Fault]:
+    """Everything that a serializer found wrong."""
+    return list(_faults(error.detail, ()))
 
 
 def _faults(detail: Any, path: tuple[str | int, ...]) -> Iterable[Fault]:

@@ -5,11 +5,14 @@ from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.admin import StackedInline
+from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from pools import selectors, services
@@ -122,6 +125,7 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
 @admin.register(Pool)
 class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
     change_form_template = "pools/admin/pool_form.html"
+    actions_detail = ("rename", "what_if")
     form = PoolForm
     inlines = (TopologyKeyInline, PlatformInline)
     list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision", "glance")
@@ -205,6 +209,12 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             told = advice_of(pool)
             context |= {"told": told, "told_bad": needs_a_look(told)}
         return super().render_change_form(request, context, **kwargs)
+
+    @action(description="What if", url_path="ask-what-if")  # type: ignore[untyped-decorator]  # unfold
+    def what_if(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Lead to the page that says what other nodes or keys would mean for what waits."""
+        del request
+        return redirect(reverse("pool_what_if", args=[object_id]))
 
     @admin.display(description="topology")
     def topology(self, pool: Pool) -> str:

@@ -1,5 +1,6 @@
 """A new name for a pool, in the admin: its own page, since a name is more than a field of the form."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -37,7 +38,7 @@ class RenameForm(forms.Form):
 class RenameAction:
     """The button on a pool's page."""
 
-    actions_detail = ("rename",)
+    actions_detail: Sequence[str] = ("rename",)
     opts: Any
 
     @action(description="Rename", url_path="rename")  # type: ignore[untyped-decorator]  # unfold

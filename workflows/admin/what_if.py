@@ -1,0 +1,138 @@
+"""A pool with other nodes or keys: a form, and what would become of what waits. It writes nothing.
+
+The form makes the document that REST takes and has it read by the same code, so both refuse the same in the
+same words. Staff may do everything and so read all names.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from rest_framework.exceptions import ValidationError
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
+
+from osmo_topology.web.errors import faults_of
+from pools import selectors
+from pools.admin.forms import YamlField
+from pools.admin.pages import Page, row_or_404, said_by
+from pools.models import Pool
+from scheduling.errors import InvalidSpec, TopologyError
+from workflows.api.whatif import asked_in, notes_of
+from workflows.fit.fragments import PoolFragments
+from workflows.fit.whatif.compare import Change, WhatIf, what_if
+
+TOLD = (
+    "Change what is asked about and see what would become of the groups that wait. Nothing is saved, and "
+    "nothing happens to nodes or workflows."
+)
+WORDS: Mapping[Change, tuple[str, str]] = {
+    Change.FITS: ("good", "would fit now"),
+    Change.POSSIBLE: ("good", "would become possible"),
+    Change.WAITS: ("look", "would have to wait"),
+    Change.IMPOSSIBLE: ("bad", "would become impossible"),
+    Change.SAME: ("none", "stays as it is"),
+}
+"""The tone in which each change is told, and its words."""
+
+
+class LinesField(forms.CharField):
+    """Names, one a line."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = UnfoldAdminTextareaWidget(attrs={"rows": 2, "spellcheck": "false"})
+        super().__init__(required=False, max_length=100_000, widget=widget, **options)
+
+    def clean(self, value: Any) -> list[str]:
+        return [line.strip() for line in str(super().clean(value) or "").splitlines() if line.strip()]
+
+
+class WhatIfForm(forms.Form):
+    drain = YamlField(empty=[], help_text="Domains whose nodes go, as YAML, such as: [{zone: a, rack: r1}]")
+    drain_nodes = LinesField(help_text="Nodes that go, one a line.")
+    add_nodes = YamlField(
+        empty=[],
+        help_text="Nodes that come, as YAML, such as: [{count: 4, like: n1, labels: {example.com/rack: r9}}]",
+    )
+    topology_keys = YamlField(
+        empty=[], help_text="The pool's keys, broadest first: move lines, change labels, take keys away."
+    )
+    backend = forms.ChoiceField(
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        label="On backend",
+        help_text="Whose nodes and scheduler the pool would have.",
+    )
+    move_to = forms.ChoiceField(
+        required=False,
+        widget=UnfoldAdminSelectWidget,
+        label="Moved to pool",
+        help_text="Whose nodes and keys what waits would have.",
+    )
+    without = LinesField(label="Without workflows", help_text="Workflows that end, one a line.")
+
+    def __init__(self, data: Any, *, pool: Pool) -> None:
+        self.keys = [{"key": row.key, "label": row.label} for row in selectors.pool_levels(pool)]
+        super().__init__(data, initial={"topology_keys": self.keys})
+        backends = selectors.living_backends().exclude(pk=pool.backend_id).order_by("name")
+        others = Pool.objects.exclude(pk=pool.pk).order_by("name")
+        for field, rows in (("backend", backends), ("move_to", others)):
+            names = [(name, name) for name in rows.values_list("name", flat=True)]
+            self.fields[field].choices = [("", "as it is"), *names]  # type: ignore[attr-defined]  # of its class
+
+    def document(self) -> dict[str, Any]:
+        """What REST would be sent; keys that were left alone are not asked about."""
+        given = dict(self.cleaned_data)
+        if given["topology_keys"] == self.keys:
+            given["topology_keys"] = None
+        return given
+
+
+def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
+    """Show the form, and the answer once it was sent."""
+    if not (request.user.is_active and request.user.is_staff):
+        raise PermissionDenied
+    rows = Pool.objects.select_related("backend__cluster").prefetch_related("topology_keys", "platforms")
+    pool = row_or_404(rows, object_id)
+    form = WhatIfForm(request.POST if request.method == "POST" else None, pool=pool)
+    faults: Sequence[str] = ()
+    found: WhatIf | None = None
+    if form.is_valid():
+        try:
+            found = what_if(pool, asked_in(form.document()), user=request.user, names=True)
+        except ValidationError as error:
+            faults = said_by(InvalidSpec("", faults_of(error)))[1:]
+        except TopologyError as error:
+            faults = said_by(error)[bool(error.faults) :]
+    page = Page(
+        title=f"What if: pool {pool.name}",
+        told=TOLD,
+        back=reverse("admin:pools_pool_change", args=[pool.pk]),
+        form=form,
+        buttons=[("ask", "See what would become")],
+        faults=faults,
+        **({"shown": render_to_string("workflows/admin/what_if.html", _context(found))} if found else {}),
+    )
+    return page.response(request, Pool._meta)  # noqa: SLF001 -- Django's documented name
+
+
+def _context(found: WhatIf) -> dict[str, Any]:
+    counts = found.counts()
+    return {
+        "found": found,
+        "counts": [(*WORDS[change], counts[change]) for change in Change],
+        "groups": [(*WORDS[one.change], one) for one in found.groups],
+        "notes": notes_of(found),
+        "fragments": [("before", _slots(found.before)), ("after", _slots(found.after))],
+    }
+
+
+def _slots(found: PoolFragments) -> list[tuple[str, int, int, str]]:
+    """For each key: its name, free nodes, the largest group, and how many of each size fit."""
+    return [
+        (key.key, key.free, key.largest, ", ".join(f"{count} of {size}" for size, count in key.slots.items()))
+        for key in found.keys
+    ]
