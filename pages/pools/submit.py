@@ -18,12 +18,12 @@ from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
 from pages.base import Page
+from pages.forms import Form, check_form
 from pages.pools.gather import pool_snippet
-from pages.workflows.views import check_form
 from pools.models import Pool
 from pools.selectors import pool_visible_to
 from scheduling.errors import Busy, NotFound, TopologyError
-from workflows.api.queries import NoQuery, Strict, validated
+from workflows.api.queries import NoQuery, validated
 from workflows.models import Workflow
 from workflows.services.accepted import Mode, SubmissionRequest
 from workflows.services.idempotency import checked_key
@@ -32,8 +32,7 @@ from workflows.services.submission import submit
 CHECK, SUBMIT = "check", "submit"
 
 
-class SubmitForm(Strict):
-    csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)
+class SubmitForm(Form):
     file = serializers.CharField(default="", allow_blank=True, trim_whitespace=False)
     priority = serializers.ChoiceField(choices=Workflow.Priority.choices, default=Workflow.Priority.NORMAL)
     force_infeasible = serializers.BooleanField(default=False)

@@ -2,15 +2,14 @@
 
 from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.utils.http import quote_etag, urlencode
 from rest_framework import serializers
-from rest_framework.authentication import CSRFCheck
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
@@ -18,12 +17,14 @@ from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
 from pages.base import Page
+from pages.forms import Form, check_form
 from pages.workflows.gather import workflow_view
 from pages.workflows.listed import STATUSES, list_view
 from workflows import selectors
-from workflows.api.queries import NoQuery, Query, Strict, validated
+from workflows.api.queries import NoQuery, Query, validated
 from workflows.models import Workflow
 from workflows.services.accepted import Mode
+from workflows.services.idempotency import checked_key
 from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import submit
@@ -45,13 +46,13 @@ class PageQuery(Query):
     tasks_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
 
 
-class _Form(Strict):
-    csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)
-
-
-class CancelForm(_Form):
+class CancelForm(Form):
     message = serializers.CharField(default="", allow_blank=True, max_length=1000)
     force = serializers.BooleanField(default=False)
+
+
+class AgainForm(Form):
+    key = serializers.CharField(default="", allow_blank=True, max_length=255)
 
 
 class WorkflowsPage(Page):
@@ -117,14 +118,19 @@ class AgainPage(Page):
         """Ask whether a workflow is to be submitted once more."""
         NoQuery.of(request)
         workflow = _known(request, name, Action.WORKFLOW_CREATE)
-        context = {"title": f"Submit {workflow.name} again", "name": workflow.name}
-        return self.page("pages/workflows/again.html", {**context, "pool": workflow.pool_name})
+        context = {
+            "title": f"Submit {workflow.name} again",
+            "name": workflow.name,
+            "pool": workflow.pool_name,
+            "key": uuid4().hex,  # a form that is sent twice submits once
+        }
+        return self.page("pages/workflows/again.html", context)
 
     def post(self, request: Request, name: str) -> HttpResponse:
         """Submit its spec to its pool once more, as REST does."""
         check_form(request)
         workflow = _known(request, name, Action.WORKFLOW_CREATE)
-        validated(_Form(data=request.data))
+        form = validated(AgainForm(data=request.data))
         asked = resubmission(
             workflow,
             pool_name=workflow.pool_name,
@@ -133,7 +139,7 @@ class AgainPage(Page):
             labels=(),
             env_vars=(),
             mode=Mode.SUBMIT,
-            idempotency_key=None,
+            idempotency_key=checked_key(form["key"] or None),
             request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
         )
         return _to(submit(asked)["name"])
@@ -145,23 +151,6 @@ def _known(request: Request, name: str, action: Action) -> Workflow:
 
 def _to(name: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("pages:workflow", args=[name]), status=303)
-
-
-def check_form(request: Request) -> None:
-    """Refuse a form that was not on a page of ours, however its sender is known to us.
-
-    REST asks this of sessions alone; here a gateway's cookie would be proof enough for a foreign page too.
-    """
-    django = request._request  # noqa: SLF001 -- the check reads Django's request
-    check = CSRFCheck(_nothing)
-    check.process_request(django)
-    if refused := check.process_view(django, _nothing, (), {}):
-        raise PermissionDenied(f"The form is not, or no longer, good: {refused}")
-
-
-def _nothing(request: HttpRequest) -> HttpResponse:
-    """What stands behind the check where a view would, and is never asked."""
-    raise NotImplementedError(request.path)
 
 
 def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:

@@ -100,6 +100,15 @@ def test_a_workflow_is_submitted_again_as_a_new_one_of_whoever_asks(strict, work
     assert (made.submitted_by, made.spec) == ("ann", workflow.spec)
 
 
+def test_a_form_that_is_sent_twice_submits_once(strict, workflow, monkeypatch):
+    monkeypatch.setattr(clusters, "connect", lambda *args: FakeCluster())
+    address = f"/ui/workflows/{workflow.name}/again"
+    said = token(strict, address)
+    answers = [send(strict, address, csrfmiddlewaretoken=said, key="once") for _ in range(2)]
+    assert answers[0]["Location"] == answers[1]["Location"]
+    assert Workflow.objects.count() == 2
+
+
 def test_a_form_with_more_than_it_has_is_refused(strict, workflow):
     address = f"/ui/workflows/{workflow.name}/cancel"
     answer = send(strict, address, csrfmiddlewaretoken=token(strict, address), user="bob")
