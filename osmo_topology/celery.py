@@ -27,6 +27,7 @@ EVERY = {
     "workflows.tasks.sweep_due_groups": ENV.sweep_seconds,
     "workflows.tasks.sweep_conditions": 2.0,
     "workflows.tasks.sweep_orphans": 60.0,
+    "workflows.tasks.measure_fragmentation": 60.0,
     "workflows.tasks.purge_observations": 300.0,
     "pools.apply_declared": ENV.config_seconds,
     "workflows.tasks.sweep_logs": 5.0,
@@ -39,6 +40,7 @@ app.conf.beat_scheduler = "osmo_topology.periodic:Steady"
 app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
 PARTS = {  # what periodic work sends a message for, for each cluster
     "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
+    "workflows.tasks.measure_cluster": EVERY["workflows.tasks.measure_fragmentation"],
     "workflows.tasks.sweep_cluster_orphans": EVERY["workflows.tasks.sweep_orphans"],
     "workflows.tasks.sweep_backend_logs": EVERY["workflows.tasks.sweep_logs"],
     "pools.sync_cluster": EVERY["pools.sync_clusters"],

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from pools.models import Backend, Cluster
+from pools.models import Backend, Cluster, Pool
 from workflows.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
 
 
@@ -360,3 +360,14 @@ class AuditRun(models.Model):
 
     def __str__(self) -> str:
         return f"audit {self.pk}"
+
+
+class MeasuredFragments(models.Model):
+    """How a pool's free nodes were spread when last measured; for metrics (workflows.fit.measured)."""
+
+    pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="fragments")
+    measured_at = models.DateTimeField()
+    content = models.JSONField(help_text="free, and for each key: largest and slots as [size, count].")
+
+    def __str__(self) -> str:
+        return f"fragments of {self.pool_id}"

@@ -30,6 +30,15 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "osmo_release_age_seconds": ("How long ago the oldest group ended that is not released.", ("backend",)),
     "osmo_release_stuck_groups": ("Task groups whose objects do not go away.", ("backend",)),
     "osmo_backlog_groups": ("Task groups accepted and not yet created in their cluster.", ("pool",)),
+    "osmo_free_nodes": ("Nodes that take work and are wholly free.", ("pool",)),
+    "osmo_free_slots": (
+        "Groups of so many wholly free nodes that fit at once, each in one domain of a key.",
+        ("pool", "key", "size"),
+    ),
+    "osmo_largest_free_group_nodes": (
+        "The largest group of wholly free nodes that fits in one domain of a key.",
+        ("pool", "key"),
+    ),
     "osmo_compute_domains": ("ComputeDomains as last seen, by state.", ("cluster", "state")),
     "osmo_cluster_heartbeat_age_seconds": (
         "How long ago the observer last heard from a cluster.",
@@ -46,6 +55,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
 }
 """Name, help and labels of every gauge that comes from here."""
+
+_FRAGMENTS = """FROM (SELECT f.content, p.name FROM workflows_measuredfragments f
+                      JOIN pools_pool p ON p.id = f.pool_id
+                     WHERE f.measured_at > clock_timestamp() - interval '5 minutes') AS told"""
 
 _QUERIES: dict[str, str] = {
     "osmo_due_groups": """
@@ -75,6 +88,13 @@ _QUERIES: dict[str, str] = {
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
          WHERE g.released_at IS NULL AND g.created_in_cluster_at IS NULL
            AND g.status IN ('SUBMITTING', 'WAITING', 'PROCESSING') GROUP BY w.pool_name""",
+    "osmo_free_nodes": f"SELECT (content->>'free')::int, name {_FRAGMENTS}",
+    "osmo_free_slots": f"""
+        SELECT (slot->>1)::int, name, key->>'key', slot->>0 {_FRAGMENTS},
+               jsonb_array_elements(content->'keys') AS key, jsonb_array_elements(key->'slots') AS slot""",
+    "osmo_largest_free_group_nodes": f"""
+        SELECT (key->>'largest')::int, name, key->>'key'
+          {_FRAGMENTS}, jsonb_array_elements(content->'keys') AS key""",
     "osmo_compute_domains": """
         SELECT count(*), cluster_id,
                CASE WHEN deleting THEN 'Deleting'

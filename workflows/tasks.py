@@ -24,6 +24,7 @@ from pools.models import Backend
 from pools.services import evaluation
 from workflows import metrics
 from workflows.audit import asked
+from workflows.fit import measured
 from workflows.logs.archive import HOLD_SECONDS, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_SKIPPED
@@ -133,6 +134,19 @@ def evaluate_cluster(uid: str) -> None:
     """
     if uid in evaluation.clusters_due():
         levels.evaluate(uid)
+
+
+@shared_task(base=Periodic, ignore_result=True)
+def measure_fragmentation() -> None:
+    """Nudge a measurement of the pools of each cluster."""
+    for uid in measured.clusters_measured():
+        measure_cluster.delay(uid)
+
+
+@shared_task(base=Periodic, ignore_result=True)
+def measure_cluster(uid: str) -> None:
+    """Keep how the free nodes of one cluster's pools are spread."""
+    measured.measure(uid)
 
 
 def _swept() -> Q:

@@ -4,8 +4,16 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from tests.factories import TaskGroupFactory
-from workflows.models import TaskGroup
+from tests.factories import (
+    RACK,
+    BackendFactory,
+    NodeFactory,
+    PoolFactory,
+    TaskFactory,
+    TaskGroupFactory,
+)
+from workflows.fit import measured
+from workflows.models import MeasuredFragments, TaskGroup
 from workflows.services.lease import take_lease
 from workflows.services.sweep import note_sweep
 from workflows.state_metrics import STATE, StateCollector, read
@@ -45,6 +53,28 @@ def test_a_release_that_is_stuck_shows(db):
     told = values()
     assert told["osmo_release_stuck_groups"] == {(group.backend.name,): 1}
     assert told["osmo_release_age_seconds"][(group.backend.name,)] >= 3600
+
+
+def test_free_nodes_show_by_size_and_key_until_nobody_counts_them_any_more(db):
+    pool = PoolFactory(name="train", levels=[RACK], node_selector={"example.com/pool": "train"})
+    cluster = pool.backend.cluster
+    for number, rack in enumerate(["r1", "r1", "r1", "r2"]):
+        labels = {RACK.label: rack, "example.com/pool": "train"}
+        NodeFactory(cluster=cluster, name=f"n{number}", labels=labels)
+    NodeFactory(cluster=cluster, labels={RACK.label: "r2"})
+    group = TaskGroupFactory(pool=pool, pods=0, status="RUNNING")
+    TaskFactory(group=group, node_name="n0", placement__gpu=1)
+    PoolFactory(name="far", backend=BackendFactory(cluster=None))
+
+    assert measured.clusters_measured() == [cluster.uid]
+    assert (measured.measure(cluster.uid), measured.measure(cluster.uid)) == (1, 1)
+
+    told = values()
+    assert told["osmo_free_nodes"] == {("train",): 3}
+    assert told["osmo_free_slots"] == {("train", "rack", "1"): 3, ("train", "rack", "2"): 1}
+    assert told["osmo_largest_free_group_nodes"] == {("train", "rack"): 2}
+    MeasuredFragments.objects.update(measured_at=timezone.now() - timedelta(minutes=6))
+    assert values()["osmo_free_slots"] == {}
 
 
 def test_a_sweep_leaves_its_time(db):

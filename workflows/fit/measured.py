@@ -1,0 +1,80 @@
+"""The fragmentation of every pool of a cluster, kept in rows for whoever draws it over time.
+
+Measured now and then by a worker, all pools of a cluster from one reading of its nodes, and never while
+somebody waits: a scrape reads the rows. What REST and the pages tell is computed anew.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db.models.functions import Now
+
+from pools.capabilities import capabilities_of
+from pools.models import Pool
+from pools.pod_templates.applied import node_selection
+from pools.selectors import pool_levels
+from scheduling.capabilities import Capability
+from scheduling.fit.snapshot import FitNode, Snapshot
+from workflows.fit.fragments import PoolFragments, of_snapshot
+from workflows.fit.gather import seen_nodes
+from workflows.models import MeasuredFragments
+
+MOST_SIZE = 512
+"""Nodes of the largest slot that is kept: a bound on series, not on gangs."""
+
+KEPT_FOR = timedelta(minutes=5)
+"""For how long a row is shown that nobody measures any more."""
+
+
+def clusters_measured() -> list[str]:
+    """The clusters that have pools and whose nodes were listed."""
+    rows = Pool.objects.filter(backend__deleted_at=None, backend__cluster__nodes_synced_at__isnull=False)
+    uids = rows.order_by("backend__cluster_id").values_list("backend__cluster_id", flat=True)
+    return [uid for uid in uids.distinct() if uid]
+
+
+def measure(cluster: str) -> int:
+    """Measure the pools of a cluster; returns how many there are. Five queries."""
+    rows = Pool.objects.filter(backend__cluster_id=cluster, backend__deleted_at=None)
+    pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
+    if not pools:
+        return 0
+    labels = {level.label for pool in pools for level in pool_levels(pool)}
+    labels |= {key for pool in pools for key in node_selection(pool)}
+    seen = seen_nodes(
+        cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
+    )
+    MeasuredFragments.objects.bulk_create(
+        [
+            MeasuredFragments(
+                pool=pool, measured_at=Now(), content=_content(_found(pool, seen.snapshot.nodes))
+            )
+            for pool in pools
+        ],
+        update_conflicts=True,
+        unique_fields=["pool"],
+        update_fields=["measured_at", "content"],
+    )
+    return len(pools)
+
+
+def _found(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
+    own = node_selection(pool)
+    mine = (node for node in nodes if all(node.labels.get(key) == value for key, value in own.items()))
+    paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
+    return of_snapshot(Snapshot.of(mine, pool_levels(pool), paths=paths), synced_at=None)
+
+
+def _content(found: PoolFragments) -> dict[str, Any]:
+    return {
+        "free": found.free,
+        "keys": [
+            {
+                "key": key.key,
+                "largest": key.largest,
+                "slots": [[size, count] for size, count in key.slots.items() if size <= MOST_SIZE],
+            }
+            for key in found.keys
+        ],
+    }
