@@ -34,6 +34,9 @@ Json = Mapping[str, Any]
 MOST_GROUPS = 200
 TASKS_A_PAGE = 100
 MOST_EVENTS = 300
+BOX_TEXT = 23
+"""Characters that a line in a box of the drawing has room for."""
+
 SPEC_SHOWN = 60_000
 """Characters of a spec that are on the page; the whole is a link away."""
 
@@ -107,10 +110,17 @@ class TaskShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksShown:
-    """One page of the latest tries. ``first`` counts from 1; ``earlier`` and ``later`` are offsets."""
+    """One page of the latest tries, in every status or in ``status`` alone.
+
+    ``total`` and ``in_status`` count all there are. ``first`` counts from 1; ``earlier`` and ``later`` are
+    offsets.
+    """
 
     rows: tuple[TaskShown, ...]
+    status: str
+    in_status: tuple[tuple[Look, int], ...]
     total: int
+    of: int
     first: int
     earlier: int | None
     later: int | None
@@ -161,7 +171,15 @@ class WorkflowView:
     may_submit: bool
 
 
-def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: datetime) -> WorkflowView:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWish:
+    """Which of the tasks are wanted: from the ``offset``th on, and in one status alone unless it is empty."""
+
+    offset: int = 0
+    status: str = ""
+
+
+def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: datetime) -> WorkflowView:
     """All of a workflow that its reader may see; ``workflow`` came with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
@@ -197,7 +215,7 @@ def workflow_view(workflow: Workflow, *, user: Caller, task_offset: int, now: da
         graph=None if more_groups else _graph(shown),
         waits=waits,
         domains=_domains(groups),
-        tasks=_tasks(workflow, offset=task_offset, total=sum(map(_size, counts.values())), now=now),
+        tasks=_tasks(workflow, tasks, counts=_all(counts), now=now),
         got=tuple(filter(None, (group_got(group.name, group.got) for group in groups))),
         events=timeline(events[-MOST_EVENTS:]),
         more_events=len(events) > MOST_EVENTS,
@@ -261,8 +279,12 @@ def _task_counts(workflow: Workflow) -> dict[UUID, dict[str, int]]:
     return found
 
 
-def _size(counts: Mapping[str, int]) -> int:
-    return sum(counts.values())
+def _all(counts: Mapping[UUID, Mapping[str, int]]) -> Counter[str]:
+    """How many latest tries the workflow has in each status."""
+    found: Counter[str] = Counter()
+    for of_group in counts.values():
+        found.update(of_group)
+    return found
 
 
 def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupShown:
@@ -309,7 +331,8 @@ def _graph(groups: Sequence[GroupShown]) -> GraphShown | None:
 
 
 def _box_line(group: GroupShown) -> str:
-    return _short(f"{group.look.word} · {count(group.size, 'task')}", 24)
+    whole = f"{group.look.word} · {count(group.size, 'task')}"
+    return whole if len(whole) <= BOX_TEXT else _short(f"{group.look.word} · {group.size:,}", BOX_TEXT)
 
 
 def _short(text: str, most: int) -> str:
@@ -351,22 +374,24 @@ def _domain_seen(row: Any) -> DomainSeen | None:
     return DomainSeen(status=row.digest.get("status") or {}, deleting=row.deleting, seen_at=row.seen_at)
 
 
-def _tasks(workflow: Workflow, *, offset: int, total: int, now: datetime) -> TasksShown:
-    rows = (
-        Task.objects.filter(group__workflow=workflow, latest=True)
-        .order_by("group__position", "position")
-        .values_list(
-            *("name", "group__name", "lead", "retry_id", "status", "node_name"),
-            *("start_time", "end_time", "exit_code", "failure_message"),
-        )
+def _tasks(workflow: Workflow, wish: TaskWish, *, counts: Counter[str], now: datetime) -> TasksShown:
+    found = Task.objects.filter(group__workflow=workflow, latest=True)
+    found = found.filter(status=wish.status) if wish.status else found
+    rows = found.order_by("group__position", "position").values_list(
+        *("name", "group__name", "lead", "retry_id", "status", "node_name"),
+        *("start_time", "end_time", "exit_code", "failure_message"),
     )
-    shown = tuple(_task(row, now=now) for row in rows[offset : offset + TASKS_A_PAGE])
+    end = wish.offset + TASKS_A_PAGE
+    of = counts[wish.status] if wish.status else counts.total()
     return TasksShown(
-        rows=shown,
-        total=total,
-        first=offset + 1,
-        earlier=max(0, offset - TASKS_A_PAGE) if offset else None,
-        later=offset + TASKS_A_PAGE if offset + TASKS_A_PAGE < total else None,
+        rows=tuple(_task(row, now=now) for row in rows[wish.offset : end]),
+        status=wish.status,
+        in_status=tuple((look(status), number) for status, number in sorted(counts.items())),
+        total=counts.total(),
+        of=of,
+        first=wish.offset + 1,
+        earlier=max(0, wish.offset - TASKS_A_PAGE) if wish.offset else None,
+        later=end if end < of else None,
     )
 
 

@@ -18,7 +18,7 @@ from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
 from pages.base import Page
 from pages.forms import Form, check_form
-from pages.workflows.gather import workflow_view
+from pages.workflows.gather import TaskWish, workflow_view
 from pages.workflows.listed import STATUSES, list_view
 from workflows import selectors
 from workflows.api.queries import NoQuery, Query, validated
@@ -28,6 +28,7 @@ from workflows.services.idempotency import checked_key
 from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import submit
+from workflows.statuses import TaskStatus
 
 MINE, ALL = "mine", "all"
 
@@ -44,6 +45,7 @@ class ListQuery(Query):
 
 class PageQuery(Query):
     tasks_from = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
+    tasks_in = serializers.ChoiceField(choices=["", *TaskStatus], default="")
 
 
 class CancelForm(Form):
@@ -81,9 +83,8 @@ class WorkflowPage(Page):
         """Show a workflow: how it stands, why it waits, its groups, tasks, ComputeDomains, events, spec."""
         query = PageQuery.of(request)
         workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
-        view = workflow_view(
-            workflow, user=caller(request), task_offset=query["tasks_from"], now=timezone.now()
-        )
+        tasks = TaskWish(offset=query["tasks_from"], status=query["tasks_in"])
+        view = workflow_view(workflow, user=caller(request), tasks=tasks, now=timezone.now())
         return unless_known(self, "pages/workflows/page.html", {"title": view.name, "view": view})
 
 

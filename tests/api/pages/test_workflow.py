@@ -276,7 +276,9 @@ def test_a_workflow_that_ended_refreshes_itself_no_more(browser, pool):
     assert "data-live" not in page_of(browser, workflow)
 
 
-@pytest.mark.parametrize("query", ["?tasks_from=-1", "?tasks_from=x", "?what=1", "?tasks_from=99999999999"])
+@pytest.mark.parametrize(
+    "query", ["?tasks_from=-1", "?tasks_from=x", "?what=1", "?tasks_from=99999999999", "?tasks_in=SAD"]
+)
 def test_what_an_address_may_not_say_is_a_page_that_says_so(browser, pool, query):
     answer = browser.get(f"/ui/workflows/{workflow_in(pool).name}{query}")
     assert answer.status_code == 400
@@ -303,3 +305,16 @@ def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
     shown = section(page_of(browser, workflow), "outcome")
     assert "A preference was missed" in shown
     assert "z1/r0 (1 task), z1/r1 (1 task)" in shown
+
+
+def test_of_many_tasks_those_in_one_status_can_be_shown_alone(browser, pool):
+    workflow = workflow_in(pool, pods=0, status="RUNNING")
+    for number in range(120):
+        TaskFactory(group=workflow.groups.get(), status="FAILED" if number > 10 else "RUNNING")
+    tasks = section(page_of(browser, workflow), "tasks")
+    assert re.search(r'href="\?tasks_in=FAILED#tasks".*109 failed', tasks)
+    tasks = section(page_of(browser, workflow, "?tasks_in=FAILED"), "tasks")
+    assert "1 to 100 of 109" in tasks
+    assert 'href="?tasks_from=100&amp;tasks_in=FAILED#tasks"' in tasks
+    assert "task-10</th>" not in tasks
+    assert "task-11</th>" in tasks
