@@ -3,15 +3,17 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from localcluster.demo import site
 from localcluster.demo.report import Report, wait_for
 from localcluster.demo.view import Diary, View
+from localcluster.directories import CHECKOUT
 from localcluster.rest import Refused, Rest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = CHECKOUT / "examples"
+PICTURES = CHECKOUT / "artefacts" / "pictures"
 PLACED = 60.0
 NO_ROOM = re.compile(r"room for|tasks fit")
 RELEASED = 60.0
@@ -131,6 +133,17 @@ class Run:
         )
         self.report.line(f"explained: {answer['sentence']}")
         self.report.line(f"what helps: {group['help']}")
+
+    def draw(self) -> None:
+        """Keep the picture of the pool's map, with this workflow on it, and the address of both pages."""
+        name = quote(self.name)
+        picture = str(self.service.call("GET", f"/ui/pools/{self.pool}/map.svg?workflow={name}"))
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        path = PICTURES / f"demo-{self.pool}-{self.name}.svg"
+        path.write_text(picture)
+        self.report.check(
+            "</svg>" in picture, f"the map of pool {self.pool} shows it: {path.relative_to(CHECKOUT)}"
+        )
 
     def check_compute_domain(self, *, claims: int) -> None:
         """The group's ComputeDomain is there and each claiming pod holds a channel of it."""

@@ -38,6 +38,7 @@ def use_case_2(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     for prefix in SETS:
         _same_clique(report, placed, prefix)
     run.check_got("match")
+    run.draw()
     run.check_compute_domain(claims=8)
     run.finish()
     run.show_compute_domain_life()
@@ -53,6 +54,7 @@ def use_case_3(make: MakeRun, report: Report) -> None:
     found = placed.domains(site.LABELS["zone"])
     report.check(found == {"z1"}, "all tasks share the only zone that is large enough", found)
     run.check_got("match")
+    run.draw()
     run.check_compute_domain(claims=8)
     run.finish()
     run.show_compute_domain_life()
@@ -80,6 +82,7 @@ def use_case_4_split(make: MakeRun, report: Report) -> None:
     found = placed.domains(site.LABELS["spine"])
     report.check(found == {"p1", "p2"}, "the preferred spine cannot be given and blocks nothing", found)
     run.check_got("degraded", spine="preferred")
+    run.draw()
     run.check_no_compute_domain()
     run.finish()
 
@@ -119,6 +122,7 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     run.submit("use-case-3.yaml")
     run.check_waits(tasks=8)
     run.check_explained("topology", "capacity")
+    run.draw()
     view.unblock(busy)
     report.line(f"node {busy} is freed")
     placed = run.wait_until_placed(8)

@@ -23,6 +23,7 @@ from pages.pools.gather import pool_snippet
 from pools.models import Pool
 from pools.selectors import pool_visible_to
 from scheduling.errors import Busy, NotFound, TopologyError
+from scheduling.fit.verdict import Answer
 from workflows.api.queries import NoQuery, validated
 from workflows.models import Workflow
 from workflows.services.accepted import Mode, SubmissionRequest
@@ -92,11 +93,18 @@ class SubmitPage(Page):
             "key": uuid4().hex,
             "priorities": Workflow.Priority.values,
             "reply": reply,
+            "tone": _tone(reply["feasibility"]) if reply else "",
             "error": error,
             "faults": faults,
             "infeasible": form.get("force_infeasible") or any(one["code"] == "infeasible" for one in faults),
         }
         return self.page("pages/submit.html", context, status=status)
+
+
+def _tone(feasibility: list[dict[str, Any]]) -> str:
+    """How a check looks that found no fault: what can never run is no good news, what waits is a warning."""
+    found = {one["verdict"] for one in feasibility}
+    return "bad" if Answer.NEVER in found else "warn" if Answer.NOT_NOW in found else "good"
 
 
 def _pool(request: Request, name: str) -> Pool:
