@@ -16,6 +16,7 @@ from rest_framework.throttling import BaseThrottle
 from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
+from osmo_topology.web.version import VERSION
 from pages.base import Page
 from pages.forms import Form, check_form
 from pages.workflows.gather import TaskWish, workflow_view
@@ -157,11 +158,13 @@ def _to(name: str) -> HttpResponse:
 def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:
     """The page, or 304 to a browser that has it as it is; it is then not drawn.
 
-    What is shown is all in the context, and the cookies say for whom, so both together tell pages apart.
+    What is shown is all in the context, as values; user and cookies say for whom, the version by which
+    templates. All together tell pages apart.
     """
     django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
-    seen = f"{page.request.user.pk} {django.META.get('HTTP_COOKIE', '')} {context!r}"
-    etag = quote_etag(sha256(seen.encode()).hexdigest()[:32])
+    user = caller(page.request)
+    told = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
+    etag = quote_etag(sha256(repr(told).encode()).hexdigest()[:32])
     known = get_conditional_response(django, etag=etag)
     answer = known if isinstance(known, HttpResponseNotModified) else page.page(template, context)
     answer["ETag"] = etag

@@ -318,3 +318,13 @@ def test_of_many_tasks_those_in_one_status_can_be_shown_alone(browser, pool):
     assert 'href="?tasks_from=100&amp;tasks_in=FAILED#tasks"' in tasks
     assert "task-10</th>" not in tasks
     assert "task-11</th>" in tasks
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 3000, "%C3%A9", "..", "a%2Fb", "-", "train-99999999999999999999", "%F0%9F%92%A9", "%FF", "%27"],
+)
+def test_a_name_of_no_workflow_is_a_page_that_says_so(browser, name):
+    for what in ("", "/cancel", "/again"):
+        answer = browser.get(f"/ui/workflows/{name}{what}")
+        assert (answer.status_code, answer["Content-Type"]) == (404, "text/html; charset=utf-8")
