@@ -10,6 +10,7 @@ Texts are those seen from running v0.13 and v0.17.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from scheduling.backends.base import Waiting, WaitingReason
@@ -17,21 +18,44 @@ from scheduling.backends.base import Waiting, WaitingReason
 _Match = re.Match[str]
 _MAX_RAW = 1000
 
+DOMAIN = "DomainTooSmall"
+ELSEWHERE = "OtherDomainTooSmall"
+"""The same of a domain that no task of this pool may use; never leaves this module."""
+
 
 def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
-    """All reasons, each once, those from the newest condition first."""
+    """All reasons, each sentence once, those from the newest condition first.
+
+    What holds of all domains comes before what holds of one: KAI gives a reason for each domain, and the
+    one that sums them up last.
+    """
     if waiting.placed:
         return ()
     reasons = list(_missing(waiting))
-    for message in _conditions(waiting):
-        reasons += _translate(message, waiting)
+    for messages in _conditions(waiting):
+        said = [reason for message in messages for reason in _translate(message, waiting)]
+        reasons += sorted(said, key=_of_one_domain)
     for event in waiting.events:
         if event.get("reason") == "NotReady":
             reasons += _translate(str(event.get("message", "")), waiting)
     if not reasons:
         for message in waiting.pod_messages:
             reasons += _translate(message, waiting)
-    return tuple(dict.fromkeys(reasons))
+    return _once(reasons)
+
+
+def _of_one_domain(reason: WaitingReason) -> tuple[bool, int]:
+    """Sorts domains after everything else, the one with most room for the group first."""
+    fit = re.search(r"\d+ of ", reason.message)
+    return reason.code in (DOMAIN, ELSEWHERE), -int(fit[0][:-4]) if fit and reason.code == DOMAIN else 0
+
+
+def _once(reasons: list[WaitingReason]) -> tuple[WaitingReason, ...]:
+    """Each sentence once; what is known of others' domains alone is told only where nothing else is."""
+    told = [reason for reason in reasons if reason.code != ELSEWHERE]
+    if not told:
+        told = [replace(reason, code=DOMAIN) for reason in reasons]
+    return tuple({reason.message: reason for reason in reversed(told)}.values())[::-1]
 
 
 def _missing(waiting: Waiting) -> Iterator[WaitingReason]:
@@ -45,12 +69,13 @@ def _missing(waiting: Waiting) -> Iterator[WaitingReason]:
         )
 
 
-def _conditions(waiting: Waiting) -> Iterator[str]:
+def _conditions(waiting: Waiting) -> Iterator[list[str]]:
+    """What each condition says, the newest condition first."""
     for group in waiting.pod_groups:
         conditions = group.get("status", {}).get("schedulingConditions") or []
         for condition in sorted(conditions, key=_age, reverse=True):
             texts = [_text(reason) for reason in condition.get("reasons") or [] if reason.get("message")]
-            yield from texts or [str(condition.get("message", ""))]
+            yield texts or [str(condition.get("message", ""))]
 
 
 def _text(reason: Mapping[str, Any]) -> str:
@@ -70,7 +95,10 @@ def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
     for pattern, code, say in _PATTERNS:
         matches = list(pattern.finditer(text))
         known = known or bool(matches)
-        for match in _of_this_pool(matches, waiting) if code == "DomainTooSmall" else matches:
+        if code == DOMAIN:
+            yield from _of_domains(matches, text, waiting)
+            continue
+        for match in matches:
             yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW])
     if not known and text.strip():
         yield _unknown(text)
@@ -104,22 +132,30 @@ def _no_domain(match: _Match, waiting: Waiting) -> str:
     return f"No {key} has room for {_set(match['subgroup'], waiting)} at the moment; one {key} is required."
 
 
-def _of_this_pool(matches: list[_Match], waiting: Waiting) -> list[_Match]:
-    """Those on the pool's own domains; the first if there are none, so that a reason is left.
+def _of_domains(matches: list[_Match], text: str, waiting: Waiting) -> Iterator[WaitingReason]:
+    """The pool's own domains; one of another pool's if none is.
 
     KAI counts all nodes with the labels, those that no task of this pool may use included.
     """
     domains = waiting.domains
     own = matches if domains is None else [match for match in matches if match["domain"] in domains]
-    return own or matches[:1]
+    for match in own:
+        yield WaitingReason(DOMAIN, _domain_short(match, waiting), text[:_MAX_RAW])
+    for match in matches[:1] if not own else ():
+        yield WaitingReason(ELSEWHERE, _no_own_domain(match, waiting), text[:_MAX_RAW])
 
 
 def _domain_short(match: _Match, waiting: Waiting) -> str:
     if words := (waiting.domains or {}).get(match["domain"]):
         return f"Only {match['fit']} of {match['need']} tasks fit in {words} at the moment."
-    if waiting.domains is not None:
-        return f"No domain of the pool has room for all {match['need']} tasks at the moment."
     return f"Domain {match['domain']} has room for {match['fit']} of {match['need']} tasks."
+
+
+def _no_own_domain(match: _Match, waiting: Waiting) -> str:
+    whole = int(match["need"]) == waiting.pods_expected
+    if whole and (key := _required_of_all(waiting)):
+        return f"No {key} has room for all {match['need']} tasks at the moment; one {key} is required."
+    return f"No domain of the pool has room for all {match['need']} tasks at the moment."
 
 
 def _no_topology(match: _Match, waiting: Waiting) -> str:
@@ -204,7 +240,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
         re.compile(
             r"node-group (?P<domain>\S+) can allocate only (?P<fit>\d+) of (?P<need>\d+) required pods"
         ),
-        "DomainTooSmall",
+        DOMAIN,
         _domain_short,
     ),
     (

@@ -251,6 +251,43 @@ def test_a_reason_is_left_when_only_other_pools_domains_are_named():
     assert "z.r1" in reason.raw
 
 
+def all_in_one(*messages, **constraint):
+    """One condition, as KAI writes it: a reason for each domain and the one that sums them up last."""
+    reasons = [{"reason": "NotEnoughResources", "message": message} for message in messages]
+    return {
+        **RENDERED.pod_groups[0],
+        "spec": {"topologyConstraint": constraint},
+        "status": {"schedulingConditions": [{"transitionID": "1", "reasons": reasons}]},
+    }
+
+
+SHORT_OF_2 = [f"node-group {name} can allocate only {fit} of 2 required pods" for name, fit in
+              (("a.r8", 0), ("z.r1", 0), ("a.r9", 0), ("z.r2", 1))]  # fmt: skip
+NO_RACK = f"topology t, requirement topology/rack couldn't be satisfied for job <osmo/{GROUP.hex}>"
+
+
+def test_what_holds_of_all_domains_is_said_before_each_of_them_and_the_nearest_first():
+    domains = {"z.r1": "rack r1 in zone z", "z.r2": "rack r2 in zone z"}
+    pod_group = all_in_one(" ".join(SHORT_OF_2), *SHORT_OF_2, NO_RACK)
+    said = [one.message for one in Kai().waiting_reasons(waiting(pod_group, domains=domains))]
+    assert said == [
+        "No rack has room for the whole task group at the moment; one rack is required.",
+        "Only 1 of 2 tasks fit in rack r2 in zone z at the moment.",
+        "Only 0 of 2 tasks fit in rack r1 in zone z at the moment.",
+    ]
+
+
+def test_of_domains_that_are_all_other_pools_it_is_said_once_that_none_of_ours_has_room():
+    domains = {"q": "zone q"}
+    (whole,) = Kai().waiting_reasons(waiting(all_in_one(*SHORT_OF_2, NO_RACK), domains=domains))
+    assert whole.message == "No rack has room for the whole task group at the moment; one rack is required."
+    (alone,) = Kai().waiting_reasons(waiting(all_in_one(*SHORT_OF_2), domains=domains))
+    assert alone.message == "No domain of the pool has room for all 2 tasks at the moment."
+    required = all_in_one(*SHORT_OF_2, requiredTopologyLevel="topology/rack")
+    (named,) = Kai().waiting_reasons(waiting(required, domains=domains, pods=2, pods_expected=2))
+    assert named.message == "No rack has room for all 2 tasks at the moment; one rack is required."
+
+
 @pytest.mark.parametrize(
     ("fit", "want"),
     [
