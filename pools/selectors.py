@@ -149,6 +149,8 @@ class PoolDomains:
 
 def pool_places(pool: Pool, levels: Sequence[Level]) -> Counter[Domain]:
     """How many of the pool's nodes stand at each place. One query."""
+    if not levels:
+        return Counter({(): pool_nodes(pool).count()})
     columns = {f"level_{i}": KeyTextTransform(level.label, "labels") for i, level in enumerate(levels)}
     rows = (
         pool_nodes(pool)

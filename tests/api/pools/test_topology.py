@@ -2,7 +2,7 @@
 
 import pytest
 
-from pools.models import Backend, Cluster
+from pools.models import Backend, Cluster, Node, Pool
 from tests.api.pools.conftest import POOL
 from tests.factories import NodeFactory
 
@@ -47,6 +47,11 @@ def test_only_the_pools_nodes_count(nodes, put, ann):
     put("pool/train", {**POOL, "node_selector": {"example.com/pool": "train"}})
     assert [d["path"] for d in keys(ann)[0]["domains"]] == [["a"], ["b"]]
     assert ann.get("/api/pool/train/topology").json()["nodes"] == 7
+
+
+def test_a_pool_without_keys_has_all_its_nodes(nodes, ann):
+    Pool.objects.get().topology_keys.all().delete()
+    assert ann.get("/api/pool/train/topology").json()["nodes"] == Node.objects.count() > 1
 
 
 def test_a_pool_without_nodes_shows_its_keys(pool, ann):
