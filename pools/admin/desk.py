@@ -68,6 +68,7 @@ def _pool(row: Pool, *, living: int) -> dict[str, Any]:
     return {
         "kind": "pool",
         "page": reverse("pages:pool", args=[row.name]),
+        "map": reverse("pages:map", args=[row.name]),
         "name": row.name,
         "address": reverse("admin:pools_pool_change", args=[row.pk]),
         "row": row,

@@ -127,7 +127,8 @@ class KeyEditor:
         formsets, _ = self._create_formsets(request, form.instance, change=pool is not None)
         rows = next(one for one in formsets if one.prefix == PREFIX)
         seen = keys_seen(form, rows)
-        return JsonResponse({"rows": _pieces(rows, seen), "whole": render_to_string(WHOLE, whole(seen))})
+        pieces = {place: render_to_string(template, whole(seen)) for place, template in WHOLE.items()}
+        return JsonResponse({"rows": _pieces(rows, seen), **pieces})
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
         form, pool = context["adminform"].form, kwargs.get("obj")
@@ -146,7 +147,12 @@ class KeyEditor:
         return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above
 
 
-WHOLE = "pools/admin/coverage.html"
+WHOLE = {
+    "coverage": "pools/admin/coverage.html",
+    "suggestions": "pools/admin/suggestions.html",
+    "labels": "pools/admin/labels_seen.html",
+}
+"""What is told of all rows together: by its place in the page, the template of its piece."""
 
 
 def whole(seen: KeysSeen) -> dict[str, Any]:

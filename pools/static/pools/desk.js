@@ -59,7 +59,9 @@ function edit(editor) {
     for (const [row, html] of Object.entries(pieces.rows)) {
       replace(document.getElementById(`${row}-coverage`), html);
     }
-    replace(whole, pieces.whole);
+    replace(whole, pieces.coverage);
+    replace(document.getElementById(`${prefix}-suggestions`), pieces.suggestions);
+    replace(document.getElementById("labels-seen"), pieces.labels);
   }
 
   // Only what differs is replaced, so that nothing is read out twice and no focus is lost for nothing.

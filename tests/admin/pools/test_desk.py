@@ -98,7 +98,7 @@ def test_history_going_back_and_files_are_one_click_from_a_pool(browser, pool):
         '"#history"',
         "/pools/pool/export/",
         "/pools/pool/import/",
-        "/ui/pools/train",
+        "/ui/pools/train/map",
     ):
         assert address in text, address
 

@@ -80,7 +80,7 @@ def test_coverage_follows_the_form_as_it_stands_and_not_what_is_saved(browser, p
     assert "All 8 nodes" in found["rows"]["topology_keys-1"]
     assert "stands under rack r0-0, r0-1" in found["rows"]["topology_keys-0"]
     assert "No node" in found["rows"]["topology_keys-2"]
-    assert "8 nodes" in found["whole"]
+    assert "8 nodes" in found["coverage"]
 
 
 def test_a_look_alike_is_named_and_taken_by_a_button_without_a_script(browser, pool, form):
@@ -96,8 +96,8 @@ def test_a_look_alike_is_named_and_taken_by_a_button_without_a_script(browser, p
 def test_a_label_that_nests_is_suggested_and_added_at_its_place(browser, pool, form):
     form["topology_keys-1-DELETE"] = "on"
     edit = f"add:1:rack:{RACK}"
-    assert f'value="{edit}"' in live(browser, pool, form)["whole"]
-    assert f'<option value="{CLIQUE}">16 nodes, 8 values</option>' in live(browser, pool, form)["whole"]
+    assert f'value="{edit}"' in live(browser, pool, form)["suggestions"]
+    assert f'<option value="{CLIQUE}">16 nodes, 8 values</option>' in live(browser, pool, form)["labels"]
     del form["topology_keys-1-DELETE"]
     form["topology_keys-1-key"], form["topology_keys-1-label"] = "clique", CLIQUE
     shown = fields_of(browser.post(change_of(pool), form | {"_preview": edit}))
@@ -131,7 +131,7 @@ def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, po
     ids=str,
 )
 def test_what_cannot_be_read_is_said_and_breaks_nothing(browser, pool, form, changes, told):
-    assert told in live(browser, pool, form | changes)["whole"]
+    assert told in live(browser, pool, form | changes)["coverage"]
 
 
 def test_an_unlisted_cluster_is_not_taken_for_an_empty_one(browser, pool):
