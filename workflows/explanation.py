@@ -12,7 +12,7 @@ from typing import Any
 from workflows import patience
 from workflows.api.shapes import moment
 from workflows.explain import HELP, Why
-from workflows.fit.report import feasibility
+from workflows.fit.report import UNKNOWN, feasibility
 from workflows.models import TaskGroup
 from workflows.placement import GroupPlacement
 from workflows.reconcile.values import group_values
@@ -80,4 +80,4 @@ def _verdict(group: TaskGroup, *, now: datetime) -> Json | None:
     cluster = placement.cluster_uid or group.backend.cluster_id
     values = group_values(group, placement)
     found = feasibility([values], cluster=cluster, now=now)
-    return found[0] if found else None
+    return next((one for one in found if one["verdict"] != UNKNOWN), None)

@@ -106,7 +106,7 @@ def _verdict(one: Mapping[str, Any]) -> VerdictShown:
     if synced := instant(one.get("nodes_synced_at")):
         about.append(f", listed at {synced:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
-    if not one.get("proven", True):
+    if one["verdict"] == "not_now" and not one.get("proven", True):
         about.append(" It may in truth never fit: the search was not complete.")
     if one.get("another_order"):
         about.append(" With its sets in another order it would fit now.")

@@ -84,12 +84,17 @@ class SetFit(serializers.Serializer[Any]):
 
 
 class GroupFeasibility(serializers.Serializer[Any]):
-    """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now."""
+    """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now.
+
+    ``unknown``: no node for its tasks has been seen; ``sentence`` says why.
+    """
 
     group = serializers.CharField()
-    verdict = serializers.ChoiceField(choices=("never", "not_now", "now"))
+    verdict = serializers.ChoiceField(choices=("never", "not_now", "now", "unknown"))
     sentence = serializers.CharField()
-    proven = serializers.BooleanField(help_text="False: not_now may in truth be never.")
+    proven = serializers.BooleanField(
+        help_text="False: not_now may in truth be never, or now hangs on an order that is not known."
+    )
     another_order = serializers.BooleanField(help_text="It would fit, were its sets placed in another order.")
     tasks = serializers.IntegerField()
     room = serializers.IntegerField(
@@ -135,7 +140,7 @@ class SubmitReply(serializers.Serializer[Any]):
     dashboard_url = serializers.CharField(allow_null=True)
     warnings = serializers.ListField(child=serializers.CharField())
     constraints = GroupConstraints(many=True)
-    feasibility = GroupFeasibility(many=True, help_text="Empty while no node of the cluster is known.")
+    feasibility = GroupFeasibility(many=True)
     objects = serializers.ListField(
         child=serializers.DictField(), required=False, help_text="Whole manifests, in order of creation."
     )

@@ -6,53 +6,48 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pools.capabilities import capabilities_at
-from scheduling.errors import ClusterUnavailable
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
 from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
-from workflows.fit.words import sentence
+from workflows.fit.words import sentence, unseen
 from workflows.placement import GroupValues
 
 Json = dict[str, Any]
 
-MOST_TASKS = 20_000
+UNKNOWN = "unknown"
+"""Said instead of a verdict while none of the nodes is known."""
+
 MOST_PLACES = 64
 """Tasks of which a reply says where they would go; of larger gangs only how many."""
 
 
-def judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupValues, Verdict]]:
-    """The verdict on each group of one workflow, each as if it came alone.
+def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: datetime) -> list[Json]:
+    """What a reply says of each group of one workflow, each as if it came alone.
 
-    Raises ClusterUnavailable while no node for their tasks was ever seen.
+    While no node for their tasks is known there is no verdict, and it says why.
     """
-    return [(group, verdict) for group, verdict, _ in _judged(groups, cluster=cluster)]
-
-
-def _judged(groups: Sequence[GroupValues], *, cluster: str) -> list[tuple[GroupValues, Verdict, Seen]]:
     if not groups:
         return []
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     seen = seen_nodes(
-        cluster,
+        cluster or "",
         selectors=selectors_of(groups),
         levels=placement.levels,
         capabilities=capabilities,
         without=[group.uuid for group in groups],
     )
-    if seen.synced_at is None or not seen.snapshot.nodes:
-        raise ClusterUnavailable("No node for these tasks has been seen yet.")
-    return [(one, judge(seen.snapshot, demand_of(one, capabilities=capabilities)), seen) for one in groups]
+    if missing := unseen(seen, reached=bool(cluster)):
+        return [_unknown(group, missing, seen=seen, now=now) for group in groups]
+    return [
+        shown(group, judge(seen.snapshot, demand_of(group, capabilities=capabilities)), seen=seen, now=now)
+        for group in groups
+    ]
 
 
-def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: datetime) -> list[Json]:
-    """What a reply says of each group; empty while no node for their tasks is known."""
-    if not cluster:
-        return []
-    try:
-        found = _judged(groups, cluster=cluster)
-    except ClusterUnavailable:
-        return []
-    return [shown(group, verdict, seen=seen, now=now) for group, verdict, seen in found]
+def _unknown(group: GroupValues, reason: str, *, seen: Seen, now: datetime) -> Json:
+    nothing = Verdict(Answer.NOT_NOW, (), proven=False, tasks=len(group.tasks))
+    told = {"verdict": UNKNOWN, "sentence": reason, "places": None}
+    return shown(group, nothing, seen=seen, now=now) | told
 
 
 def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) -> Json:

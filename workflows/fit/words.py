@@ -8,6 +8,7 @@ from scheduling.errors import listing
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict
 from scheduling.levels import Domain
+from workflows.fit.gather import Seen
 
 
 def sentence(verdict: Verdict) -> str:
@@ -19,6 +20,17 @@ def sentence(verdict: Verdict) -> str:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _:
             return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
+
+
+def unseen(seen: Seen, *, reached: bool) -> str:
+    """Why there can be no verdict; nothing where some node is known."""
+    if not reached:
+        return "No verdict: the pool's cluster was never reached, so none of its nodes is known."
+    if seen.synced_at is None:
+        return "No verdict: the nodes of the pool's cluster have not been listed yet."
+    if not seen.snapshot.nodes:
+        return "No verdict: no node is known at the moment that these tasks may use."
+    return ""
 
 
 def _now(verdict: Verdict) -> str:

@@ -7,6 +7,8 @@ from tests.error_shape import assert_error_shape
 from tests.factories import (
     RACK,
     ZONE,
+    BackendFactory,
+    ClusterFactory,
     NodeFactory,
     PoolFactory,
     TaskFactory,
@@ -123,11 +125,23 @@ def test_nodes_of_other_pools_do_not_count(api, pool):
     assert (one["verdict"], one["nodes"]) == ("never", 2)
 
 
-def test_nothing_is_said_while_no_node_was_ever_seen(api):
-    pool = PoolFactory(name="train", levels=[ZONE, RACK])
-    pool.backend.cluster.nodes_synced_at = None
-    pool.backend.cluster.save()
-    assert post(api, pool, 3).json()["feasibility"] == []
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        (None, "the pool's cluster was never reached, so none of its nodes is known."),
+        ({"nodes_synced_at": None}, "the nodes of the pool's cluster have not been listed yet."),
+        ({}, "no node is known at the moment that these tasks may use."),
+    ],
+    ids=["never reached", "never listed", "no nodes"],
+)
+def test_without_a_node_there_is_no_verdict_and_it_says_why(api, cluster, said):
+    """A pool that refuses what can never fit accepts it: nothing is proven."""
+    uid = cluster if cluster is None else ClusterFactory(**cluster)
+    backend = BackendFactory(cluster=uid)
+    pool = PoolFactory(name="train", levels=[ZONE, RACK], backend=backend, infeasible="refuse")
+    one = verdict(post(api, pool, 3))
+    assert (one["verdict"], one["sentence"]) == ("unknown", f"No verdict: {said}")
+    assert (one["proven"], one["places"], one["sets"], one["tasks"]) == (False, None, [], 3)
 
 
 def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):

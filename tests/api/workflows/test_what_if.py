@@ -90,6 +90,12 @@ def test_a_drained_domain_makes_impossible_what_fitted_only_there(ask, pool):
     assert (before, after) == (4, 2)
 
 
+def test_with_every_node_drained_nothing_ever_fits(ask, pool):
+    free, racked = group(pool, 1, name="free", requirements=()), group(pool, 1, name="racked")
+    told = ask(drain=[{"zone": "a"}])
+    assert changes(told) == {free: ("now", "never", "impossible"), racked: ("now", "never", "impossible")}
+
+
 def test_a_drained_node_tells_whose_work_stands_on_it(ask, pool):
     night, four = group(pool, 1, name="night", on=["r1-0"]), group(pool, 4, name="four")
     told = ask(drain_nodes=["r1-0"])
@@ -162,7 +168,10 @@ def test_where_no_node_was_ever_seen_there_is_no_verdict_and_it_says_why(ask, po
     two = group(pool, 2, name="two")
     told = ask(backend="new")
     assert changes(told) == {two: ("now", "unknown", "same")}
-    assert told["groups"][0]["after"]["sentence"] == "No verdict: no node for these tasks has been seen yet."
+    assert (
+        told["groups"][0]["after"]["sentence"]
+        == "No verdict: the nodes of the pool's cluster have not been listed yet."
+    )
 
 
 def test_every_wrong_name_is_told_at_once(ask, pool):

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from osmo_topology.web.errors import summary
 from pools.capabilities import capabilities_of
-from pools.models import Pool
+from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, pool_levels
 from scheduling.errors import InvalidSpec, in_order
@@ -21,6 +21,7 @@ from workflows.fit.gather import Seen, seen_nodes, selectors_of
 from workflows.fit.whatif.asked import Asked, Target, edits_of, target_of
 from workflows.fit.whatif.standing import Anew, Judged, Nodes, Standing
 from workflows.fit.whatif.waiting import WaitingGroup, waiting_in
+from workflows.fit.words import unseen as why_unseen
 
 SECONDS = 10.0
 """For how long verdicts are begun; groups that are left then are counted, not judged."""
@@ -106,8 +107,8 @@ def what_if(pool: Pool, asked: Asked, *, user: Caller, names: bool) -> WhatIf:
     staying = [one for one in waiting.groups if one.workflow not in edits.ended]
     compared = _compared(
         staying,
-        Nodes(before, cluster=pool.backend.cluster_id or "", known=_known(before), names=names),
-        Nodes(then, cluster=target.backend.cluster_id or "", known=_known(base), names=names),
+        _nodes(before, pool.backend, unseen=before, names=names),
+        _nodes(then, target.backend, unseen=base, names=names),
         target if target.anew else None,
         names=names,
     )
@@ -155,8 +156,10 @@ def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str
     )
 
 
-def _known(seen: Seen) -> bool:
-    return seen.synced_at is not None and bool(seen.snapshot.nodes)
+def _nodes(seen: Seen, backend: Backend, *, unseen: Seen, names: bool) -> Nodes:
+    """``unseen`` is what was read before any edit: a pool drained whole is known to have no node."""
+    cluster = backend.cluster_id or ""
+    return Nodes(seen, cluster=cluster, unseen=why_unseen(unseen, reached=bool(cluster)), names=names)
 
 
 def _fragments(seen: Seen, pool: Pool, levels: Levels) -> PoolFragments:

@@ -38,11 +38,14 @@ class Judged:
 
 
 class Nodes:
-    """One reading of nodes, indexed by whatever levels are asked for. ``names``: holders may be told."""
+    """One reading of nodes, indexed by whatever levels are asked for.
 
-    def __init__(self, seen: Seen, *, cluster: str, known: bool, names: bool) -> None:
+    ``unseen`` says why nothing is known of them, if so; ``names``: holders may be told.
+    """
+
+    def __init__(self, seen: Seen, *, cluster: str, unseen: str, names: bool) -> None:
         self._nodes = seen.snapshot.nodes
-        self._known, self._names, self._cluster = known, names, cluster
+        self._unseen, self._names, self._cluster = unseen, names, cluster
         self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
 
     def by(self, levels: Levels, capabilities: Capabilities) -> Snapshot:
@@ -60,9 +63,8 @@ class Nodes:
         return self.judged(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
 
     def judged(self, group: GroupValues, capabilities: Capabilities) -> Judged:
-        if not self._known:
-            said = "No verdict: no node for these tasks has been seen yet."
-            return Judged(standing=Standing.UNKNOWN, sentence=said)
+        if self._unseen:
+            return Judged(standing=Standing.UNKNOWN, sentence=self._unseen)
         demand = demand_of(group, capabilities=capabilities)
         verdict = judge(self.by(group.placement.levels, capabilities), demand)
         told = sentence(verdict if self._names else without_names(verdict))
