@@ -168,6 +168,11 @@ class Environment(BaseSettings):
         default="", description="A directory in which the fault harness arms crashes; only in development."
     )
 
+    @property
+    def reached_by_tls(self) -> bool:
+        """Whether browsers reach the service by TLS, so that its cookies may insist on it."""
+        return self.service_url.lower().startswith("https://")
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         """Everything that no single variable shows, told at once. Names what is wrong, never its value."""

@@ -96,3 +96,12 @@ def test_what_the_databases_address_says_of_tls_is_not_left_out():
     said = settings._database("postgresql://osmo:p@db/osmo?sslmode=verify-full&sslrootcert=/ca.pem")
     assert (said["OPTIONS"]["sslmode"], said["OPTIONS"]["sslrootcert"]) == ("verify-full", "/ca.pem")
     assert "sslmode" not in settings._database("postgresql://osmo@db/osmo?host=/run")["OPTIONS"]
+
+
+@pytest.mark.parametrize(
+    ("address", "want"), [("https://osmo.example.com", True), ("http://127.0.0.1:8000", False), ("", False)]
+)
+def test_cookies_need_tls_where_the_service_is_reached_by_it(start, address, want):
+    assert start(env="development", service_url=address).reached_by_tls is want
+    own = start(env="development").reached_by_tls
+    assert settings.SESSION_COOKIE_SECURE is settings.CSRF_COOKIE_SECURE is own
