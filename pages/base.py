@@ -5,12 +5,15 @@ with the same statuses. What differs is the answer, which is HTML, and a strange
 """
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import FormParser
@@ -18,6 +21,9 @@ from rest_framework.renderers import BaseRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+
+from osmo_topology.web.permissions import caller
+from osmo_topology.web.version import VERSION
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -82,6 +88,23 @@ def html(
     plain = request._request if isinstance(request, Request) else request  # noqa: SLF001 -- DRF has no name for it
     answer = render(plain, template, dict(context), status=status)
     answer["Content-Security-Policy"] = CONTENT_POLICY
+    answer["Cache-Control"] = "private, no-cache"
+    return answer
+
+
+def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:
+    """The page, or 304 to a browser that has it as it is; it is then not drawn.
+
+    What is shown is all in the context, as values; user and cookies say for whom, the version by which
+    templates. All together tell pages apart.
+    """
+    django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
+    user = caller(page.request)
+    told = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
+    etag = quote_etag(sha256(repr(told).encode()).hexdigest()[:32])
+    known = get_conditional_response(django, etag=etag)
+    answer = known if isinstance(known, HttpResponseNotModified) else page.page(template, context)
+    answer["ETag"] = etag
     answer["Cache-Control"] = "private, no-cache"
     return answer
 

@@ -1,14 +1,11 @@
 """The pages of workflows: a list, one workflow, and asking before it is cancelled or submitted again."""
 
-from hashlib import sha256
-from typing import Any
 from uuid import uuid4
 
-from django.http import HttpResponse, HttpResponseNotModified, HttpResponseRedirect
+from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import get_conditional_response
-from django.utils.http import quote_etag, urlencode
+from django.utils.http import urlencode
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
@@ -16,8 +13,7 @@ from rest_framework.throttling import BaseThrottle
 from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
 from osmo_topology.web.throttles import SubmitThrottle
-from osmo_topology.web.version import VERSION
-from pages.base import Page
+from pages.base import Page, unless_known
 from pages.forms import Form, check_form
 from pages.workflows.gather import TaskWish, workflow_view
 from pages.workflows.listed import STATUSES, list_view
@@ -153,20 +149,3 @@ def _known(request: Request, name: str, action: Action) -> Workflow:
 
 def _to(name: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("pages:workflow", args=[name]), status=303)
-
-
-def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:
-    """The page, or 304 to a browser that has it as it is; it is then not drawn.
-
-    What is shown is all in the context, as values; user and cookies say for whom, the version by which
-    templates. All together tell pages apart.
-    """
-    django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
-    user = caller(page.request)
-    told = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
-    etag = quote_etag(sha256(repr(told).encode()).hexdigest()[:32])
-    known = get_conditional_response(django, etag=etag)
-    answer = known if isinstance(known, HttpResponseNotModified) else page.page(template, context)
-    answer["ETag"] = etag
-    answer["Cache-Control"] = "private, no-cache"
-    return answer
