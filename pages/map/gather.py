@@ -7,7 +7,7 @@ one, which are a few hundred at most. The name of a workflow that the caller may
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from osmo_topology.web.access import grants_of
@@ -45,8 +45,8 @@ class MapView:
     """
 
     pool: Pool
-    picture: Picture
-    trail: tuple[Place, ...]
+    picture: Picture = field(repr=False)
+    trail: tuple[Place, ...] = field(repr=False)
     lost: bool
     nodes: int
     synced_at: datetime | None

@@ -35,6 +35,8 @@ _SHAPES = (0.5, 0.9, 1.4, 2.0, 3.0, 5.0, 9.0)
 _LETTER = 6.6
 _MOST_TITLE = 110
 _FIGURE = 42
+_NEARLY = 0.6
+"""The share of the whole width from which on a picture is drawn out to it."""
 
 
 class Kind(StrEnum):
@@ -170,7 +172,9 @@ def _filled(rows: list[list[_Sized]], *, gap: float, to: float) -> list[list[_Si
     """Boxes of a row as tall as its tallest; places of the outermost box as broad as the row allows."""
     filled = []
     breadths = [sum(one.width for one in row) + gap * (len(row) - 1) for row in rows]
-    breadth = max([*breadths, to]) if len(rows) > 1 else max(breadths, default=0.0)
+    breadth = max(breadths, default=0.0)
+    if breadth >= _NEARLY * to:
+        breadth = max(breadth, to)
     for row, has in zip(rows, breadths, strict=True):
         tall = max(one.height for one in row)
         spare = (breadth - has) / len(row) if _is_full(row, has, breadth) else 0.0
@@ -184,7 +188,7 @@ def _is_full(row: Sequence[_Sized], has: float, breadth: float) -> bool:
 
 
 def _stretched(one: _Sized, *, by: float, height: float) -> _Sized:
-    """The same box, broader and taller, and what is in it broader with it; nodes keep their size."""
+    """The same box, broader and taller, and what is in it broader with it; cells keep their size."""
     if isinstance(one.of, Place) and one.of.outside:
         return one
     if one.kind is not Kind.PLACE:
@@ -194,7 +198,7 @@ def _stretched(one: _Sized, *, by: float, height: float) -> _Sized:
 
 def _spread(parts: tuple[_Part, ...], *, by: float) -> tuple[_Part, ...]:
     """Parts of a box that has become broader: each column takes its share, so that columns stay in line."""
-    if not by or not parts or not isinstance(parts[0][2].of, Place):
+    if not by or not parts or parts[0][2].kind is Kind.CELL:
         return parts
     rows: dict[float, list[_Part]] = {}
     for part in parts:

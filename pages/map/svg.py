@@ -52,7 +52,9 @@ def draw(
     legend = list(_legend(width, top=box.height + 8))
     below = box.height + 8 + _LINE * (1 + legend.count(_BREAK))
     height = below + len(captions) * _LINE + (6 if captions else 0)
-    size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
+    edge = _EDGE if style else 0.0
+    broad, tall = _n(width + 2 * edge), _n(height + 2 * edge)
+    size = f'width="{broad}" height="{tall}" viewBox="{_n(-edge)} {_n(-edge)} {broad} {tall}"'
     role = "group" if link else "img"
     return "".join(
         (
@@ -60,7 +62,9 @@ def draw(
             f'aria-labelledby="map-title map-desc" {size}>',
             f'<title id="map-title">{_text(title)}</title><desc id="map-desc">{_text(description)}</desc>',
             f"<style>{escape(style)}</style>" if style else "",
-            f'<rect class="ground" width="{_n(width)}" height="{_n(height)}"/>' if style else "",
+            f'<rect class="ground" x="{_n(-edge)}" y="{_n(-edge)}" width="{broad}" height="{tall}"/>'
+            if style
+            else "",
             PATTERNS,
             *_drawn(box, link or (lambda _place: ""), outermost=True),
             *legend,
@@ -72,6 +76,7 @@ def draw(
 
 _LINE = 20.0
 _LEAST = 620.0
+_EDGE = 10.0
 _BREAK = ""
 
 
@@ -88,7 +93,7 @@ def _legend(width: float, *, top: float) -> Iterator[str]:
             yield _rect(name, x, top + 14 * (1 - share), 14, 14 * share, round_by=2)
         if words == Shut.NOT_READY:
             yield _cross(x, top, 14)
-        yield f'<text class="small" x="{_n(x + 19)}" y="{_n(top + 11)}">{words}</text>'
+        yield f'<text class="small" x="{_n(x + (19 if looks else 0))}" y="{_n(top + 11)}">{words}</text>'
         x += broad
     yield "</g>"
 
@@ -101,7 +106,7 @@ _LOOKS: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = (
     ("not ready", (("free", 1), ("crossed", 1))),
     ("tainted", (("free", 1), ("dotted", 1))),
     ("outside: lacks a level's label", (("frame beyond", 1),)),
-    ("7/18: wholly free nodes of all", ()),
+    ("7/18: nodes wholly free, of all", ()),
 )
 
 
@@ -181,6 +186,7 @@ def _figures(place: Place) -> Iterator[str]:
         yield f"{about_room(place.room)} · {nodes}"
         yield about_room(place.room)
         yield f"{place.room.free} of {place.room.tasks}"
+        yield f"{place.room.free}/{place.room.tasks}"
         return
     if tally.gpus:
         yield f"{nodes} · {tally.free_gpus} of {tally.gpus} GPUs"
@@ -199,9 +205,9 @@ def _bar(box: Box, place: Place) -> Iterator[str]:
     name = fitted(place.name, room - taken, _LETTER)
     yield f'<text class="name" x="{_n(left)}" y="{_n(box.y + 15)}">{_text(name)}</text>'
     yield from _tags(tags, right=box.x + box.width - 4, top=box.y + 4)
-    yield from _shares(place.tally, x=left, y=box.y + 21, width=room)
+    yield from _shares(place.tally, x=left, y=box.y + 20, width=room)
     text = next((text for text in _bar_words(place) if len(text) * _SMALL <= room), "")
-    yield f'<text class="small" x="{_n(left)}" y="{_n(box.y + box.height - 6)}">{_text(text)}</text>'
+    yield f'<text class="small" x="{_n(left)}" y="{_n(box.y + box.height - 5)}">{_text(text)}</text>'
 
 
 def _bar_words(place: Place) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The same facts as the picture's, as rows: for screen readers and for whoever prefers them. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pages.map.layout import Box
 from pages.map.tree import MapNode, Mark, Place
@@ -20,7 +20,7 @@ class Row:
     closed: str
     held: str
     chosen: str
-    place: Place | None = None
+    place: Place | None = field(default=None, repr=False)
 
 
 def rows(box: Box, *, depth: int = 0) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from osmo_topology.web.permissions import Needs, caller
 from osmo_topology.web.policy import Action
-from pages.base import Page
+from pages.base import Page, unless_known
 from pages.map.gather import MapView, map_view
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
@@ -24,7 +24,7 @@ from pools.selectors import pool_visible_to
 from workflows.api.queries import Query
 from workflows.selectors import workflow_known_as
 
-LIVE_UP_TO = 1000
+LIVE_UP_TO = 250
 """Nodes of a pool whose page keeps itself fresh; reading more every few seconds would cost too much."""
 
 SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
@@ -56,7 +56,7 @@ class MapPage(Page):
             "is_live": view.nodes <= LIVE_UP_TO,
             "svg": _address("map.svg", view, query, path=view.place.path),
         }
-        return self.page("pages/map.html", context)
+        return unless_known(self, "pages/map.html", context)
 
 
 class MapPicture(Page):
@@ -116,6 +116,8 @@ def _captions(view: MapView) -> list[Caption]:
         said.append(
             Caption(f"{view.chosen.name}, group {group.name}: {group.sentence or group.status.lower()}")
         )
+        if group.drawn:
+            said.append(Caption(f"Each domain shows for how many tasks of {group.drawn} it has room."))
         for one in group.landed:
             places = ", ".join(f"{count} in {where}" for where, count in one.domains)
             said.append(Caption(" · ".join(filter(None, (one.words, places, one.outcome))), one.mark))
