@@ -36,7 +36,8 @@ _LETTER = 6.6
 _MOST_TITLE = 110
 _FIGURE = 42
 _NEARLY = 0.6
-"""The share of the whole width from which on a picture is drawn out to it."""
+_FULL = 0.72
+"""Shares of a breadth from which on a picture, and a row in it, is drawn out to it."""
 
 
 class Kind(StrEnum):
@@ -169,27 +170,32 @@ def _rows(parts: Sequence[_Sized], *, gap: float, wrap: float) -> list[list[_Siz
 
 
 def _filled(rows: list[list[_Sized]], *, gap: float, to: float) -> list[list[_Sized]]:
-    """Boxes of a row as tall as its tallest; places of the outermost box as broad as the row allows."""
-    filled = []
+    """Boxes of a row as tall as its tallest, rows drawn out to the breadth of the broadest, or to ``to``.
+
+    Equal boxes all take the same share, so that columns stay in line; of others the last stays as it is.
+    """
+    if not rows:
+        return rows
     breadths = [sum(one.width for one in row) + gap * (len(row) - 1) for row in rows]
-    breadth = max(breadths, default=0.0)
-    if breadth >= _NEARLY * to:
-        breadth = max(breadth, to)
+    broadest = max(breadths)
+    breadth = max(broadest, to) if broadest >= _NEARLY * to else broadest
+    share = (breadth - broadest) / max(map(len, rows))
+    alike = len({one.width for row in rows for one in row if not _is_outside(one)}) == 1
+    filled = []
     for row, has in zip(rows, breadths, strict=True):
         tall = max(one.height for one in row)
-        spare = (breadth - has) / len(row) if _is_full(row, has, breadth) else 0.0
-        filled.append([_stretched(one, by=spare, height=tall) for one in row])
+        own = (breadth - has) / len(row) if not alike and has >= _FULL * broadest else share
+        filled.append([_stretched(one, by=own, height=tall) for one in row])
     return filled
 
 
-def _is_full(row: Sequence[_Sized], has: float, breadth: float) -> bool:
-    """Whether a row of places is to be drawn out to the whole breadth; not the short rest of a grid."""
-    return row[0].kind is Kind.PLACE and has >= 0.72 * breadth
+def _is_outside(one: _Sized) -> bool:
+    return isinstance(one.of, Place) and one.of.outside
 
 
 def _stretched(one: _Sized, *, by: float, height: float) -> _Sized:
     """The same box, broader and taller, and what is in it broader with it; cells keep their size."""
-    if isinstance(one.of, Place) and one.of.outside:
+    if _is_outside(one):
         return one
     if one.kind is not Kind.PLACE:
         return replace(one, width=one.width + by)

@@ -183,7 +183,7 @@ def test_free_room_in_one_piece_is_told_for_each_key(browser, pool):
     gang(pool, ["n0", "n1"], asks=[])
     page = page_of(browser, pool)
     assert '2 nodes in <span class="mono">a/r2</span>' in page
-    assert '<span class="slot"><b>1</b> of 2</span>' in page
+    assert '<span class="slot"><b>1</b> \N{MULTIPLICATION SIGN} 2</span>' in page
 
 
 def test_the_picture_alone_carries_its_style_and_its_words(browser, pool):
