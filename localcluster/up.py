@@ -133,8 +133,9 @@ def _print_summary() -> None:
     pool = scenario.FIRST_POOL if Path(run["kubeconfig"]).is_relative_to(directories.LOCAL) else "POOL"
     print(
         f"""
-API          {run["api_url"]}   ({run["api_url"]}/api/docs once you are logged in to the admin)
-admin        {run["admin_url"]}   {run["admin_user"]} / {run["admin_password"]}
+pages        {run["api_url"]}/ui/   {run["admin_user"]} / {run["admin_password"]}
+admin        {run["admin_url"]}   the same
+API          {run["api_url"]}   ({run["api_url"]}/api/docs once you are logged in)
 kubeconfig   {run["kubeconfig"]}
 logs         {run["logs"]}
 all of it    {runfile.PATH}
