@@ -69,6 +69,11 @@ class Page(APIView):
         """Answer with a template of this app."""
         return html(self.request, template, context, status=status)
 
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Which methods there are; of a page there is no more to describe."""
+        del request, args, kwargs
+        return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
+
     def handle_exception(self, exc: Exception) -> Any:
         """A page instead of JSON; a stranger is sent to log in and comes back."""
         if isinstance(exc, NotAuthenticated):

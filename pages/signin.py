@@ -4,6 +4,7 @@ The same limits on tries as the admin's login, whose form takes staff only.
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +26,12 @@ class Login(LoginView):
             page["Retry-After"] = str(waits)
             return page
         return super().post(request, *args, **kwargs)
+
+    def get_redirect_url(self) -> str:
+        """The page that was asked for; never this form again, nor the way out."""
+        url: str = super().get_redirect_url()
+        nowhere = {reverse("pages:login"), reverse("pages:logout")}
+        return "" if urlsplit(url).path in nowhere else url
 
     def get_default_redirect_url(self) -> str:
         return reverse("pages:home")

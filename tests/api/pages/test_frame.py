@@ -63,6 +63,19 @@ def test_a_page_takes_no_method_that_it_does_not_have(browser):
     assert "<h1>" in answer.content.decode()
 
 
+@pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/pools/h100/map.svg", "/ui/nothing"])
+def test_a_page_says_which_methods_it_has(browser, address):
+    answer = browser.options(address)
+    assert (answer.status_code, answer["Allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
+@pytest.mark.parametrize("address", ["/ui/login", "/ui/login?next=/ui/login", "/ui/logout"])
+def test_the_login_never_leads_back_to_itself_or_out_again(browser, ann, address):
+    assert browser.get("/ui/login", {"next": address})["Location"] == "/ui/"
+    said = {"username": "ann", "password": "correct horse", "next": address}
+    assert Client().post("/ui/login", said)["Location"] == "/ui/"
+
+
 @pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/login", "/ui/nothing"])
 def test_no_page_carries_scripts_or_styles_of_its_own(browser, address):
     PoolFactory(name="h100", levels=LEVELS)
