@@ -138,6 +138,8 @@ class KeyEditor:
                 for row in inline.formset.forms:
                     row.shown = _of_row(row.prefix, seen) | ({"faults": ()} if row.errors else {})
                 context |= whole(seen)
+                if inline.formset.is_bound and inline.formset.non_form_errors():
+                    context["faults_of_all"] = ()  # the form tells them
                 context["key_rows"] = sorted(inline.formset.forms, key=_place)
         context["coverage_address"] = (
             reverse("admin:pools_pool_coverage", args=[pool.pk])
