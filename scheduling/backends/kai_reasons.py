@@ -36,12 +36,17 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
         said = [reason for message in messages for reason in _translate(message, waiting)]
         reasons += sorted(said, key=_of_one_domain)
     for event in waiting.events:
-        if event.get("reason") == "NotReady":
+        if event.get("reason") == "NotReady" and not (reasons and _is_complete(waiting)):
             reasons += _translate(str(event.get("message", "")), waiting)
     if not reasons:
         for message in waiting.pod_messages:
             reasons += _translate(message, waiting)
     return _once(reasons)
+
+
+def _is_complete(waiting: Waiting) -> bool:
+    """Whether all pods are there: what KAI said while some were missing is over, and it does not say so."""
+    return waiting.pods >= waiting.pods_expected
 
 
 def _of_one_domain(reason: WaitingReason) -> tuple[bool, int]:

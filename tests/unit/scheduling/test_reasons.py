@@ -181,6 +181,21 @@ def test_a_gang_that_is_not_complete_says_so_from_the_event():
     assert reason.message == '2 of 4 pods of rack "r1" in zone "z" exist; the gang waits for the rest.'
 
 
+def test_what_was_said_of_missing_pods_is_over_once_all_are_there_and_something_else_is_said():
+    event = {
+        "reason": "NotReady",
+        "message": f"Job is not ready for scheduling. "
+        f"Waiting for 4 pods for SubGroup {RACK}, currently 2 exist, 0 are gated.",
+    }
+    pod_group = all_in_one("no nodes with enough resources were found", requiredTopologyLevel="x")
+    codes = [
+        one.code
+        for one in Kai().waiting_reasons(waiting(pod_group, events=(event,), pods=4, pods_expected=4))
+    ]
+    assert "PodsMissing" not in codes
+    assert codes
+
+
 @pytest.mark.parametrize("backend", [Kai(), Kubernetes()], ids=lambda b: b.name)
 def test_what_schedulers_keep_silent_about_comes_from_our_own_counts(backend):
     rendered = backend.render(request(gang("a b"), POOL))
