@@ -14,7 +14,7 @@ from uuid import UUID
 from pages.map.tree import Chosen, Mark, Path, Room
 from pools.capabilities import capabilities_at
 from pools.models import Node
-from scheduling.capabilities import Capability
+from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit.outcome import Outcome, SetOutcome, outcomes
 from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict, judge, rooms
 from scheduling.fit.wanted import GangDemand
@@ -22,10 +22,10 @@ from scheduling.levels import Domain, Levels, domain_of
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
 from scheduling.tree import ConstraintTree, build_tree
 from scheduling.tree import Node as TreeNode
-from workflows.fit.gather import demand_of, seen_nodes, selectors_of
+from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
 from workflows.fit.words import sentence
 from workflows.models import Task, TaskGroup, Workflow
-from workflows.placement import GroupPlacement
+from workflows.placement import GroupPlacement, GroupValues
 from workflows.reconcile.values import group_values
 from workflows.statuses import TERMINAL
 
@@ -83,6 +83,7 @@ class GroupShown:
 
     name: str
     status: str
+    reason: str = ""
     landed: tuple[SetLanded, ...] = ()
     more_sets: int = 0
     answer: str = ""
@@ -116,17 +117,31 @@ class _Row:
     task: GangTask
 
 
-def workflow_shown(
-    workflow: Workflow, *, cluster: str, levels: Levels, places: Mapping[str, Domain], drawn: str
-) -> WorkflowShown:
-    """Tell of a workflow on a map of these levels; ``places`` are those of the map's nodes, by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the map stands on: the nodes that ``selection`` matches in a cluster, as they were read for it.
+
+    ``levels`` are those that make boxes, ``places`` the place of each node under them, by name.
+    """
+
+    cluster: str
+    selection: Mapping[str, str]
+    seen: Seen
+    levels: Levels
+    places: Mapping[str, Domain]
+
+
+def workflow_shown(workflow: Workflow, *, ground: Ground, drawn: str) -> WorkflowShown:
+    """Tell of a workflow on a map. Groups in another cluster are left out: their nodes are not these.
 
     ``drawn`` names the group whose waiting set is shown in the picture; empty: the first that waits.
     """
-    live = workflow.groups.filter(released_at=None).exclude(status__in=[str(one) for one in TERMINAL])
+    live = workflow.groups.filter(released_at=None, backend__cluster_id=ground.cluster).exclude(
+        status__in=[str(one) for one in TERMINAL]
+    )
     groups = list(live.select_related("backend").order_by("position")[: MOST_GROUPS + 1])
     rows = _rows(groups[:MOST_GROUPS])
-    found = _Finder(workflow, cluster, levels, places, _labels(cluster, rows))
+    found = _Finder(ground, _labels(ground.cluster, rows))
     shown = [found.group(group, rows.get(group.pk, ()), drawn=drawn) for group in groups[:MOST_GROUPS]]
     return WorkflowShown(
         name=workflow.name,
@@ -135,7 +150,10 @@ def workflow_shown(
         groups=tuple(shown),
         more_groups=live.count() - MOST_GROUPS if len(groups) > MOST_GROUPS else 0,
         marks={node: tuple(marks.values()) for node, marks in found.marks.items()},
-        domains={at: Chosen(sets=tuple(marks.values())) for at, marks in found.landed.items()} | found.rooms,
+        domains={
+            at: Chosen(sets=tuple(found.landed.get(at, {}).values()), room=found.rooms.get(at))
+            for at in found.landed.keys() | found.rooms.keys()
+        },
     )
 
 
@@ -160,19 +178,11 @@ def _labels(cluster: str, rows: Mapping[UUID, Sequence[_Row]]) -> dict[str, Mapp
 class _Finder:
     """Goes through a workflow's groups and gives each set its letter."""
 
-    def __init__(
-        self,
-        workflow: Workflow,
-        cluster: str,
-        levels: Levels,
-        places: Mapping[str, Domain],
-        labels: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        self.workflow, self.cluster, self.levels = workflow, cluster, levels
-        self.places, self.labels = places, labels
+    def __init__(self, ground: Ground, labels: Mapping[str, Mapping[str, str]]) -> None:
+        self.ground, self.labels = ground, labels
         self.marks: dict[str, dict[int, Mark]] = defaultdict(dict)
         self.landed: dict[tuple[int, Path], dict[int, Mark]] = defaultdict(dict)
-        self.rooms: dict[tuple[int, Path], Chosen] = {}
+        self.rooms: dict[tuple[int, Path], Room] = {}
         self._letters = 0
         self._verdicts = 0
 
@@ -183,6 +193,7 @@ class _Finder:
         told = GroupShown(
             name=group.name,
             status=group.status,
+            reason=group.waiting_reason,
             landed=tuple(landed[:MOST_SETS]),
             more_sets=max(0, len(landed) - MOST_SETS),
         )
@@ -238,11 +249,11 @@ class _Finder:
     def _stand_in_domains(self, mark: Mark, key: str, nodes: Sequence[str], levels: Levels) -> None:
         """Count a set's tasks in the domains that the map has for its level."""
         label = next(level.label for level in levels if level.key == key)
-        rank = next((at for at, level in enumerate(self.levels) if level.label == label), None)
+        rank = next((at for at, level in enumerate(self.ground.levels) if level.label == label), None)
         if rank is None:
             return
         for node in nodes:
-            values = self.places.get(node, (None,))[: rank + 1]
+            values = self.ground.places.get(node, (None,))[: rank + 1]
             if None in values:
                 continue
             at = (rank, tuple(value for value in values if value is not None))
@@ -259,19 +270,13 @@ class _Finder:
         """The verdict on a group that waits, for the first few and for the one that was asked for."""
         asked = drawn == group.name
         if self._verdicts >= MOST_VERDICTS and not asked:
-            return replace(told, sentence=group.waiting_reason)
+            return told
         self._verdicts += 1
         values = group_values(group, placement)
         held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-        seen = seen_nodes(
-            placement.cluster_uid or self.cluster,
-            selectors=selectors_of([values]),
-            levels=placement.levels,
-            capabilities=held,
-            without=[group.pk],
-        )
+        seen = self._seen(values, held, has_none=not told.landed)
         if not seen.snapshot.nodes:
-            return replace(told, sentence=group.waiting_reason)
+            return told
         demand = demand_of(values, capabilities=held)
         verdict = judge(seen.snapshot, demand)
         node = _narrowest(verdict, demand)
@@ -286,14 +291,30 @@ class _Finder:
             drawn=describe(node.path) if node and shows else "",
         )
 
+    def _seen(self, values: GroupValues, held: Capabilities, *, has_none: bool) -> Seen:
+        """The nodes for a group's tasks, free of what it holds itself; the map's own where those are the same."""
+        placement, selectors = values.placement, selectors_of([values])
+        cluster = placement.cluster_uid or self.ground.cluster
+        own = self.ground.seen
+        alike = (
+            (cluster, selectors) == (self.ground.cluster, [self.ground.selection])
+            and placement.levels == own.snapshot.levels
+            and (Capability.TOPOLOGY_PATH_DOMAINS in held) == own.snapshot.paths
+        )
+        if has_none and alike:
+            return own
+        return seen_nodes(
+            cluster, selectors=selectors, levels=placement.levels, capabilities=held, without=[values.uuid]
+        )
+
     def _draw(self, found: Sequence[DomainRoom], node: TreeNode, levels: Levels) -> None:
         """Put what the set finds into the map's domains, if those are the levels it was asked for under."""
         rank = node.constraint.required
-        if rank is None or levels[: rank + 1] != self.levels[: rank + 1]:
+        if rank is None or levels[: rank + 1] != self.ground.levels[: rank + 1]:
             return
         for room in found:
-            told = Room(node.size, max(0, node.size - room.missing), room.empty)
-            self.rooms[rank, room.path] = Chosen(room=told)
+            free = max(0, node.size - room.missing)
+            self.rooms[rank, room.path] = Room(node.size, free, room.empty)
 
 
 def _narrowest(verdict: Verdict, demand: GangDemand) -> TreeNode | None:

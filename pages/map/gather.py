@@ -12,11 +12,11 @@ from datetime import datetime
 
 from osmo_topology.web.access import grants_of
 from osmo_topology.web.policy import Action
-from pages.map.chosen import WorkflowShown, workflow_shown
+from pages.map.chosen import Ground, WorkflowShown, workflow_shown
 from pages.map.layout import Kind, Picture, detail, lay_out
 from pages.map.tree import Chosen, MapNode, Path, Place, Shut, Stands, Use, grow, peopled, trail
 from pools.models import Pool
-from pools.pod_templates.applied import tolerations_of
+from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NOTHING, FitNode
@@ -69,8 +69,14 @@ def map_view(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None,
     places = {node.name: domain_of(node.labels, levels) for node in seen.snapshot.nodes}
     chosen = None
     if workflow:
-        cluster = pool.backend.cluster_id or ""
-        chosen = workflow_shown(workflow, cluster=cluster, levels=levels, places=places, drawn=group)
+        ground = Ground(
+            cluster=pool.backend.cluster_id or "",
+            selection=node_selection(pool),
+            seen=seen,
+            levels=levels,
+            places=places,
+        )
+        chosen = workflow_shown(workflow, ground=ground, drawn=group)
     tree = grow(
         _stands(pool, seen.snapshot.nodes, places, chosen, user=user),
         pool=pool.name,

@@ -113,9 +113,8 @@ def _captions(view: MapView) -> list[Caption]:
     if view.chosen is None:
         return said
     for group in view.chosen.groups:
-        said.append(
-            Caption(f"{view.chosen.name}, group {group.name}: {group.sentence or group.status.lower()}")
-        )
+        stands = group.sentence or group.reason or group.status.lower()
+        said.append(Caption(f"{view.chosen.name}, group {group.name}: {stands}"))
         if group.drawn:
             said.append(Caption(f"Each domain shows for how many tasks of {group.drawn} it has room."))
         for one in group.landed:

@@ -264,3 +264,19 @@ def test_the_number_of_queries_does_not_grow_with_the_pool(browser, pool):
     with CaptureQueriesContext(connection) as many:
         page_of(browser, pool, f"?workflow={workflow.name}")
     assert len(few) == len(many) <= 26
+
+
+def test_a_workflow_of_another_cluster_does_not_stand_on_nodes_of_the_same_name(browser, pool):
+    elsewhere = PoolFactory(name="other", levels=[ZONE, RACK])
+    workflow = gang(elsewhere, ["n0"])
+    page = page_of(browser, pool, f"?workflow={workflow.name}")
+    assert "n0: 8 of 8 GPUs free" in titles(page)
+    assert "It was submitted to pool" in page
+
+
+def test_what_a_waiting_group_holds_itself_is_room_for_it(browser, pool):
+    """One of its three tasks stands on n0 already: the rack has room for all of them."""
+    workflow = gang(pool, ["n0", "", ""], status="SCHEDULING")
+    page = page_of(browser, pool, f"?workflow={workflow.name}")
+    assert "It fits now" in page
+    assert any(one.startswith("rack a/r1:") and "room for 3" in one for one in titles(page))
