@@ -13,7 +13,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench import create_rate, environment, fit, load, memory, pipeline, queries, status_delay, submission
+from bench import (
+    create_rate,
+    environment,
+    feasibility,
+    fit,
+    load,
+    memory,
+    pipeline,
+    queries,
+    status_delay,
+    submission,
+)
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -30,6 +41,7 @@ PARTS: dict[str, Part] = {
     "pipeline": lambda small: pipeline.measure(small=small),
     "create_rate": lambda small: create_rate.measure(small=small, say=say),
     "submission": lambda small: submission.measure(small=small, say=say),
+    "feasibility": lambda small: feasibility.measure(small=small, say=say),
     "status_delay": lambda small: status_delay.measure(small=small, say=say),
     "queries": lambda small: queries.measure(small=small, say=say),
     "memory": lambda small: memory.measure(small=small, say=say),

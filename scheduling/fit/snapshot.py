@@ -55,6 +55,8 @@ class FitNode:
     @property
     def free(self) -> Amounts:
         """What is not held; never below 0, because what is held may be counted later than what is there."""
+        if not self.holdings:
+            return self.allocatable
         left = list(self.allocatable)
         for holding in self.holdings:
             for i, amount in enumerate(holding.amounts):
