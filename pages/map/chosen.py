@@ -105,9 +105,10 @@ class WorkflowShown:
     domains: Mapping[tuple[int, Path], Chosen] = field(default_factory=dict, repr=False)
 
     def in_domain(self, rank: int, path: Path) -> Chosen:
-        """What it has to do with a domain of the map."""
-        own = self.domains.get((rank, path))
-        return own or self.domains.get((rank, path[-1:])) or Chosen()
+        """What it has to do with a domain of the map; its scheduler may know domains by their value alone."""
+        by_path = self.domains.get((rank, path), Chosen())
+        by_value = self.domains.get((rank, path[-1:]), Chosen())
+        return Chosen(sets=by_path.sets, room=by_path.room or by_value.room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +293,7 @@ class _Finder:
         )
 
     def _seen(self, values: GroupValues, held: Capabilities, *, has_none: bool) -> Seen:
-        """The nodes for a group's tasks, free of what it holds itself; the map's own where those are the same."""
+        """The nodes for a group's tasks, free of what it holds itself; the map's own where they are those."""
         placement, selectors = values.placement, selectors_of([values])
         cluster = placement.cluster_uid or self.ground.cluster
         own = self.ground.seen
