@@ -29,7 +29,8 @@ PREFIX = "topology_keys"
 EDIT = "_preview"
 """The button that shows what a change comes to; its value may name an edit to make first."""
 
-MAX_NUMBER = 9999
+MOST_ROWS = 48
+"""Rows that are read and shown: thrice what a pool may have of keys, for each costs a look at all nodes."""
 
 
 class TopologyKeyForm(RowForm):
@@ -96,6 +97,10 @@ class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # un
     ordering = ("position",)
     extra = 1
     verbose_name_plural = "Topology keys, broadest first"
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        """Of a form with more rows than anybody writes the first are read."""
+        return super().get_formset(request, obj, **kwargs, max_num=MOST_ROWS, absolute_max=MOST_ROWS)
 
 
 class KeyEditor:
@@ -227,8 +232,8 @@ def _value(row: Any, name: str) -> Any:
 
 def _place(row: Any) -> tuple[bool, int, int]:
     """Where a row stands: by its number, else last, else as it was sent."""
-    written = str(_value(row, "position") if _value(row, "position") is not None else "").strip()
-    number = int(written) if written.isascii() and written.isdigit() and len(written) < 6 else None
+    written = _value(row, "position")
+    number = _number("" if written is None else str(written))
     return number is None, number or 0, int(row.prefix.rpartition("-")[2])
 
 
@@ -240,15 +245,15 @@ def edited(sent: QueryDict, edit: str) -> QueryDict:
     """
     verb, *told = edit.split(":")
     form = sent.copy()
-    total = sent.get(f"{PREFIX}-TOTAL_FORMS", "")
-    if not (total.isascii() and total.isdigit() and int(total) < MAX_NUMBER):
+    total = _number(sent.get(f"{PREFIX}-TOTAL_FORMS", ""))
+    if total is None or total >= MOST_ROWS:
         return form
     if verb == "row":
-        form[f"{PREFIX}-TOTAL_FORMS"] = str(int(total) + 1)
+        form[f"{PREFIX}-TOTAL_FORMS"] = str(total + 1)
     elif verb == "label" and len(told) == 2 and is_label_key(told[1]):
         form[f"{PREFIX}-{told[0]}-label"] = told[1]
-    elif verb == "add" and len(told) == 3 and told[0].isdigit() and is_label_key(told[2]):
-        _add(form, int(total), place=int(told[0]), key=told[1], label=told[2])
+    elif verb == "add" and len(told) == 3 and is_label_key(told[2]):
+        _add(form, total, place=_number(told[0]) or 0, key=told[1], label=told[2])
     return form
 
 
@@ -267,6 +272,11 @@ def _add(form: QueryDict, total: int, *, place: int, key: str, label: str) -> No
 
 
 def _numbered(form: Mapping[str, str], index: int) -> tuple[bool, int]:
-    written = form.get(f"{PREFIX}-{index}-position", "").strip()
-    number = int(written) if written.isascii() and written.isdigit() and len(written) < 6 else None
+    number = _number(form.get(f"{PREFIX}-{index}-position", ""))
     return number is None, number or 0
+
+
+def _number(written: str) -> int | None:
+    """A number as a person would write one for a place; None for anything else, however long."""
+    text = written.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

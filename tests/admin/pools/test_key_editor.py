@@ -110,6 +110,15 @@ def test_another_row_is_had_without_a_script(browser, pool, form):
     assert int(shown["topology_keys-TOTAL_FORMS"]) == int(form["topology_keys-TOTAL_FORMS"]) + 1
 
 
+@pytest.mark.parametrize("place", ["²", "9" * 5000, "9" * 30, "-1", ""])
+def test_an_edit_that_no_button_makes_breaks_nothing(browser, pool, form, place):
+    for edit in (f"add:{place}:rack:{RACK}", f"label:{place}:{RACK}"):
+        assert browser.post(change_of(pool), form | {"_preview": edit}).status_code == 200
+    many = form | {"topology_keys-TOTAL_FORMS": place}
+    assert browser.post(change_of(pool), many | {"_preview": "row"}).status_code == 200
+    assert browser.post(f"/admin/pools/pool/{pool.pk}/coverage/", many).status_code == 200
+
+
 def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, pool, form):
     form |= {"topology_keys-2-key": "rack", "topology_keys-2-label": "no label!"}
     told = live(browser, pool, form)["rows"]["topology_keys-2"]
