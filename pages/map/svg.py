@@ -22,10 +22,11 @@ _MOST_PIPS = 16
 MOST_TAGS = 3
 
 PATTERNS = (
-    '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" '
-    'patternTransform="rotate(45)"><path class="ink" d="M0 0V5" stroke-width="2.6"/></pattern>'
+    '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><path class="ink" d="M1 0V6" stroke-width="2"/>'
+    '<path class="ink back" d="M3 0V6" stroke-width="2"/></pattern>'
     '<pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse">'
-    '<circle class="dot" cx="2.5" cy="2.5" r="1.3"/></pattern></defs>'
+    '<circle class="dot" cx="2.5" cy="2.5" r="1.4"/></pattern></defs>'
 )
 
 
@@ -248,7 +249,7 @@ def _cell(box: Box, node: MapNode) -> Iterator[str]:
         mark = node.marks[0]
         more = "+" if len(node.marks) > 1 else ""
         middle, base = _n(box.x + box.width / 2), _n(box.y + box.height / 2 + 4)
-        yield _rect(f"tag s{mark.tint}", box.x + 1, box.y + 1, box.width - 2, box.height - 2, round_by=3)
+        yield _inset(f"tag s{mark.tint}", box, by=1 if node.is_open else 4, round_by=3)
         yield f'<text class="letter" x="{middle}" y="{base}">{_text(mark.letter + more)}</text>'
     yield "</g>"
 
@@ -272,7 +273,7 @@ def _card(box: Box, node: MapNode) -> Iterator[str]:
     yield from _gpus(node, x=left, y=box.y + 23, width=room)
     yield from _card_words(box, node, room)
     if node.marks:
-        yield _inset(f"ring s{node.marks[0].tint}", box, round_by=4)
+        yield _inset(f"ring s{node.marks[0].tint}", box, by=1, round_by=4)
     yield "</g>"
 
 
@@ -356,8 +357,8 @@ def _rect(name: str, x: float, y: float, width: float, height: float, *, round_b
     return f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{corner}/>'
 
 
-def _inset(name: str, box: Box, *, round_by: int) -> str:
-    return _rect(name, box.x + 1, box.y + 1, box.width - 2, box.height - 2, round_by=round_by)
+def _inset(name: str, box: Box, *, by: int, round_by: int) -> str:
+    return _rect(name, box.x + by, box.y + by, box.width - 2 * by, box.height - 2 * by, round_by=round_by)
 
 
 def _at(box: Box) -> str:
