@@ -1,9 +1,17 @@
 // Keeps the parts of a page that are marked data-live as they are now: loads the page again every few
-// seconds and puts in what differs. Open details and the focus stay where they were. It rests while nobody
-// looks, can be paused, and ends when the page has nothing live any more.
+// seconds and puts in what differs, what came, and takes out what went. Open details, the focus and how far
+// tables are scrolled stay as they were. It rests while nobody looks, can be paused, and ends when the page
+// has nothing live any more.
 "use strict";
 (() => {
   const SECONDS = 3;
+  const PARTS = "section[id^='live-']";
+  const SAID = {
+    0: "You are no longer logged in; what you see is old. Load the page again.",
+    401: "You are no longer logged in; what you see is old. Load the page again.",
+    403: "You may not see this any more; what you see is old.",
+    404: "What this page shows is no longer there; what you see is old.",
+  };
   const live = () => [...document.querySelectorAll("[data-live][id]")];
   if (!live().length) return;
 
@@ -34,7 +42,9 @@
     const id = inside ? focus.id : "";
     const way = "a, button, summary, input, select, [tabindex]";
     const place = inside ? [...old.querySelectorAll(way)].indexOf(focus) : -1;
+    const across = [...old.querySelectorAll(".wide")].map((one) => one.scrollLeft);
     old.replaceWith(fresh);
+    fresh.querySelectorAll(".wide").forEach((one, index) => { one.scrollLeft = across[index] || 0; });
     fresh.querySelectorAll("details").forEach((one, index) => {
       if (open[index] !== undefined) one.open = open[index];
     });
@@ -43,18 +53,34 @@
     fresh.classList.add("fresh");
   }
 
-  async function update() {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
-    if (!answer.ok) throw new Error(String(answer.status));
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  // What is fetched to another address is the login's form; a browser tells no more of it than status 0.
+  async function load() {
+    const away = (why) => `The service does not answer${why}; what you see may be old. Trying again.`;
+    const asked = fetch(location.href, { headers: { Accept: "text/html" }, redirect: "manual" });
+    const answer = await asked.catch(() => { throw new Error(away("")); });
+    if (!answer.ok) throw new Error(SAID[answer.status] || away(` (${answer.status})`));
+    return new DOMParser().parseFromString(await answer.text(), "text/html");
+  }
+
+  function update(page) {
     for (const old of live()) {
       const fresh = page.getElementById(old.id);
       if (!fresh) {
-        old.removeAttribute("data-live");
+        old.remove();
       } else if (fresh.outerHTML !== shown.get(old.id)) {
         shown.set(old.id, fresh.outerHTML);
         put(old, document.importNode(fresh, true));
       }
+    }
+    let before = null;
+    for (const fresh of page.querySelectorAll(PARTS)) {
+      if (!document.getElementById(fresh.id)) {
+        shown.set(fresh.id, fresh.outerHTML);
+        const part = document.importNode(fresh, true);
+        if (before) before.after(part);
+        else document.querySelector(PARTS)?.before(part);
+      }
+      before = document.getElementById(fresh.id);
     }
   }
 
@@ -62,12 +88,12 @@
     if (!paused && !document.hidden && !asking) {
       asking = true;
       try {
-        await update();
+        update(await load());
         waits = SECONDS;
         if (!paused) label();
       } catch (error) {
         waits = Math.min(waits * 2, 60);
-        tell(` The service does not answer (${error.message}); what you see may be old. Trying again.`);
+        tell(` ${error.message}`);
       } finally {
         asking = false;
       }
