@@ -48,6 +48,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "NamespaceReady": "True",
     "Synced": "True",
     "ForeignObjects": "False",
+    "OthersSeen": "True",
 }
 """The status of each type with which all is well."""
 
@@ -62,10 +63,11 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "NamespaceReady": ("namespace ready", "no namespace"),
     "Synced": ("in line", "not in line"),
     "ForeignObjects": ("no foreign objects", "foreign objects"),
+    "OthersSeen": ("pods of others seen", "pods of others not seen"),
 }
 """What each type is called where all is well, and where it is not."""
 
-_MINOR = frozenset({"ComputeDomainServed", "ValuesUnderTwoParents", "NotObserved"})
+_MINOR = frozenset({"ComputeDomainServed", "OthersSeen", "ValuesUnderTwoParents", "NotObserved"})
 """Types and reasons that need a look and no more: they harm only some uses."""
 
 TO_DO: Mapping[str, str] = {
@@ -87,6 +89,8 @@ TO_DO: Mapping[str, str] = {
     "hand.",
     "Synced": "Look at the message; it is tried again every OSMO_SYNC_SECONDS.",
     "ForeignObjects": "Rename or delete what the message names, if it may go; it is never touched from here.",
+    "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what pods "
+    "of others hold as free.",
 }
 """What to do, by reason, and where a type has one thing to do, by type."""
 

@@ -65,6 +65,13 @@ class Cluster(models.Model):
         default=0, db_default=0, help_text="Those that the conditions account for."
     )
     evaluated_at = models.DateTimeField(null=True, help_text="When conditions were last evaluated.")
+    others_synced_at = models.DateTimeField(
+        null=True,
+        help_text="When pods of others were last listed completely; null: not known.",
+    )
+    others_problem = models.TextField(
+        default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
+    )
 
     def __str__(self) -> str:
         return self.uid
@@ -91,6 +98,31 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class HeldByOthers(models.Model):
+    """What pods of others hold of a node, as schedulers count it; a node without a row is free of them.
+
+    It is by the node's name and not part of its row: both are followed on their own, and either may be heard
+    of first. Without ``Cluster.others_synced_at`` nothing is known and rows mean nothing.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="held_by_others")
+    node = models.CharField(max_length=253)
+    gpu = models.BigIntegerField()
+    cpu = models.BigIntegerField(help_text="Thousandths of a core.")
+    memory = models.BigIntegerField(help_text="Bytes.")
+    storage = models.BigIntegerField(help_text="Bytes.")
+    pods = models.BigIntegerField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "node"], name="heldbyothers_once_per_node"),
+        ]
+
+    def __str__(self) -> str:
+        return self.node
 
 
 class ObservedTopology(models.Model):

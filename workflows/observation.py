@@ -79,6 +79,14 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OthersSeen:
+    """What pods of others hold of a node: GPUs, thousandths of a core, memory and storage in bytes, pods."""
+
+    node: str
+    held: tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologySeen:
     """A scheduler's topology object, whoever made it; ``labels`` as it lists them, broadest first."""
 

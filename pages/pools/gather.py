@@ -152,14 +152,14 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
 def _rooms(pools: Sequence[Pool]) -> dict[str, Room]:
     nodes = nodes_of(pools)
     used = used_by_node(stands_on({pool.backend.cluster_id for pool in pools if pool.backend.cluster_id}))
-    free = {node.key: node.has.without(used.get(node.key, NOTHING)).gpu for node in nodes}
+    free = {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
     return {pool.name: _room([node for node in nodes if pool.name in node.pools], free) for pool in pools}
 
 
 def _free(pool: Pool, nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
     cluster = pool.backend.cluster_id
     used = used_by_node(stands_on([cluster])) if cluster else {}
-    return {node.key: node.has.without(used.get(node.key, NOTHING)).gpu for node in nodes}
+    return {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
 
 
 def _room(nodes: Sequence[SeenNode], free: dict[tuple[str, str], int]) -> Room:

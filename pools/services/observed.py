@@ -25,6 +25,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
             probe = Probe(problem="another cluster", reason="AnotherCluster")
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
+        news += _others_seen(backend)
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
     )
@@ -57,6 +58,20 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
     backend.scheduler_version = probe.scheduler_version or backend.scheduler_version
     backend.card = probe.card()
     backend.probed_at = now
+
+
+def _others_seen(backend: Backend) -> list[Condition]:
+    """Whether pods of others are followed; nothing while the observer has not tried."""
+    cluster = backend.cluster
+    if cluster is None or not (cluster.others_synced_at or cluster.others_problem):
+        return []
+    if cluster.others_synced_at:
+        return [Condition(type="OthersSeen", status="True", reason="Followed")]
+    message = (
+        "What pods of others hold of the nodes is not known and counts as free, because the observer may not "
+        f"follow them: {cluster.others_problem}"
+    )
+    return [Condition(type="OthersSeen", status="False", reason="Forbidden", message=message)]
 
 
 def _another_cluster(backend: Backend, left: int) -> Condition:

@@ -50,7 +50,7 @@ class Board:
         if kind in self._slots:
             return
         nodes, free = self.snapshot.nodes, self._free
-        slots = [_times(free[i], kind.amounts) if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
+        slots = [times(free[i], kind.amounts) if kind.may_use(node) else 0 for i, node in enumerate(nodes)]
         self._slots[kind] = slots
         self._rooms[kind] = [
             [sum(slots[i] for i in domain.nodes) for domain in row] for row in self.snapshot.domains
@@ -104,7 +104,7 @@ class Board:
         for kind, slots in self._slots.items():
             if not slots[node] and not kind.may_use(self.snapshot.nodes[node]):
                 continue
-            now = _times(free, kind.amounts)
+            now = times(free, kind.amounts)
             if change := now - slots[node]:
                 slots[node] = now
                 rooms = self._rooms[kind]
@@ -120,6 +120,6 @@ class Board:
         return span
 
 
-def _times(free: Amounts, wanted: Amounts) -> int:
+def times(free: Amounts, wanted: Amounts) -> int:
     """How often ``wanted`` fits in ``free``. Every task asks at least for a pod's place."""
     return min((have // want for have, want in zip(free, wanted, strict=True) if want), default=1 << 30)

@@ -41,14 +41,22 @@ class Holding:
     until: float | None = None
 
 
+OTHERS = "pods of others"
+"""The name under which people are told of what nobody's workflow holds; no workflow can have it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitNode:
-    """A node. ``closed`` says in words why nothing new goes there (cordoned, not ready), empty if it does."""
+    """A node. ``closed`` says in words why nothing new goes there (cordoned, not ready), empty if it does.
+
+    ``others`` is what pods hold that no workflow made: it has no end that is known.
+    """
 
     name: str
     labels: Mapping[str, str]
     allocatable: Amounts
     holdings: tuple[Holding, ...] = ()
+    others: Amounts = NOTHING
     taints: tuple[Mapping[str, str], ...] = ()
     closed: str = ""
 
@@ -56,12 +64,20 @@ class FitNode:
     def free(self) -> Amounts:
         """What is not held; never below 0, because what is held may be counted later than what is there."""
         if not self.holdings:
-            return self.allocatable
-        left = list(self.allocatable)
+            return self.without_work
+        left = list(self.without_work)
         for holding in self.holdings:
             for i, amount in enumerate(holding.amounts):
                 left[i] -= amount
         return tuple(max(0, amount) for amount in left)
+
+    @property
+    def without_work(self) -> Amounts:
+        """What would be free if every workflow on it had ended."""
+        if self.others == NOTHING:
+            return self.allocatable
+        pairs = zip(self.allocatable, self.others, strict=True)
+        return tuple(max(0, amount - held) for amount, held in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +149,6 @@ class Snapshot:
 
     def emptied(self) -> "Snapshot":
         """The same as if nothing ran and every node were open."""
-        return replace(self, nodes=tuple(replace(n, holdings=(), closed="") for n in self.nodes))
+        return replace(
+            self, nodes=tuple(replace(n, holdings=(), others=NOTHING, closed="") for n in self.nodes)
+        )

@@ -13,12 +13,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scheduling.fit.board import POOL, Board, Region
+from scheduling.fit.board import POOL, Board, Region, times
 from scheduling.fit.greedy import Placer, fits
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.search import Possible, possible
-from scheduling.fit.snapshot import WHOLE, Snapshot
+from scheduling.fit.snapshot import OTHERS, WHOLE, Snapshot
 from scheduling.fit.wanted import GangDemand, Wanted
 from scheduling.requirements import SetPath
 from scheduling.tree import Node
@@ -245,7 +245,8 @@ def _holders(
 ) -> tuple[tuple[Holder, ...], float | None]:
     """Who holds room on these nodes, soonest end first, and when there is enough at the latest.
 
-    A node counts as regained when everybody on it has ended: exact for nodes used whole, late otherwise.
+    A node counts as regained when every workflow on it has ended: exact for nodes used whole, late otherwise.
+    Pods of others stay, and are named where they cost a task its place.
     """
     on: dict[str, int] = defaultdict(int)
     ends: dict[str, float] = {}
@@ -258,8 +259,12 @@ def _holders(
         for holding in node.holdings:
             on[holding.holder] += 1
             ends[holding.holder] = math.inf if holding.until is None else holding.until
+        stays = empty.slots(wants.measure, at) - times(node.without_work, wants.measure.amounts)
+        if stays:
+            on[OTHERS] += 1
+            ends[OTHERS] = math.inf
         last = max((ends[holding.holder] for holding in node.holdings), default=math.inf)
-        regained.append((math.inf if node.closed else last, gain))
+        regained.append((math.inf if node.closed else last, gain - stays))
     missing, free_at = _missing(board, wants, region), None
     for until, gain in sorted(regained):
         missing -= gain

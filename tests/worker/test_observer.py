@@ -4,15 +4,18 @@ import threading
 import time
 
 import pytest
+from django.db import DatabaseError
 from django.utils import timezone
 
+from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
 from pools import clusters
-from pools.models import Backend, Cluster, Node, ObservedTopology
+from pools.models import Backend, Cluster, HeldByOthers, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
+from tests.factories import held_by_others
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
-from workflows.observer import process, streams
+from workflows.observer import inbox, process, streams, writer
 from workflows.observer.process import Observer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,6 +36,7 @@ def world(transactional_db, monkeypatch):
     world = World()
     monkeypatch.setattr(clusters, "connect", lambda access, seconds: world.cluster)
     monkeypatch.setattr(process, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(inbox, "OTHERS_SECONDS", 0.05)
     monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)
     return world
 
@@ -256,3 +260,85 @@ def test_pod_groups_of_two_schedulers_in_one_namespace_are_kept_apart(world, obs
     world.cluster.remove(POD_GROUP, f"{groups[1].uuid.hex}-0", namespace="osmo")
     until(lambda: kept() != wanted)
     assert kept() == {(groups[0].uuid, groups[0].uuid.hex)}
+
+
+def stranger(name, node, *, gpu="2", phase="Running"):
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": gpu, "cpu": "500m"}}}
+    return {
+        "metadata": {"name": name, "namespace": "osmo"},
+        "spec": {"nodeName": node, "containers": [container]} if node else {"containers": [container]},
+        "status": {"phase": phase},
+    }
+
+
+def by_others():
+    return {row.node: (row.gpu, row.cpu, row.pods) for row in HeldByOthers.objects.all()}
+
+
+def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("ended", "n1"), ("bound later", "")):
+        world.cluster.put(POD, stranger(name, node))
+    world.cluster.put(POD, stranger("ended", "n1", phase="Succeeded"))
+    held_by_others(Cluster.objects.get(uid=world.uid), "vanished", gpu=1)
+    Cluster.objects.update(others_synced_at=None)
+    observer()
+    later = {"node-0": (2, 500, 1)}  # where ours stands too
+    until(lambda: by_others() == {"n1": (4, 1000, 2), "n2": (2, 500, 1)} | later)
+    until(lambda: Cluster.objects.get(uid=world.uid).others_synced_at)
+    assert len(until(pods)) == 1
+    world.cluster.remove(POD, "c", namespace="osmo")
+    world.cluster.remove(POD, "a", namespace="osmo")
+    until(lambda: by_others() == {"n1": (2, 500, 1)} | later)
+    world.cluster.cut_watches()
+    world.cluster.compact()
+    world.cluster.put(POD, stranger("d", "n3", gpu="8"))
+    until(lambda: by_others() == {"n1": (2, 500, 1), "n3": (8, 500, 1)} | later)
+
+
+def test_without_the_right_to_follow_pods_of_others_all_else_is_followed(world, observer, monkeypatch):
+    refuse(world.cluster, monkeypatch, refused := {"list"})
+    world.cluster.put(POD, stranger("a", "n1"))
+    group = world.group(pods=1)
+    observer()
+    until(lambda: "may not list pods" in Cluster.objects.get(uid=world.uid).others_problem)
+    world.look(group)
+    world.look(group)
+    until(pods)
+    assert (by_others(), Cluster.objects.get(uid=world.uid).others_synced_at) == ({}, None)
+    refused.clear()
+    until(lambda: by_others() == {"n1": (2, 500, 1)})
+    found = until(lambda: Cluster.objects.filter(uid=world.uid, others_synced_at__isnull=False).first())
+    assert found.others_problem == ""
+
+
+def refuse(cluster, monkeypatch, verbs):
+    """Refuse these verbs on pods of the whole cluster."""
+
+    def guarded(verb, call):
+        def asked(kind, *args, namespace="", **more):
+            if kind == POD and not namespace and verb in verbs:
+                raise Forbidden("you may not list pods", status=403)
+            return call(kind, *args, namespace=namespace, **more)
+
+        return asked
+
+    monkeypatch.setattr(cluster, "scan", guarded("list", cluster.scan))
+
+
+def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):
+    def refused(cluster, others):
+        raise DatabaseError("no room for others")
+
+    monkeypatch.setattr(process, "write_others", refused)
+    world.cluster.put(POD, stranger("a", "n1"))
+    group = world.group(pods=1)
+    running = observer()
+    world.look(group)
+    world.look(group)
+    until(pods)
+    until(running.inbox.size)
+    monkeypatch.setattr(process, "write_others", writer.write_others)
+    until(lambda: by_others() == {"n1": (2, 500, 1)})

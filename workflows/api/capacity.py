@@ -61,7 +61,9 @@ class NodeEntrySerializer(serializers.Serializer[Any]):
     exposed_fields = serializers.DictField(help_text="For tables: whole GiB, cores and GPUs as texts.")
     taints = serializers.ListField(child=serializers.DictField())
     usage_fields = serializers.DictField(child=serializers.CharField())
-    non_workflow_usage_fields = serializers.DictField(help_text="Not observed: empty.")
+    non_workflow_usage_fields = serializers.DictField(
+        child=serializers.CharField(), help_text="By pods of others; empty where those are not known."
+    )
     allocatable_fields = serializers.DictField(child=serializers.CharField())
     platform_allocatable_fields = serializers.DictField(help_text="By pool and platform.")
     platform_available_fields = serializers.DictField(help_text="By pool and platform.")

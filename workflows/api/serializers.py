@@ -64,7 +64,9 @@ class DomainRoom(serializers.Serializer[Any]):
     empty = serializers.IntegerField(help_text="If nothing ran there and every node took work.")
     missing = serializers.IntegerField()
     closed = serializers.IntegerField(help_text="Nodes that take no work.")
-    holders = Holder(many=True, help_text="Those who end soonest first.")
+    holders = Holder(
+        many=True, help_text="Those who end soonest first; pods of others are one, by that name."
+    )
     free_at = _time()
 
 
@@ -103,6 +105,7 @@ class GroupFeasibility(serializers.Serializer[Any]):
     scheduler = serializers.CharField()
     nodes = serializers.IntegerField()
     nodes_synced_at = _time()
+    others_known = serializers.BooleanField(help_text="False: what pods of others hold counts as free.")
     age_seconds = serializers.FloatField(allow_null=True)
     places = serializers.DictField(
         child=serializers.CharField(), allow_null=True, help_text="Node by task; null for a large group."

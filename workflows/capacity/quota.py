@@ -3,8 +3,8 @@
 Pools that share a node, also by way of others, stand in one *node set*. ``quota_used`` counts the GPUs of
 running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
 ``quota_limit`` is the pool's guarantee, or all its nodes have where that is unlimited. ``total_capacity``
-counts nodes that are ready; ``total_free`` what is left, by whomever the rest is held, on those of them that
-take work.
+counts nodes that are ready; ``total_free`` what is left, by whomever the rest is held (by pods of others too,
+where those are known), on those of them that take work.
 """
 
 from collections import defaultdict
@@ -85,7 +85,7 @@ def _usage(
         quota_limit=capacity if guarantee < 0 else int(guarantee),
         total_usage=sum(stand.asks.gpu for stand in running),
         total_capacity=capacity,
-        total_free=sum(n.has.without(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
+        total_free=sum(n.left(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
     )
 
 

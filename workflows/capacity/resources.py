@@ -26,7 +26,7 @@ def entry(
     levels: Mapping[str, Levels],
 ) -> Json:
     """One node. ``platforms`` are by pool and name, ``levels`` by pool."""
-    left = node.has.without(used)
+    left = node.left(used)
     return {
         "hostname": node.name,
         "exposed_fields": {
@@ -36,7 +36,7 @@ def entry(
         },
         "taints": [dict(taint) for taint in node.taints],
         "usage_fields": _written(used),
-        "non_workflow_usage_fields": {},
+        "non_workflow_usage_fields": {} if node.others is None else _written(node.others),
         "allocatable_fields": _written(node.has),
         "platform_allocatable_fields": _by_seat(node, _plain(node.has)),
         "platform_available_fields": _by_seat(node, _plain(left)),

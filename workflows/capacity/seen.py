@@ -7,9 +7,10 @@ narrows that by its own. One read of the nodes of the clusters concerned serves 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from pools.models import Node, Platform, Pool
+from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection
 from workflows.capacity.amounts import NOTHING, Amounts, allocatable, asked
 from workflows.models import Task
@@ -26,13 +27,17 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenNode:
-    """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms."""
+    """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms.
+
+    ``others`` is what pods of others hold; None: not known.
+    """
 
     cluster: str
     name: str
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, Any]]
     has: Amounts
+    others: Amounts | None
     ready: bool
     unschedulable: bool
     pools: tuple[str, ...]
@@ -45,6 +50,10 @@ class SeenNode:
     @property
     def is_open(self) -> bool:
         return self.ready and not self.unschedulable
+
+    def left(self, used: Amounts) -> Amounts:
+        """What is free while tasks hold this much; what is not known to be held counts as free."""
+        return self.has.without(used + (self.others or NOTHING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,25 +87,42 @@ class _Selectors:
 
 
 def nodes_of(pools: Iterable[Pool]) -> list[SeenNode]:
-    """The nodes of these pools, by cluster and name. One query; each pool came with its platforms."""
+    """The nodes of these pools, by cluster and name. Two queries; each pool came with its platforms."""
     selectors: dict[str, _Selectors] = defaultdict(_Selectors)
     for pool in pools:
         if pool.backend.cluster_id is not None:
             selectors[pool.backend.cluster_id].add(pool)
     fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
     rows = Node.objects.filter(cluster_id__in=list(selectors)).order_by("cluster_id", "name").values(*fields)
-    seen = (_seen(row, selectors[row["cluster_id"]]) for row in rows.iterator())
+    others = others_on(selectors)
+    seen = (_seen(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
     return [node for node in seen if node.pools]
 
 
-def _seen(row: Mapping[str, Any], selectors: _Selectors) -> SeenNode:
-    labels = row["labels"]
+def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
+    """What pods of others hold by node, of each of these clusters where that is known. One query."""
+    rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
+        "pk", *(f"held_by_others__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
+    )
+    found: dict[str, dict[str, Amounts]] = {}
+    for cluster, node, gpu, cpu, memory, storage in rows.iterator():
+        held = found.setdefault(cluster, {})
+        if node is not None:
+            held[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
+    return found
+
+
+def _seen(
+    row: Mapping[str, Any], selectors: _Selectors, others: Mapping[str, Mapping[str, Amounts]]
+) -> SeenNode:
+    labels, known = row["labels"], others.get(row["cluster_id"])
     return SeenNode(
         cluster=row["cluster_id"],
         name=row["name"],
         labels=labels,
         taints=row["taints"],
         has=allocatable(row["allocatable"]),
+        others=None if known is None else known.get(row["name"], NOTHING),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
         pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),

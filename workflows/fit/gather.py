@@ -1,7 +1,8 @@
 """A snapshot of nodes, and what a task group asks of them, from rows and frozen values.
 
-Two queries: the nodes, of whose labels only those that are asked for leave the database, and the live tasks
-that stand on them. Room is held until a group's execution timeout ends it at the latest.
+A query each: the nodes, of whose labels only those that are asked for leave the database; the live tasks that
+stand on them; what pods of others hold there. Room is held until a group's execution timeout ends it at the
+latest, and by pods of others without an end that is known.
 """
 
 import json
@@ -16,7 +17,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F, Q
 
-from pools.models import Cluster
+from pools.models import Cluster, HeldByOthers
 from scheduling.backends.base import CountsLargest
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capabilities, Capability
@@ -38,10 +39,14 @@ _PODS = 110
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A snapshot and when its nodes were last listed completely, None if never."""
+    """A snapshot and when its nodes were last listed completely, None if never.
+
+    ``others_known`` is False where pods of others cannot be followed: what they hold looks free.
+    """
 
     snapshot: fit.Snapshot
     synced_at: datetime | None
+    others_known: bool
 
 
 def seen_nodes(
@@ -60,17 +65,20 @@ def seen_nodes(
     """
     asked_for = {level.label for level in levels} | {key for one in selectors for key in one}
     labels = sorted(asked_for.union(labels))
+    where = Cluster.objects.filter(pk=cluster).first()
+    known = where is not None and where.others_synced_at is not None
     held = _holdings(cluster, without)
+    others = _others(cluster) if known else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(labels)}
     wanted = [[(places[key], value) for key, value in one.items()] for one in selectors]
     nodes = [
-        _node(row, labels, held)
+        _node(row, labels, held, others)
         for row in _rows(cluster, labels)
         if any(all(row[place] == value for place, value in one) for one in wanted)
     ]
-    row = Cluster.objects.filter(pk=cluster).first()
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    return Seen(fit.Snapshot.of(nodes, levels, paths=paths), row.nodes_synced_at if row else None)
+    snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
+    return Seen(snapshot, where.nodes_synced_at if where else None, known)
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -98,7 +106,12 @@ def _taints(text: str) -> tuple[Mapping[str, str], ...]:
 _FIRST_LABEL = 4 + len(_AMOUNTS)
 
 
-def _node(row: Sequence[Any], labels: Sequence[str], held: Mapping[str, list[fit.Holding]]) -> fit.FitNode:
+def _node(
+    row: Sequence[Any],
+    labels: Sequence[str],
+    held: Mapping[str, list[fit.Holding]],
+    others: Mapping[str, fit.Amounts],
+) -> fit.FitNode:
     name, ready, unschedulable, taints = row[:4]
     shown = zip(labels, row[_FIRST_LABEL:], strict=True)
     return fit.FitNode(
@@ -106,6 +119,7 @@ def _node(row: Sequence[Any], labels: Sequence[str], held: Mapping[str, list[fit
         labels={label: value for label, value in shown if value is not None},
         allocatable=_allocatable(row[4:_FIRST_LABEL]),
         holdings=tuple(held.get(name, ())),
+        others=others.get(name, fit.NOTHING),
         taints=_taints(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
     )
@@ -169,6 +183,17 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
         until = started.timestamp() + timeout if started else None
         found[node].append(fit.Holding(workflow, amounts, until))
     return found
+
+
+def _others(cluster: str) -> dict[str, fit.Amounts]:
+    """What pods of others hold, by node."""
+    rows = HeldByOthers.objects.filter(cluster_id=cluster).order_by()
+    return {
+        node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)
+        for node, gpu, cpu, memory, storage, pods in rows.values_list(
+            "node", "gpu", "cpu", "memory", "storage", "pods"
+        )
+    }
 
 
 def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:

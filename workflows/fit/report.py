@@ -65,6 +65,7 @@ def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) ->
         "scheduler": group.placement.scheduler_type,
         "nodes": len(seen.snapshot.nodes),
         "nodes_synced_at": _naive(synced),
+        "others_known": seen.others_known,
         "age_seconds": max(0.0, (now - synced).total_seconds()) if synced else None,
         "places": dict(places) if places is not None else None,
         "sets": [_set(one) for one in verdict.sets],

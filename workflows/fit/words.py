@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from scheduling.errors import listing
 from scheduling.fit.outcome import SetOutcome
+from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict
 from scheduling.levels import Domain
 from workflows.fit.gather import Seen
@@ -45,10 +46,12 @@ def _now(verdict: Verdict) -> str:
 
 def without_names(verdict: Verdict) -> Verdict:
     """The verdict for somebody who may not know whose work holds the nodes."""
-    sets = (
-        replace(one, nearest=tuple(replace(room, holders=()) for room in one.nearest)) for one in verdict.sets
-    )
+    sets = (replace(one, nearest=tuple(map(_nameless, one.nearest))) for one in verdict.sets)
     return replace(verdict, sets=tuple(sets))
+
+
+def _nameless(room: DomainRoom) -> DomainRoom:
+    return replace(room, holders=tuple(one for one in room.holders if one.name == OTHERS))
 
 
 def _elsewhere(verdict: Verdict) -> str:
@@ -112,7 +115,9 @@ def _lacks(one: SetFit, room: DomainRoom) -> str:
 
 
 def _holders(room: DomainRoom) -> str:
-    return listing([holder.name for holder in room.holders], limit=3)
+    works = listing([one.name for one in room.holders if one.name != OTHERS], limit=3)
+    others = OTHERS if any(one.name == OTHERS for one in room.holders) else ""
+    return " and by ".join(filter(None, (works, others)))
 
 
 def _hidden(one: SetFit) -> str:

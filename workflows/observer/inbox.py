@@ -1,17 +1,24 @@
-"""Changes on their way to the database: gathered for a moment, bounded, the newest of an object winning."""
+"""Changes on their way to the database: gathered for a moment, bounded, the newest of an object winning.
+
+What pods of others hold has a lane of its own, which is bounded by the number of nodes and never makes
+anybody wait: it leaves once in a while and a part at a time, so their coming and going holds up nothing of
+ours.
+"""
 
 import threading
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen
 
 Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
 
 MOST = 5000
 LINGER_SECONDS = 0.1
 BATCH = 500
+OTHERS_SECONDS = 1.0
+"""How long what pods of others hold is gathered before it is written."""
 
 
 @dataclass(slots=True)
@@ -26,6 +33,7 @@ class Batch:
     nodes_complete: bool = False
     topologies_complete: set[str] = field(default_factory=set)
     heard: bool = False
+    others: "Others | None" = None
 
     def add(self, change: Change) -> None:
         match change:
@@ -39,6 +47,15 @@ class Batch:
                 self.topologies.append(change)
             case EventSeen():
                 self.events.append(change)
+
+
+@dataclass(slots=True)
+class Others:
+    """News of pods of others in one cluster: sums by node, and how it stands with the following of them."""
+
+    held: dict[str, OthersSeen] = field(default_factory=dict)
+    complete: bool = False
+    problem: str = ""
 
 
 def key_of(change: Change) -> Hashable:
@@ -64,6 +81,8 @@ class Inbox:
         self._heard: set[str] = set()
         self._nodes_complete: set[str] = set()
         self._topologies_complete: set[tuple[str, str]] = set()
+        self._others: dict[str, Others] = {}
+        self._others_left = float("-inf")
         self._closed = False
 
     def put(self, cluster: str, change: Change) -> None:
@@ -93,6 +112,31 @@ class Inbox:
             self._topologies_complete.add((cluster, resource))
             self._news.notify_all()
 
+    def others(self, cluster: str, change: OthersSeen) -> None:
+        """Add what pods of others hold of a node; never waits."""
+        with self._news:
+            self._others.setdefault(cluster, Others()).held[change.node] = change
+
+    def others_complete(self, cluster: str) -> None:
+        """Note that all pods of others in the cluster are in the sums."""
+        with self._news:
+            lane = self._others.setdefault(cluster, Others())
+            lane.complete, lane.problem = True, ""
+
+    def others_refused(self, cluster: str, problem: str) -> None:
+        """Note that the cluster does not let pods of others be followed."""
+        with self._news:
+            lane = self._others.setdefault(cluster, Others())
+            lane.complete, lane.problem = False, problem
+
+    def put_back(self, cluster: str, others: Others) -> None:
+        """Keep what could not be written; what was heard meanwhile is newer."""
+        with self._news:
+            lane = self._others.setdefault(cluster, Others())
+            lane.held = others.held | lane.held
+            if not (lane.complete or lane.problem):
+                lane.complete, lane.problem = others.complete, others.problem
+
     def close(self) -> None:
         with self._news:
             self._closed = True
@@ -100,7 +144,8 @@ class Inbox:
 
     def size(self) -> int:
         """How many changes wait."""
-        return len(self._changes)
+        with self._news:
+            return len(self._changes) + sum(len(lane.held) for lane in self._others.values())
 
     def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> dict[str, Batch]:
         """What has come, by cluster: waits for the first change, then a moment for more of them."""
@@ -131,5 +176,16 @@ class Inbox:
             for cluster, resource in self._topologies_complete:
                 batches.setdefault(cluster, Batch()).topologies_complete.add(resource)
             self._topologies_complete.clear()
+        if time.monotonic() - self._others_left >= OTHERS_SECONDS:
+            self._others_left = time.monotonic()
+            for cluster in list(self._others):
+                batches.setdefault(cluster, Batch()).others = self._part(cluster)
         self._news.notify_all()
         return batches
+
+    def _part(self, cluster: str) -> Others:
+        """Some of a cluster's lane; how it stands is told with the last of it."""
+        lane = self._others[cluster]
+        if len(lane.held) <= BATCH:
+            return self._others.pop(cluster)
+        return Others({node: lane.held.pop(node) for node in list(lane.held)[:BATCH]})

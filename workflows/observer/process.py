@@ -16,10 +16,11 @@ from django.db import DatabaseError, close_old_connections, connection
 from pools.clusters import cluster_for
 from pools.models import Backend
 from workflows import metrics
-from workflows.observer.inbox import Batch, Inbox
+from workflows.observer.inbox import Batch, Inbox, Others
+from workflows.observer.others import OthersFollower
 from workflows.observer.sources import Followed, clusters_to_follow, sources_of
 from workflows.observer.streams import Follower
-from workflows.observer.writer import write
+from workflows.observer.writer import write, write_others
 
 LOOK_SECONDS = 5.0
 DATABASE_PAUSE = 1.0
@@ -89,7 +90,8 @@ class Observer:
         for key in streams.keys() - self.followers.keys():
             source, backend = streams[key]
             log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])
-            follower = Follower(source, connect=partial(cluster_for, backend), inbox=self.inbox)
+            kind = OthersFollower if source.others else Follower
+            follower = kind(source, connect=partial(cluster_for, backend), inbox=self.inbox)
             self.followers[key] = follower
             follower.start()
 
@@ -104,7 +106,17 @@ class Observer:
                 log.warning("batch_not_written", cluster=cluster, error=str(error))
                 self.stopped.wait(DATABASE_PAUSE)
             else:
-                return
+                break
+        if batch.others and not self.stopped.is_set():
+            self._write_others(cluster, batch.others)
+
+    def _write_others(self, cluster: str, others: Others) -> None:
+        """Write what pods of others hold, on its own: nothing of ours waits until that succeeds."""
+        try:
+            write_others(cluster, others)
+        except DatabaseError as error:
+            log.warning("others_not_written", cluster=cluster, error=str(error))
+            self.inbox.put_back(cluster, others)
 
     def _end(self) -> None:
         everyone = [*self.followers.values(), *self.retired]

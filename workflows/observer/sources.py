@@ -1,8 +1,8 @@
 """What to follow of a cluster, from the rows of its backends and groups.
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
-nodes once, and the topology objects of its schedulers, whoever made them. Backends of one cluster share all
-of it.
+nodes once, the pods of others that stand on them, and the topology objects of its schedulers, whoever made
+them. Backends of one cluster share all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
 from pools.kinds import as_kind, pod_group_kind
-from pools.models import Backend, Installation, Node, ObservedTopology
+from pools.models import Backend, HeldByOthers, Installation, Node, ObservedTopology
 from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
@@ -21,6 +21,7 @@ from workflows.observation import (
     POD_GROUP,
     NodeSeen,
     ObjectSeen,
+    OthersSeen,
     PodSeen,
     TopologySeen,
     see_claim_template,
@@ -32,6 +33,7 @@ from workflows.observation import (
     see_topology,
 )
 from workflows.observer.inbox import Change
+from workflows.observer.others import BOUND, see_other
 from workflows.observer.streams import Reduce, Source
 
 
@@ -93,6 +95,16 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         )
 
     yield source(NODE, see_node, partial(_known_nodes, uid))
+    yield Source(
+        cluster_uid=uid,
+        kind=POD,
+        namespace="",
+        label_selector=ours.replace("=", "!="),
+        field_selector=BOUND,
+        reduce=see_other,
+        known=partial(_known_others, uid),
+        others=True,
+    )
     for owner in _topology_owners(followed):
         resource = owner.topology.crd
         yield source(
@@ -154,6 +166,16 @@ def _known_nodes(uid: str) -> list[Change]:
     return [
         NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
         for name, node in rows
+    ]
+
+
+def _known_others(uid: str) -> list[OthersSeen]:
+    rows = HeldByOthers.objects.filter(cluster_id=uid)
+    return [
+        OthersSeen(node=node, held=(gpu, cpu, memory, storage, pods))
+        for node, gpu, cpu, memory, storage, pods in rows.values_list(
+            "node", "gpu", "cpu", "memory", "storage", "pods"
+        )
     ]
 
 

@@ -24,14 +24,16 @@ from workflows.observer.inbox import Change, Inbox, key_of
 
 log = structlog.get_logger(__name__)
 
-Reduce = Callable[[Obj], Change | None]
+Reduce = Callable[[Obj], object]
+"""What is kept of an object; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """What to follow. ``known`` gives what the rows show of it, once, at the start.
 
-    ``topology`` is the resource of a kind of topology object, empty for any other kind.
+    ``topology`` is the resource of a kind of topology object, empty for any other kind. ``others`` says that
+    it is pods of others, which are kept as sums.
     """
 
     cluster_uid: str
@@ -39,8 +41,10 @@ class Source:
     namespace: str
     label_selector: str
     reduce: Reduce
-    known: Callable[[], Iterable[Change]]
+    known: Callable[[], Iterable[Any]]
+    field_selector: str = ""
     topology: str = ""
+    others: bool = False
 
 
 class Memory:
@@ -92,10 +96,12 @@ class Follower:
         self._connect = connect
         self._inbox = inbox
         self._stopped = threading.Event()
-        self._watch: Watch[Change | None] | None = None
+        self._watch: Watch[Any] | None = None
         self.connected = False
         name = f"{source.kind}/{source.namespace or '*'}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"{name} of others" if source.others else name, daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -138,7 +144,7 @@ class Follower:
         if found != source.cluster_uid:
             log.error("another_cluster", source=self._thread.name, want=source.cluster_uid, found=found)
             return
-        memory = Memory(source.known())
+        memory = self._remembered()
         connection.close()  # a thread that waits for a cluster holds no connection to the database
         self._watch = Watch(
             cluster,
@@ -146,6 +152,7 @@ class Follower:
             reduce=source.reduce,
             namespace=source.namespace,
             label_selector=source.label_selector,
+            field_selector=source.field_selector,
         )
         if self._stopped.is_set():
             return
@@ -154,21 +161,33 @@ class Follower:
             if isinstance(event, Disconnected):
                 self._restarts("cut")
                 log.warning("stream_cut", source=self._thread.name, error=str(event.error))
+                self._cut(event.error)
             elif isinstance(event, Reconnected) and cluster.kube_system_uid() != source.cluster_uid:
                 self._watch.stop()
                 return
             else:
+                self._count()
                 self._pass_on(event, memory)
+
+    def _remembered(self) -> Any:
+        """What was passed on before, for ``_pass_on`` to compare with."""
+        return Memory(self._source.known())
+
+    def _cut(self, error: ClusterError) -> None:
+        """Say that nothing new is known for now; what was passed on is old, not wrong."""
 
     def _restarts(self, reason: str) -> None:
         source = self._source
         metrics.WATCH_RESTARTS.labels(source.cluster_uid, str(source.kind), reason).inc()
 
-    def _pass_on(self, event: Any, memory: Memory) -> None:
+    def _count(self) -> None:
         uid = self._source.cluster_uid
         self._inbox.heard(uid)
         metrics.WATCH_HEARD.labels(uid).set_to_current_time()
         metrics.WATCH_EVENTS.labels(uid, str(self._source.kind)).inc()
+
+    def _pass_on(self, event: Any, memory: Any) -> None:
+        uid = self._source.cluster_uid
         match event:
             case Synced():
                 items = [item for item in event.items if item is not None]

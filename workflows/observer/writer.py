@@ -1,7 +1,8 @@
 """Putting a batch of what was seen into the rows, and nudging whom it concerns.
 
 One transaction for a batch: rows and nudges appear together, so no group can be looked at before what it is
-nudged for. Rows are upserted whole by their natural key; the observer is their only writer.
+nudged for. Rows are upserted whole by their natural key; the observer is their only writer. What pods of
+others hold is a transaction of its own, whose failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,16 +13,18 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Q
 
-from pools.models import Cluster, Node, ObservedTopology
+from pools.models import Cluster, HeldByOthers, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen, instant
-from workflows.observer.inbox import Batch
+from workflows.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen, instant
+from workflows.observer.inbox import Batch, Others
+from workflows.observer.requests import NOTHING
 from workflows.services.nudge import mark_due
 from workflows.services.transition import database_now
 
 _POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
 _OBJECT_FIELDS = ("uid", "group_uuid", "deleting", "digest", "seen_at")
+_HELD_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
 
 
@@ -40,6 +43,35 @@ def write(cluster: str, batch: Batch) -> int:
         if groups:
             mark_due(groups)
     return len(groups)
+
+
+def write_others(cluster: str, others: Others) -> None:
+    """Write what pods of others hold, and how it stands with following them."""
+    with transaction.atomic():
+        now = database_now()
+        free = [one.node for one in others.held.values() if one.held == NOTHING]
+        if free:
+            HeldByOthers.objects.filter(cluster_id=cluster, node__in=free).delete()
+        HeldByOthers.objects.bulk_create(
+            (
+                _held_row(cluster, one, now)
+                for _, one in sorted(others.held.items())  # in one order: two observers cannot deadlock
+                if one.held != NOTHING
+            ),
+            update_conflicts=True,
+            unique_fields=("cluster", "node"),
+            update_fields=(*_HELD_FIELDS, "seen_at"),
+            batch_size=500,
+        )
+        if others.complete or others.problem:
+            Cluster.objects.filter(pk=cluster).update(
+                others_synced_at=now if others.complete else None, others_problem=others.problem
+            )
+
+
+def _held_row(cluster: str, one: OthersSeen, now: datetime) -> HeldByOthers:
+    held = dict(zip(_HELD_FIELDS, one.held, strict=True))
+    return HeldByOthers(cluster_id=cluster, node=one.node, seen_at=now, **held)
 
 
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:

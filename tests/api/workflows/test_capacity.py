@@ -14,6 +14,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
+    held_by_others,
 )
 from workflows.api import capacity
 
@@ -156,3 +157,25 @@ def test_the_number_of_queries_does_not_grow_with_pools_and_nodes(
         running(pools[number % 12], f"n{number}")
     with django_assert_max_num_queries(9):
         assert api.get(path).status_code == 200
+
+
+def test_pods_of_others_take_room_where_they_are_known(api, backend, cluster):
+    pool = PoolFactory(name="train", backend=backend)
+    for name in ("n1", "n2"):
+        NodeFactory(cluster=cluster, name=name)
+    running(pool, "n1", gpu=2)
+    held_by_others(cluster, "n1", gpu=4, cpu=1500, memory=2**30)
+
+    def seen():
+        entries = {one["hostname"]: one for one in api.get("/api/resources").json()["resources"]}
+        theirs = {name: one["non_workflow_usage_fields"] for name, one in entries.items()}
+        free = entries["n1"]["platform_available_fields"]["train"].values()
+        return theirs, [one["gpu"] for one in free], usage(api)[0]["train"]["total_free"]
+
+    nothing = {"storage": "0Ki", "cpu": "0", "memory": "0Ki", "gpu": "0"}
+    held = {"storage": "0Ki", "cpu": "1.5", "memory": "1048576Ki", "gpu": "4"}
+    assert seen() == ({"n1": held, "n2": nothing}, [2], "10")
+
+    cluster.others_synced_at = None
+    cluster.save()
+    assert seen() == ({"n1": {}, "n2": {}}, [6], "14")

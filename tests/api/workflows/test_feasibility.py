@@ -14,6 +14,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
+    held_by_others,
 )
 from workflows.models import Workflow
 
@@ -148,3 +149,17 @@ def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):
     none = PoolFactory(name="none", backend=pool.backend, node_selector={"example.com/part": "nowhere"})
     said = api.post(f"/api/pool/{none.name}/workflow?dry_run=True", {"file": text(gang(1))}, format="json")
     assert 'No node of platform "gpu" is known at the moment' in " ".join(said.json()["warnings"])
+
+
+def test_room_that_pods_of_others_hold_is_not_free(api, pool):
+    assert verdict(post(api, pool, 3, "?feasibility=only"))["others_known"] is False
+    held_by_others(pool.backend.cluster, "n1", gpu=1, cpu=250)
+
+    one = verdict(post(api, pool, 3, "?feasibility=only"))
+
+    assert (one["verdict"], one["others_known"]) == ("not_now", True)
+    assert one["sentence"] == (
+        'It does not fit now: the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by pods '
+        "of others. The pool has room for 4 such tasks in all, but not in one place."
+    )
+    assert one["sets"][0]["nearest"][0]["free_at"] is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
 from scheduling.fit.outcome import Outcome, outcomes, worst
-from scheduling.fit.snapshot import FitNode, Holding, Snapshot, amounts
+from scheduling.fit.snapshot import OTHERS, FitNode, Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.tree import build_tree
 from tests.unit.scheduling import build
@@ -197,3 +197,38 @@ def test_a_snapshot_can_be_edited_without_touching_the_first():
     assert [level.key for level in finer.levels] == ["zone"]
     assert len(finer.domains) == 1
     assert {ZONE, RACK} == set(before.nodes[0].labels)
+
+
+def with_others(snapshot, **gpus):
+    """The same snapshot where pods of others hold so many GPUs of these nodes, and a little of all."""
+    return snapshot.edited(
+        lambda one: replace(one, others=amounts(gpu=gpus.get(one.name, 0), cpu=500, memory=2**30, pods=7))
+    )
+
+
+def test_what_pods_of_others_hold_is_not_free_and_is_named_without_an_end():
+    nodes = draw("a/r1: n1 n2 n3 n4")
+    assert judge(with_others(nodes), gang_demand(FOUR)).answer is Answer.NOW
+
+    verdict = judge(with_others(nodes, n2=1, n3=8), gang_demand(FOUR))
+
+    nearest = verdict.blocked[-1].nearest[0]
+    assert verdict.answer is Answer.NOT_NOW
+    assert (nearest.free, nearest.missing, nearest.free_at) == (2, 2, None)
+    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [(OTHERS, 2, None)]
+
+
+def test_pods_of_others_that_cost_no_place_hide_neither_who_does_nor_until_when():
+    snapshot = with_others(holding(draw("a/r1: n1 n2 n3 n4"), n3=500.0))
+
+    nearest = judge(snapshot, gang_demand(FOUR)).blocked[-1].nearest[0]
+
+    assert [one.name for one in nearest.holders] == ["w"]
+    assert nearest.free_at == 500.0
+
+
+def test_a_node_with_daemons_on_it_is_still_a_whole_free_node():
+    (zone, _) = fragmentation(with_others(draw("a/r1: n1 n2 n3", gpus=0)))
+    assert zone.free == 3
+    (zone, _) = fragmentation(with_others(draw("a/r1: n1 n2 n3"), n3=1))
+    assert zone.free == 2

@@ -1,0 +1,117 @@
+"""Pods of others: what each holds as a scheduler counts it, their sum on each node, and their lane."""
+
+from uuid import uuid4
+
+import pytest
+
+from workflows.observation import OthersSeen, PodSeen
+from workflows.observer.inbox import BATCH, Inbox, Others
+from workflows.observer.others import Tally, see_other
+from workflows.observer.requests import MOST, held_by
+
+GIB = 2**30
+
+
+def asks(**amounts):
+    names = {"gpu": "nvidia.com/gpu", "storage": "ephemeral-storage"}
+    return {"resources": {"requests": {names.get(name, name): text for name, text in amounts.items()}}}
+
+
+def sidecar(**amounts):
+    return asks(**amounts) | {"restartPolicy": "Always"}
+
+
+HELD = {
+    "nothing asked for: a pod's place": ({"containers": [{}]}, (0, 0, 0, 0, 1)),
+    "containers run side by side": (
+        {"containers": [asks(gpu="4", cpu="1500m"), asks(gpu=4, memory="1Gi", storage="1k")]},
+        (8, 1500, GIB, 1000, 1),
+    ),
+    "init containers run one by one": (
+        {"initContainers": [asks(cpu="3"), asks(cpu="2", memory="8Gi")], "containers": [asks(cpu="1")]},
+        (0, 3000, 8 * GIB, 0, 1),
+    ),
+    "a sidecar runs beside containers": (
+        {"initContainers": [sidecar(cpu="1")], "containers": [asks(cpu="2")]},
+        (0, 3000, 0, 0, 1),
+    ),
+    "and beside the init containers after it, not those before": (
+        {"initContainers": [asks(cpu="4"), sidecar(cpu="1"), asks(cpu="4")], "containers": [asks(cpu="2")]},
+        (0, 5000, 0, 0, 1),
+    ),
+    "overhead is added": (
+        {"containers": [asks(cpu="1")], "overhead": {"cpu": "250m", "memory": "120Mi"}},
+        (0, 1250, 120 * 2**20, 0, 1),
+    ),
+    "what the pod asks for as a whole goes over its containers": (
+        {"containers": [asks(cpu="1", memory="1Gi", gpu="2")], **asks(cpu="4")},
+        (2, 4000, GIB, 0, 1),
+    ),
+    "parts are rounded up": ({"containers": [asks(cpu="1u", memory="100m")]}, (0, 1, 1, 0, 1)),
+    "nonsense counts as nothing": ({"containers": [asks(cpu="lots", memory="-1")]}, (0, 0, 0, 0, 1)),
+    "and more than there can be is bounded": ({"containers": [asks(memory="9E99")] * 2}, (0, 0, MOST, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_a_pod_holds_what_a_scheduler_counts(case):
+    spec, want = HELD[case]
+    assert held_by(spec) == want
+
+
+def pod(uid, node="n1", *, phase="Running", **amounts):
+    return see_other(
+        {
+            "metadata": {"name": uid, "namespace": "theirs", "uid": uid},
+            "spec": {"nodeName": node, "containers": [asks(**amounts)]},
+            "status": {"phase": phase},
+        }
+    )
+
+
+def told(news):
+    return {one.node: (one.held[0], one.held[4]) for one in news}
+
+
+def test_only_nodes_whose_sum_changed_are_told():
+    tally = Tally(())
+    assert told(tally.listed([pod("a", gpu="2"), pod("b", gpu="4"), pod("c", "n2")])) == {
+        "n1": (6, 2),
+        "n2": (0, 1),
+    }
+    assert told(tally.changed(pod("a", gpu="2"))) == {}
+    assert told(tally.changed(pod("d", "n2", gpu="8"))) == {"n2": (8, 2)}
+    assert told(tally.changed(pod("d", "n2", gpu="8", phase="Succeeded"))) == {"n2": (0, 1)}
+    assert told(tally.gone(pod("b"))) == {"n1": (2, 1)}
+    assert told(tally.gone(pod("unheard of"))) == {}
+
+
+def test_a_complete_list_corrects_everything_and_a_node_that_is_free_of_them_gets_zeros():
+    tally = Tally([OthersSeen(node="gone", held=(1, 0, 0, 0, 1))])
+    assert told(tally.listed([pod("a")])) == {"gone": (0, 0), "n1": (0, 1)}
+    assert told(tally.listed([pod("b", "n2", gpu="1")])) == {"n1": (0, 0), "n2": (1, 1)}
+    assert told(tally.listed([pod("b", "n2", gpu="1")])) == {}
+
+
+def held(node, gpu=1):
+    return OthersSeen(node=node, held=(gpu, 0, 0, 0, 1))
+
+
+def test_their_lane_never_waits_and_leaves_ours_its_room():
+    inbox = Inbox(most=1)
+    for number in range(3 * BATCH):
+        inbox.others("c", held(f"n{number}"))
+    inbox.others_complete("c")
+    inbox.put("c", PodSeen(namespace="osmo", name="p", uid="u", group=uuid4(), phase="Running"))
+    batch = inbox.take(timeout=1.0, linger=0.0)["c"]
+    assert (len(batch.pods), len(batch.others.held), batch.others.complete) == (1, BATCH, False)
+    assert inbox.size() == 2 * BATCH
+    assert inbox.take(timeout=0.0, linger=0.0) == {}, "the next part leaves later"
+
+
+def test_what_could_not_be_written_does_not_go_over_what_is_newer():
+    inbox = Inbox()
+    inbox.others("c", held("n1", gpu=8))
+    inbox.put_back("c", Others({"n1": held("n1"), "n2": held("n2")}, complete=True))
+    kept = inbox.take(timeout=0.0, linger=0.0)["c"].others
+    assert (kept.held, kept.complete) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, True)
