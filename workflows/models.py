@@ -118,6 +118,9 @@ class TaskGroup(models.Model):
         max_length=32, blank=True, default="", db_default="", help_text="Of what kind: workflows.explain.Why."
     )
     waiting_reason = models.TextField(blank=True, default="")
+    waiting_evidence = models.JSONField(
+        default=dict, db_default={}, help_text="What the reason rests on; see workflows.explain."
+    )
     waiting_since = models.DateTimeField(null=True)
 
     submit_time = models.DateTimeField(auto_now_add=True)
