@@ -6,18 +6,41 @@ need not read what its scheduler said an hour ago. What a scheduler says is read
 backend; conditions it left behind say nothing once the pods have nodes (KAI v0.13 keeps them).
 
 Nodes that a topology label keeps out are told beside the scheduler's reason, because KAI never mentions
-them: to it they do not exist.
+them: to it they do not exist. What is seen in objects alone (``workflows.obstacles``) is told before what
+the scheduler says where it is the cause of that. With each reason goes its evidence as data, what was seen
+and not what it means, so that a page or a program need not read sentences.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from scheduling.backends.base import SchedulerBackend, Waiting
+from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
 from workflows.level_conditions import ADVICE
+from workflows.obstacles import (
+    ContainerWaits,
+    Half,
+    NodeHeld,
+    TopologyDrift,
+    as_evidence,
+    drift_evidence,
+    halves_evidence,
+    is_split,
+    of_drift,
+    of_halves,
+    of_held,
+    of_images,
+)
 from workflows.statuses import TERMINAL, TaskStatus
+
+Json = dict[str, Any]
+
+MOST_SAID = 5
+MOST_RAW = 500
 
 
 class Why(StrEnum):
@@ -26,7 +49,9 @@ class Why(StrEnum):
     UPSTREAM = "upstream"
     CLUSTER = "cluster_unreachable"
     LABELS = "labels"
+    DRIFT = "drift"
     NOT_MADE = "not_made"
+    NOT_SERVED = "compute_domain_not_served"
     CLAIM_TEMPLATE = "claim_template"
     CREATING = "creating"
     QUOTA = "quota"
@@ -35,9 +60,11 @@ class Why(StrEnum):
     CHANNEL = "channel_held"
     CLAIM = "claim"
     PODS = "pods_missing"
+    SPLIT = "other_half"
     SCHEDULER = "scheduler"
     SILENT = "scheduler_silent"
     PATIENCE = "patience"
+    IMAGE = "image"
     STARTING = "starting"
     RETRY = "retry"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
@@ -46,11 +73,11 @@ class Why(StrEnum):
 _OF_SCHEDULER: Mapping[str, Why] = {
     "OverQuota": Why.QUOTA,
     "QueueMissing": Why.QUOTA,
-    "TopologyMissing": Why.TOPOLOGY,
+    "TopologyMissing": Why.DRIFT,
     "TopologyNotSatisfied": Why.TOPOLOGY,
     "DomainTooSmall": Why.TOPOLOGY,
     "NotEnoughRoom": Why.CAPACITY,
-    "ChannelInUse": Why.CHANNEL,
+    "ChannelInUse": Why.CLAIM,
     "ClaimMissing": Why.CLAIM,
     "PodGroupMissing": Why.PODS,
     "PodsMissing": Why.PODS,
@@ -61,6 +88,8 @@ HELP: Mapping[Why, str] = {
     Why.UPSTREAM: "Nothing to do: it starts by itself.",
     Why.CLUSTER: "An administrator looks at the backend; the group goes on by itself when it answers.",
     Why.LABELS: "An administrator puts the labels back on the nodes, or corrects the pool's topology keys.",
+    Why.DRIFT: "An administrator puts the Topology object back, or corrects the pool's topology keys.",
+    Why.NOT_SERVED: "An administrator installs or repairs NVIDIA's DRA driver for ComputeDomains.",
     Why.NOT_MADE: "It is tried again by itself; an administrator looks at what the cluster refuses.",
     Why.CLAIM_TEMPLATE: "An administrator looks at the ComputeDomain controller of the cluster.",
     Why.CREATING: "Nothing to do.",
@@ -68,12 +97,14 @@ HELP: Mapping[Why, str] = {
     Why.TOPOLOGY: "Wait for the nearest domain, ask for fewer tasks in one domain, or prefer it instead.",
     Why.CAPACITY: "Wait until work ends, ask for less, or use another pool.",
     Why.CHANNEL: "Wait until the former ComputeDomain of the node has ended.",
-    Why.CLAIM: "An administrator looks at the resource claims and the driver's devices.",
+    Why.CLAIM: "Wait until work with NVLink ends; else an administrator looks at the resource claims.",
     Why.PODS: "Nothing to do: missing objects are made again.",
+    Why.SPLIT: "Wait until the rest has a place, or cancel; a pool on KAI places a group as a whole.",
     Why.SCHEDULER: "Read what the scheduler says.",
     Why.SILENT: "An administrator looks whether the scheduler runs.",
     Why.PATIENCE: "Wait: what is preferred is no longer required when its time is over.",
-    Why.STARTING: "Look at the events for images that cannot be pulled.",
+    Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
+    Why.STARTING: "Nothing to do while images are pulled; look at the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
 }
@@ -81,10 +112,11 @@ HELP: Mapping[Why, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a group waits: of what kind, and in a sentence."""
+    """Why a group waits: of what kind, in a sentence, and what that rests on."""
 
     why: Why
     text: str
+    evidence: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +127,10 @@ class GroupSeen:
     ``template`` the claim template of its ComputeDomain (empty: it has none). ``lost`` says which levels
     its constraints need in vain (``level_conditions``), ``coverage`` how far nodes carry those that there
     are, where nodes are known. ``waiting`` is for the scheduler backend and None before the pod group and
-    pods are made. ``starting`` counts placed pods by what their containers wait for. ``again`` names tasks of
-    a running group that are tried again and have no node yet.
+    pods are made. ``starting`` are containers on nodes that wait for something. ``again`` names tasks of
+    a running group that are tried again and have no node yet. ``halves`` are the sets of a gang that became
+    several pod groups, ``held`` nodes with another group's ComputeDomain. ``unserved`` says that the trouble
+    is the lack of ComputeDomains in the cluster, ``drift`` how its Topology object was changed by hand.
     """
 
     status: str
@@ -109,8 +143,12 @@ class GroupSeen:
     lost: str = ""
     coverage: LabelCoverage | None = None
     waiting: Waiting | None = None
-    starting: Mapping[str, int]
+    starting: Sequence[ContainerWaits]
     again: Sequence[str] = ()
+    halves: Sequence[Half] = ()
+    held: Sequence[NodeHeld] = ()
+    unserved: bool = False
+    drift: TopologyDrift | None = None
 
 
 def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> Reason | None:
@@ -118,7 +156,7 @@ def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> Reason | 
     if seen.status in TERMINAL:
         return None
     if seen.status == TaskStatus.RUNNING:
-        return _of_retries(seen, scheduler)
+        return _of_running(seen, scheduler)
     if obstacle := _before_the_cluster(seen) or _before_the_scheduler(seen):
         return obstacle
     if seen.waiting is None:
@@ -136,49 +174,150 @@ def starts_after(upstream: Sequence[str]) -> str:
 
 def _before_the_cluster(seen: GroupSeen) -> Reason | None:
     if seen.upstream:
-        return Reason(Why.UPSTREAM, starts_after(seen.upstream))
+        return Reason(Why.UPSTREAM, starts_after(seen.upstream), {"upstream": list(seen.upstream)})
     if seen.unreachable_since is None:
         return None
     return Reason(
         Why.CLUSTER,
         f'The cluster of backend "{seen.backend}" does not answer since {seen.unreachable_since} UTC; '
         "the group goes on as soon as it does.",
+        {"cluster": {"backend": seen.backend, "unreachable_since": seen.unreachable_since}},
     )
 
 
 def _before_the_scheduler(seen: GroupSeen) -> Reason | None:
     if seen.lost and not (seen.waiting and seen.waiting.placed):
-        return Reason(Why.LABELS, f"{seen.lost} {ADVICE}")
+        why = Why.DRIFT if seen.drift else Why.LABELS
+        return Reason(why, f"{seen.lost} {ADVICE}", _of_nodes(seen))
+    if seen.trouble and seen.unserved:
+        text = f'The cluster of backend "{seen.backend}" does not serve ComputeDomains: {seen.trouble}'
+        return Reason(Why.NOT_SERVED, text, {"cluster": {"backend": seen.backend, "said": seen.trouble}})
     if seen.trouble:
         text = f"Its objects could not be made in the cluster, and it is tried again: {seen.trouble}"
-        return Reason(Why.NOT_MADE, text)
+        return Reason(Why.NOT_MADE, text, {"cluster": {"backend": seen.backend, "said": seen.trouble}})
     if seen.template and not seen.template_seen:
         return Reason(
             Why.CLAIM_TEMPLATE,
             f"It waits for claim template {seen.template}, which the cluster's ComputeDomain controller "
             "has not made yet.",
+            {"claim_template": {"name": seen.template, "made": False}},
         )
     return None
 
 
 def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
     if waiting.placed:
-        return Reason(Why.STARTING, _starting(seen.starting))
-    said = scheduler.waiting_reasons(waiting)[:2]
-    texts = [one.message for one in said]
-    why = _OF_SCHEDULER.get(said[0].code, Why.SCHEDULER) if said else Why.SILENT
-    silent = [] if said else ["The scheduler has not placed it yet and has given no reason."]
+        return _of_starting(seen)
+    said = scheduler.waiting_reasons(waiting)
+    evidence = _of_scheduler(said, waiting) | _of_nodes(seen)
+    why, first = _seen_before(seen, said)
+    texts = [] if why in (Why.CHANNEL, Why.NOT_SERVED) else [one.message for one in said[:2]]
+    if not said and not first:
+        why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(seen.coverage) if seen.coverage else ()
-    return Reason(why, " ".join([*texts, *silent, *hidden]))
+    return Reason(why, " ".join(filter(None, [first, *texts, *hidden])), evidence)
 
 
-def _of_retries(seen: GroupSeen, scheduler: SchedulerBackend) -> Reason | None:
-    if not seen.again or seen.waiting is None or seen.waiting.placed:
+def _seen_before(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str]:
+    """What objects show to be behind what the scheduler says, in words; else of what kind that is."""
+    why = _OF_SCHEDULER.get(said[0].code, Why.SCHEDULER) if said else Why.SILENT
+    if why == Why.PODS:
+        return why, ""
+    if is_split(seen.halves):
+        return Why.SPLIT, of_halves(seen.halves)
+    if seen.drift:
+        return Why.DRIFT, of_drift(seen.drift)
+    return _of_claims(seen, said) or (why, "")
+
+
+def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
+    """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for."""
+    if not any(one.code == "ChannelInUse" or "cannot allocate all claims" in one.raw for one in said):
+        return None
+    if former := [one for one in seen.held if one.ended]:
+        return Why.CHANNEL, of_held(former)
+    if any("enough resource" in one.raw for one in said):
+        return None
+    if seen.held:
+        return Why.CLAIM, ""
+    return Why.NOT_SERVED, (
+        "No node has a free NVLink channel for it, and no ComputeDomain is seen to hold one: NVIDIA's "
+        "driver may not run on the pool's nodes."
+    )
+
+
+def _of_starting(seen: GroupSeen) -> Reason:
+    """All tasks have nodes: what keeps containers from starting."""
+    evidence: Json = {"containers": as_evidence(seen.starting)} if seen.starting else {}
+    if images := [one for one in seen.starting if one.is_image]:
+        return Reason(Why.IMAGE, of_images(images), evidence)
+    if former := [one for one in seen.held if one.ended]:
+        return Reason(
+            Why.CHANNEL,
+            f"All tasks have nodes and cannot start there yet. {of_held(former)}",
+            evidence | {"nodes_held": as_evidence(former)},
+        )
+    return Reason(Why.STARTING, _starting(Counter(one.reason for one in seen.starting)), evidence)
+
+
+def _of_running(seen: GroupSeen, scheduler: SchedulerBackend) -> Reason | None:
+    """What tasks of a running group wait for."""
+    if images := [one for one in seen.starting if one.is_image]:
+        return Reason(Why.IMAGE, of_images(images), {"containers": as_evidence(images)})
+    if seen.waiting is None or seen.waiting.placed:
+        return None
+    if is_split(seen.halves) and not seen.again:
+        return _of_placement(seen, seen.waiting, scheduler)
+    return _of_retries(seen, seen.waiting, scheduler)
+
+
+def _of_retries(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason | None:
+    if not seen.again:
         return None
     verb = "waits" if len(seen.again) == 1 else "wait"
-    said = f"Tried again, {listing(seen.again)} {verb} for a place."
-    more = (reason.message for reason in scheduler.waiting_reasons(seen.waiting)[:2])
-    return Reason(Why.RETRY, " ".join([said, *more]))
+    text = f"Tried again, {listing(seen.again)} {verb} for a place."
+    said = scheduler.waiting_reasons(waiting)
+    more = (reason.message for reason in said[:2])
+    evidence = {"tried_again": list(seen.again)} | _of_scheduler(said, waiting)
+    return Reason(Why.RETRY, " ".join([text, *more]), evidence)
+
+
+def _of_scheduler(said: Sequence[WaitingReason], waiting: Waiting) -> Json:
+    """What the scheduler said, in its own words and the numbers read in them."""
+    found: Json = {"pods": {"expected": waiting.pods_expected, "exist": waiting.pods}}
+    raw = dict.fromkeys(one.raw[:MOST_RAW] for one in said if one.raw)
+    if raw:
+        found["scheduler_says"] = list(raw)[:MOST_SAID]
+    domains = [dict(one.facts) for one in said if one.code == "DomainTooSmall" and one.facts]
+    if domains:
+        found["domains"] = domains[: MOST_SAID * 2]
+    if quota := next((one for one in said if one.code == "OverQuota"), None):
+        found["quota"] = dict(quota.facts)
+    return found
+
+
+def _of_nodes(seen: GroupSeen) -> Json:
+    """What was seen of nodes, their labels and the objects that speak of them."""
+    found: Json = {}
+    if seen.coverage and (lacking := [one for one in seen.coverage.levels if one.hidden or one.lacking]):
+        found["labels"] = [
+            {
+                "key": one.level.key,
+                "label": one.level.label,
+                "nodes": seen.coverage.nodes,
+                "without": one.lacking,
+                "not_seen": one.hidden,
+                "named": list(one.hidden_names or one.lacking_names),
+            }
+            for one in lacking
+        ]
+    if seen.drift:
+        found["drift"] = drift_evidence(seen.drift)
+    if seen.held:
+        found["nodes_held"] = as_evidence(seen.held)
+    if seen.halves:
+        found["sets"] = halves_evidence(seen.halves)
+    return found
 
 
 def uncovered(coverage: LabelCoverage) -> list[str]:
@@ -212,5 +351,8 @@ def _nodes(count: int) -> str:
 def _starting(starting: Mapping[str, int]) -> str:
     if not starting:
         return "All tasks have nodes and are starting."
-    parts = [f"{count} wait for {reason}" for reason, count in sorted(starting.items())]
+    parts = [
+        f"{count} {'waits' if count == 1 else 'wait'} for {reason}"
+        for reason, count in sorted(starting.items())
+    ]
     return f"All tasks have nodes and are starting: {', '.join(parts)}."

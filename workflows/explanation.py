@@ -1,8 +1,8 @@
 """Why a workflow's groups wait, put together for whoever asks: a reason each, its evidence, what would help.
 
-The reason is what the last look at the group kept in its row. Where a place is what it lacks, the verdict of
-``scheduling.fit`` says which domains are too small now, by how much, who holds them and until when. Nothing
-is asked of a cluster.
+The reason and its evidence are what the last look at the group kept in its row. Where a place is what it
+lacks, the verdict of ``scheduling.fit`` says which domains are too small now, by how much, who holds them and
+until when. Nothing is asked of a cluster.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,13 @@ from workflows.fit.report import UNKNOWN, feasibility
 from workflows.models import TaskGroup
 from workflows.placement import GroupPlacement
 from workflows.reconcile.values import group_values
-from workflows.statuses import TERMINAL, WorkflowStatus
+from workflows.standing import in_words, sentence_of
+from workflows.statuses import TERMINAL
 
 Json = dict[str, Any]
 
-PLACELESS = frozenset(
-    {Why.TOPOLOGY, Why.CAPACITY, Why.CHANNEL, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS}
-)
-"""Reasons about which the nodes tell more."""
+PLACELESS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
+"""Reasons about which the nodes tell more; of channels and drivers they tell nothing."""
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
@@ -42,21 +41,12 @@ def explain(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
 
 def in_one_line(status: str, explained: Sequence[Json]) -> str:
     """How a workflow stands: what its first waiting group waits for, and how many more wait."""
-    if not explained and status == WorkflowStatus.PENDING:
-        return (
-            "It is PENDING, and no worker has told yet what it waits for. Look again in some seconds; if "
-            "this stays, its cluster is slow to answer or the service's workers do not run."
-        )
-    if not explained:
-        return f"It is {status}; no group of it waits."
-    first, more = explained[0], len(explained) - 1
-    rest = "" if not more else " 1 more group waits." if more == 1 else f" {more} more groups wait."
-    return f'Group "{first["group"]}": {first["sentence"]}{rest}'
+    return in_words(status, [(one["group"], one["why"], one["sentence"]) for one in explained])
 
 
 def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
-    said = [group.waiting_reason, held, verdict["sentence"] if verdict else ""]
+    said = [sentence_of(group, now=now), verdict["sentence"] if verdict else ""]
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
     if verdict and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
@@ -69,9 +59,19 @@ def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json
         "sentence": " ".join(filter(None, said)),
         "since": moment(group.waiting_since),
         "help": HELP[why],
+        "evidence": group.waiting_evidence | _of_patience(group, held),
         "feasibility": verdict,
         "conditions": group.conditions,
     }
+
+
+def _of_patience(group: TaskGroup, held: str) -> Json:
+    """Until when which keys are held as required; nothing where none is."""
+    if not held:
+        return {}
+    keys = [line["key"] for line in group.constraints if line.get("waitSeconds") and not line["relaxed"]]
+    until = moment(patience.next_relaxation(group.constraints, group.unplaced_since))
+    return {"patience": {"keys": list(dict.fromkeys(keys)), "next_relaxation_at": until}}
 
 
 def _verdict(group: TaskGroup, *, now: datetime) -> Json | None:

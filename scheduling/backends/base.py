@@ -165,6 +165,7 @@ class RenderedGang:
 
     ``topologies`` are the Topology objects its constraints name; they must exist before the pod groups.
     ``sets`` says in the user's words what each subgroup (or pod group) stands for, for reading back.
+    ``members`` names the pod group of each task where the gang became several of them.
     """
 
     pod_groups: tuple[Manifest, ...]
@@ -172,6 +173,7 @@ class RenderedGang:
     topologies: tuple[Manifest, ...]
     constraints: tuple[AppliedConstraint, ...]
     sets: Mapping[str, str]
+    members: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,11 +218,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingReason:
-    """Why a gang waits, in plain words; ``raw`` is what the scheduler said."""
+    """Why a gang waits, in plain words; ``raw`` is what the scheduler said, ``facts`` what was read in it."""
 
     code: str
     message: str
     raw: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 class SchedulerBackend(Protocol):

@@ -104,9 +104,14 @@ def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
             yield from _of_domains(matches, text, waiting)
             continue
         for match in matches:
-            yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW])
+            yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW], _facts(match))
     if not known and text.strip():
         yield _unknown(text)
+
+
+def _facts(match: _Match) -> tuple[tuple[str, str], ...]:
+    """The numbers and names in what was recognised."""
+    return tuple((name, text) for name, text in match.groupdict().items() if text)
 
 
 def _unknown(text: str) -> WaitingReason:
@@ -145,7 +150,7 @@ def _of_domains(matches: list[_Match], text: str, waiting: Waiting) -> Iterator[
     domains = waiting.domains
     own = matches if domains is None else [match for match in matches if match["domain"] in domains]
     for match in own:
-        yield WaitingReason(DOMAIN, _domain_short(match, waiting), text[:_MAX_RAW])
+        yield WaitingReason(DOMAIN, _domain_short(match, waiting), text[:_MAX_RAW], _facts(match))
     for match in matches[:1] if not own else ():
         yield WaitingReason(ELSEWHERE, _no_own_domain(match, waiting), text[:_MAX_RAW])
 

@@ -91,6 +91,7 @@ class Kubernetes(ByTable):
             topologies=(),
             constraints=applied(tree, {piece.path: piece.name for piece in pieces if piece.constraint}),
             sets={piece.name: piece.words for piece in pieces},
+            members={task.name: piece.name for piece in pieces if len(pieces) > 1 for task in piece.tasks},
         )
 
     def resized(

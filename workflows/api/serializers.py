@@ -122,6 +122,7 @@ class GroupExplanation(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     since = _time()
     help = serializers.CharField(help_text="What would help.")
+    evidence = serializers.DictField(help_text="What the reason rests on, as data; docs/explain.md.")
     feasibility = GroupFeasibility(allow_null=True, help_text="Where a place is what it lacks.")
     conditions = ConditionSerializer(many=True)
 
@@ -298,6 +299,9 @@ class WorkflowReply(serializers.Serializer[Any]):
     duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
     queued_time = serializers.FloatField(help_text="Seconds.")
     status = serializers.ChoiceField(choices=WorkflowStatus.choices)
+    explanation = serializers.CharField(
+        allow_null=True, help_text="How it stands, in one sentence; null where groups were left out."
+    )
     outputs = _null()
     groups = GroupReply(many=True)
     pool = serializers.CharField()

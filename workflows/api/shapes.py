@@ -14,6 +14,7 @@ from uuid import UUID
 from scheduling import names
 from workflows import patience
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.standing import in_one_sentence, sentence_of
 from workflows.statuses import TaskStatus
 
 Json = dict[str, Any]
@@ -101,6 +102,7 @@ def detailed(
         "duration": _duration(workflow, now),
         "queued_time": _queued(workflow, now),
         "status": workflow.status,
+        "explanation": in_one_sentence(workflow.status, groups, now=now) if groups else None,
         "outputs": None,
         "groups": [_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
         "pool": workflow.pool_name,
@@ -132,7 +134,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         ],
         "downstream_groups": [one.name for one in group.downstream.all()],
         "failure_message": group.failure_message or None,
-        "waiting_reason": _waiting_reason(group, now) or None,
+        "waiting_reason": sentence_of(group, now=now) or None,
         "waiting_since": moment(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),
@@ -144,12 +146,6 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "released_at": moment(group.released_at),
         "tasks": [_task(task, address=address) for task in group.tasks.all()],
     }
-
-
-def _waiting_reason(group: TaskGroup, now: datetime) -> str:
-    """Why it waits as last found, and for how long it is still held to what it prefers, as of now."""
-    held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
-    return " ".join(filter(None, (group.waiting_reason, held)))
 
 
 def _got(kept: Json | None) -> Json | None:

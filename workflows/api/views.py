@@ -31,6 +31,7 @@ from workflows.services.restart import restart
 from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import submit
+from workflows.standing import in_one_sentence
 
 READ = Needs(Action.WORKFLOW_READ, on=None)
 TEXT = "text/plain; charset=utf-8"
@@ -210,12 +211,15 @@ class ExplainView(APIView):
         queries.NoQuery.of(request)
         workflow = _readable(request, workflow_id)
         groups = list(workflow.groups.order_by("position").select_related("backend"))
-        found = explain(groups, now=timezone.now())
+        now = timezone.now()
+        found = explain(groups, now=now)
         return Response(
             {
                 "name": workflow.name,
                 "status": workflow.status,
-                "sentence": in_one_line(workflow.status, found),
+                "sentence": in_one_line(workflow.status, found)
+                if found
+                else in_one_sentence(workflow.status, groups, now=now),
                 "groups": found,
             }
         )

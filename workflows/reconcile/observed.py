@@ -7,10 +7,12 @@ from typing import Any
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
-from workflows.models import Event, ObservedObject, ObservedPod
+from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observation import POD_GROUP, PodSeen
+from workflows.obstacles import NodeHeld
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.values import GroupView, retry_rules
+from workflows.statuses import TERMINAL
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -130,6 +132,32 @@ def template_seen(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
         kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=cluster_of(view)
     ).exists()
+
+
+def held_by(view: GroupView, domains: Mapping[str, str]) -> tuple[NodeHeld, ...]:
+    """Whose the ComputeDomains are that nodes carry: uid by node in, the group's own left out."""
+    rows = ObservedObject.objects.filter(
+        kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
+    )
+    seen = {row.uid: row for row in rows}
+    groups = TaskGroup.objects.select_related("workflow").in_bulk({row.group_uuid for row in seen.values()})
+    found = []
+    for node, uid in domains.items():
+        row = seen.get(uid)
+        group = groups.get(row.group_uuid) if row else None
+        if group is not None and group.pk == view.uuid:
+            continue
+        ended = group is None or group.status in TERMINAL
+        found.append(
+            NodeHeld(
+                node=node,
+                domain=row.name if row else uid,
+                workflow=group.workflow.name if group else "",
+                ended=ended,
+                removing=bool(row and row.deleting),
+            )
+        )
+    return tuple(found)
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:

@@ -200,8 +200,9 @@ class _Look:
         reason = waiting.reason_of(
             view, status=status, sight=self.sight, trouble=trouble, template=self.template
         )
-        known = (view.row.waiting_why, view.row.waiting_reason)
-        if status not in TERMINAL and known != ((reason.why, reason.text) if reason else ("", "")):
+        known = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
+        told = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
+        if status not in TERMINAL and known != told:
             record(self.lease, Changes(waiting=reason, told=True))
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble

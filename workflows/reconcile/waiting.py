@@ -6,26 +6,32 @@ workflow costs no more than reading it.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from pools import conditions
+from pools.models import Node
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
+from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
+from workflows import obstacles
 from workflows.explain import GroupSeen, Reason, Why, waiting_reason
-from workflows.level_conditions import condition_of, coverage_of
-from workflows.observation import PodSeen
+from workflows.level_conditions import Named, condition_of, coverage_of
+from workflows.observation import DOMAIN_LABEL, PodSeen
+from workflows.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
 from workflows.reconcile import observed
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.outcomes import Retry
-from workflows.reconcile.values import GroupView
+from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.levels import named_of
 from workflows.statuses import TaskStatus
 
 _MADE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
 MOST_MESSAGES = 5
+MOST_NODES = 200
 
 
 def reason_of(
@@ -37,7 +43,10 @@ def reason_of(
     except TopologyError as error:
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, sight) if status == TaskStatus.RUNNING and sight else []
-    lost, coverage = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else ("", None)
+    levels = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else _Levels()
+    halves = _halves(view, sight) if sight and status in (*_MADE, TaskStatus.RUNNING) else ()
+    asked = sight and (again or status in _MADE or obstacles.is_split(halves))
+    waiting = _waiting(view, sight) if sight and asked else None
     seen = GroupSeen(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
@@ -45,11 +54,15 @@ def reason_of(
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
         template=template,
-        lost=lost,
-        coverage=coverage,
-        waiting=_waiting(view, sight) if sight and (again or status in _MADE) else None,
-        starting=_starting(sight) if sight else {},
+        lost=levels.lost,
+        coverage=levels.coverage,
+        waiting=waiting,
+        starting=_starting(view, sight) if sight else (),
         again=again,
+        halves=halves,
+        held=_held(view, sight, waiting) if sight and status in _MADE else (),
+        unserved=bool(trouble and _of_compute_domains(view, trouble)),
+        drift=levels.drift,
     )
     return waiting_reason(seen, scheduler=scheduler)
 
@@ -75,17 +88,92 @@ def _unreachable_since(view: GroupView) -> str:
     return conditions.as_time(noticed or view.now)
 
 
-def _levels(view: GroupView) -> tuple[str, LabelCoverage | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Levels:
+    """What the levels of its constraints are to a group: in vain, how far carried, changed by hand."""
+
+    lost: str = ""
+    coverage: LabelCoverage | None = None
+    drift: TopologyDrift | None = None
+
+
+def _levels(view: GroupView) -> _Levels:
     """Which levels its constraints need in vain, and how far the pool's nodes carry those that they name."""
     labels = frozenset(line["label"] for line in view.row.constraints)
     if not labels or not observed.knows_nodes(view):
-        return "", None
+        return _Levels()
     named = named_of(view.placement, labels, cluster_uid=observed.cluster_of(view))
     coverage = coverage_of(named, _pool_nodes(view))
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
     told = {coverage.levels[-1].level.label} if named.external else named.labels
-    return lost, coverage.only(told)
+    return _Levels(lost=lost, coverage=coverage.only(told), drift=_drift(view, named))
+
+
+def _drift(view: GroupView, named: Named) -> TopologyDrift | None:
+    """How somebody else's Topology object differs from the levels that the group was accepted under."""
+    if named.external is None:
+        return None
+    state = compare(named.external.found, expected=view.placement.levels)
+    return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
+
+
+def _halves(view: GroupView, sight: Sight) -> tuple[Half, ...]:
+    """The sets of a gang that became several pod groups; nothing for any other, or while none has a node."""
+    if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in sight.pods.values()):
+        return ()
+    live = [task for task in view.tasks if task.live]
+    if all((pod := sight.pods.get(task.pod_name)) and pod.node_name for task in live):
+        return ()
+    words = view.renderer.sets()
+    members = {
+        (attempt, name): group
+        for attempt, gang in view.renderer.gangs.items()
+        for name, group in gang.members.items()
+    }
+    by_set: dict[str, list[TaskView]] = {}
+    for task in live:
+        if group := members.get((task.attempt, task.name)):
+            by_set.setdefault(group, []).append(task)
+    return tuple(_half(words.get(group, group), tasks, sight) for group, tasks in sorted(by_set.items()))
+
+
+def _half(words: str, tasks: list[TaskView], sight: Sight) -> Half:
+    on = {task.name: sight.pods[task.pod_name].node_name for task in tasks if task.pod_name in sight.pods}
+    return Half(
+        words=words,
+        placed=tuple(name for name, node in on.items() if node),
+        waiting=tuple(task.name for task in tasks if not on.get(task.name)),
+        nodes=tuple(dict.fromkeys(node for node in on.values() if node)),
+    )
+
+
+def _held(view: GroupView, sight: Sight, waiting: Waiting | None) -> tuple[NodeHeld, ...]:
+    """Nodes with another ComputeDomain's label: those of its pods, or those it may use if claims fail."""
+    if not view.placement.nvlink or waiting is None:
+        return ()
+    if not waiting.placed and not _speaks_of_claims(waiting):
+        return ()
+    rows = Node.objects.filter(cluster_id=observed.cluster_of(view), labels__has_key=DOMAIN_LABEL)
+    if waiting.placed:
+        rows = rows.filter(name__in={pod.node_name for pod in sight.pods.values() if pod.node_name})
+    selectors = _selectors(view)
+    by_node = {
+        name: str(labels[DOMAIN_LABEL])
+        for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
+        if any(wanted.items() <= labels.items() for wanted in selectors)
+    }
+    return observed.held_by(view, by_node)
+
+
+def _speaks_of_claims(waiting: Waiting) -> bool:
+    said = (*waiting.pod_messages, *(str(one.get("status")) for one in waiting.pod_groups))
+    return any("claim" in one for one in said)
+
+
+def _of_compute_domains(view: GroupView, trouble: Retry) -> bool:
+    """Whether what failed is the lack of NVIDIA's ComputeDomain in the cluster."""
+    return view.placement.nvlink and "computedomain" in trouble.trouble.lower().replace(" ", "")
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:
@@ -165,13 +253,23 @@ def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
     return tuple(message for message, _ in said.most_common(MOST_MESSAGES) if message)
 
 
-def _starting(sight: Sight) -> dict[str, int]:
-    """How many placed pods wait for what."""
-    reasons = Counter(
-        str(container.get("reason") or "ContainerCreating")
+def _starting(view: GroupView, sight: Sight) -> tuple[ContainerWaits, ...]:
+    """What containers on nodes wait for; with their image, where that is the cause."""
+    tasks = {task.pod_name: task.name for task in view.tasks if task.live}
+    found = [
+        ContainerWaits(
+            task=tasks[pod.name],
+            reason=str(container.get("reason") or "ContainerCreating"),
+            message=str(container.get("message") or ""),
+        )
         for pod in sight.pods.values()
-        if pod.node_name and pod.phase == "Pending" and not pod.gone
+        if pod.name in tasks and pod.node_name and pod.phase == "Pending" and not pod.gone
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
-    )
-    return dict(reasons)
+    ]
+    blamed = {one.task for one in found if one.is_image}
+    if not blamed:
+        return tuple(found)
+    rows = view.row.tasks.filter(latest=True, name__in=sorted(blamed)[: obstacles.KEPT])
+    images = dict(rows.values_list("name", "spec__image"))
+    return tuple(replace(one, image=images.get(one.task) or "") for one in found)

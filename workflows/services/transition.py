@@ -317,7 +317,12 @@ def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
         steps.put(**{column: steps.now})
     if status in TERMINAL:
         steps.put(
-            end_time=steps.now, waiting_why="", waiting_reason="", waiting_since=None, unplaced_since=None
+            end_time=steps.now,
+            waiting_why="",
+            waiting_reason="",
+            waiting_evidence={},
+            waiting_since=None,
+            unplaced_since=None,
         )
         if changes.message:
             steps.put(failure_message=changes.message)
@@ -334,8 +339,8 @@ def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
     if changes.told and group.status not in TERMINAL:
         reason = changes.waiting
         since = (group.waiting_since or steps.now) if reason else None
-        why, text = (reason.why.value, reason.text) if reason else ("", "")
-        steps.put(waiting_why=why, waiting_reason=text, waiting_since=since)
+        why, text, rests = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
+        steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=rests, waiting_since=since)
     if changes.touched is not None:
         steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
         if changes.touched and not group.placement.get("cluster_uid"):

@@ -1,5 +1,6 @@
 """A waiting group says what it waits for, the first obstacle on its way and no stale one."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import cover
+from scheduling.drift import Drift
 from scheduling.levels import Level
-from workflows.explain import GroupSeen, uncovered, waiting_reason
+from workflows.explain import HELP, GroupSeen, Why, uncovered, waiting_reason
+from workflows.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
 from workflows.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -34,7 +37,7 @@ def waiting(*, placed=False, message=NO_RACK):
 
 def seen(**changes):
     return GroupSeen(
-        **{"status": "SCHEDULING", "backend": "east", "starting": {}, "waiting": waiting(), **changes}
+        **{"status": "SCHEDULING", "backend": "east", "starting": (), "waiting": waiting(), **changes}
     )
 
 
@@ -43,6 +46,14 @@ def said(**changes):
     return reason.text if reason else ""
 
 
+NO_CHANNEL = (
+    "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be "
+    "scheduled due to: 0/2 nodes are available: 2 cannot allocate all claims"
+)
+BAD_IMAGE = ContainerWaits(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
+HELD = NodeHeld(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
+LEFT = Half(words='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
+RIGHT = Half(words='rack "r"', placed=(), waiting=("c",), nodes=())
 GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
@@ -64,8 +75,44 @@ CASES = {
     "a rack without room": ({}, "No rack has room for the whole task group at the moment"),
     "a silent scheduler": ({"waiting": waiting(message="")}, "has given no reason"),
     "an image": (
-        {"waiting": waiting(placed=True), "starting": {"ImagePullBackOff": 2}},
-        "starting: 2 wait for ImagePullBackOff.",
+        {"waiting": waiting(placed=True), "starting": [BAD_IMAGE, replace(BAD_IMAGE, task="b")]},
+        "Image nowhere/x:1 of tasks a and b cannot be pulled (ErrImagePull). no such host.",
+    ),
+    "an image of one task while the others run": (
+        {"status": "RUNNING", "starting": [replace(BAD_IMAGE, reason="InvalidImageName", message="")]},
+        "Image nowhere/x:1 of task a is not a valid image name (InvalidImageName).",
+    ),
+    "containers that start": (
+        {"waiting": waiting(placed=True), "starting": [ContainerWaits(task="a", reason="ContainerCreating")]},
+        "starting: 1 waits for ContainerCreating.",
+    ),
+    "a Topology object with a level more": (
+        {"drift": TopologyDrift("t", Drift(("topo/rack",), ("topo/zone", "topo/rack")))},
+        "Only nodes that carry all of its labels can be used. No rack has room",
+    ),
+    "the other half of a gang": (
+        {"status": "RUNNING", "halves": [LEFT, RIGHT]},
+        'rack "l" (2 tasks) has its nodes, while rack "r" (1 task) still waits. This scheduler places each',
+    ),
+    "a node that a former ComputeDomain holds": (
+        {"waiting": waiting(message=NO_CHANNEL), "held": [HELD, replace(HELD, node="n2")]},
+        "Nodes n1 and n2 are still held by ComputeDomain osmo-1 of workflow old-1, which has ended; it",
+    ),
+    "a node that a foreign ComputeDomain holds": (
+        {"waiting": waiting(placed=True), "held": [replace(HELD, workflow="", domain="u-1")]},
+        "cannot start there yet. Node n1 is still held by ComputeDomain u-1, which this service did not make",
+    ),
+    "channels that running work holds": (
+        {"waiting": waiting(message=NO_CHANNEL), "held": [replace(HELD, ended=False)]},
+        "Nodes have one NVLink channel each; some are in use",
+    ),
+    "no driver": (
+        {"waiting": waiting(message=NO_CHANNEL)},
+        "No node has a free NVLink channel for it, and no ComputeDomain is seen to hold one",
+    ),
+    "no ComputeDomains at all": (
+        {"trouble": "The cluster does not serve ComputeDomain.", "unserved": True},
+        'The cluster of backend "east" does not serve ComputeDomains: The cluster does not serve',
     ),
 }
 
@@ -111,3 +158,27 @@ def test_of_many_nodes_a_few_are_named():
     nodes = {f"n{i}": {} for i in range(10)} | {"carrier": {"topo/zone": "a"}}
     (sentence,) = uncovered(cover(nodes, (ZONE,), named=3, paths=True))
     assert sentence.endswith("for these tasks: n0, n1, n2 and 7 more.")
+
+
+KINDS = {
+    "an image": Why.IMAGE,
+    "a Topology object with a level more": Why.DRIFT,
+    "the other half of a gang": Why.SPLIT,
+    "a node that a former ComputeDomain holds": Why.CHANNEL,
+    "a node that a foreign ComputeDomain holds": Why.CHANNEL,
+    "channels that running work holds": Why.CLAIM,
+    "no driver": Why.NOT_SERVED,
+    "no ComputeDomains at all": Why.NOT_SERVED,
+}
+
+
+@pytest.mark.parametrize(("case", "why"), KINDS.items(), ids=KINDS)
+def test_each_obstacle_is_of_its_own_kind_with_evidence_that_is_json(case, why):
+    reason = waiting_reason(seen(**CASES[case][0]), scheduler=KAI)
+    assert reason.why == why
+    assert reason.evidence
+    assert json.loads(json.dumps(reason.evidence)) == reason.evidence
+
+
+def test_every_kind_says_what_would_help():
+    assert set(HELP) == set(Why)
