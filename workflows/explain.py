@@ -211,7 +211,8 @@ def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend
     said = scheduler.waiting_reasons(waiting)
     evidence = _of_scheduler(said, waiting) | _of_nodes(seen)
     why, first = _seen_before(seen, said)
-    texts = [] if why in (Why.CHANNEL, Why.NOT_SERVED) else [one.message for one in said[:2]]
+    enough = first and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
+    texts = [] if enough else [one.message for one in said[:2]]
     if not said and not first:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(seen.coverage) if seen.coverage else ()
@@ -231,15 +232,24 @@ def _seen_before(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, s
 
 
 def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
-    """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for."""
-    if not any(one.code == "ChannelInUse" or "cannot allocate all claims" in one.raw for one in said):
+    """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for.
+
+    KAI leaves a pod group's first reasons while their sum stays the same, so its pods are heard as well.
+    """
+    pods = seen.waiting.pod_messages if seen.waiting else ()
+    raw = [*(one.raw for one in said), *pods]
+    busy = any("cannot allocate all claims" in text for text in raw)
+    missing = [one.message for one in said if one.code == "ClaimMissing"]
+    if not busy and not missing:
         return None
     if former := [one for one in seen.held if one.ended]:
         return Why.CHANNEL, of_held(former)
-    if any("enough resource" in one.raw for one in said):
+    if any("enough resource" in text for text in raw):
         return None
+    if not busy:
+        return Why.CLAIM, missing[0]
     if seen.held:
-        return Why.CLAIM, ""
+        return Why.CLAIM, "Nodes have one NVLink channel each, and running work holds too many of them."
     return Why.NOT_SERVED, (
         "No node has a free NVLink channel for it, and no ComputeDomain is seen to hold one: NVIDIA's "
         "driver may not run on the pool's nodes."
@@ -285,7 +295,7 @@ def _of_retries(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) 
 def _of_scheduler(said: Sequence[WaitingReason], waiting: Waiting) -> Json:
     """What the scheduler said, in its own words and the numbers read in them."""
     found: Json = {"pods": {"expected": waiting.pods_expected, "exist": waiting.pods}}
-    raw = dict.fromkeys(one.raw[:MOST_RAW] for one in said if one.raw)
+    raw = dict.fromkeys([*(one.raw[:MOST_RAW] for one in said if one.raw), *waiting.pod_messages])
     if raw:
         found["scheduler_says"] = list(raw)[:MOST_SAID]
     domains = [dict(one.facts) for one in said if one.code == "DomainTooSmall" and one.facts]

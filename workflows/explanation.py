@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from scheduling.fit.verdict import Answer
 from workflows import patience
 from workflows.api.shapes import moment
 from workflows.explain import HELP, Why
@@ -23,6 +24,8 @@ Json = dict[str, Any]
 
 PLACELESS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
 """Reasons about which the nodes tell more; of channels and drivers they tell nothing."""
+
+NOW = Answer.NOW.value
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
@@ -48,7 +51,7 @@ def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
     said = [sentence_of(group, now=now), verdict["sentence"] if verdict else ""]
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
-    if verdict and why in {Why.TOPOLOGY, Why.CAPACITY}:
+    if verdict and verdict["verdict"] != NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
     if held and why in PLACELESS:
         why = Why.PATIENCE

@@ -255,15 +255,15 @@ def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
 
 def _starting(view: GroupView, sight: Sight) -> tuple[ContainerWaits, ...]:
     """What containers on nodes wait for; with their image, where that is the cause."""
-    tasks = {task.pod_name: task.name for task in view.tasks if task.live}
+    pods = {task.name: sight.pods.get(task.pod_name) for task in view.tasks if task.live}
     found = [
         ContainerWaits(
-            task=tasks[pod.name],
+            task=name,
             reason=str(container.get("reason") or "ContainerCreating"),
             message=str(container.get("message") or ""),
         )
-        for pod in sight.pods.values()
-        if pod.name in tasks and pod.node_name and pod.phase == "Pending" and not pod.gone
+        for name, pod in pods.items()
+        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.gone
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
     ]

@@ -119,3 +119,27 @@ def test_a_workflow_that_no_worker_has_looked_at_yet_is_not_said_to_wait_for_not
     Workflow.objects.filter(pk=group.workflow_id).update(status="PENDING")
     reply = explained(api, group.workflow)
     assert reply["sentence"].startswith("It is PENDING, and no worker has told yet what it waits for.")
+
+
+def test_the_workflow_says_it_in_one_sentence_and_what_can_be_done_about_comes_first(api, pool):
+    workflow = waiting(pool, why="upstream", text='It starts when group "prep" has completed.')
+    known = {"scheduler_says": ["no"]}
+    TaskGroupFactory(
+        pool=pool, workflow=workflow, pods=0, status="SCHEDULING", name="prep", waiting_why="image",
+        waiting_reason="Image x of task a cannot be pulled (ErrImagePull).", waiting_evidence=known,
+    )  # fmt: skip
+    want = 'Group "prep": Image x of task a cannot be pulled (ErrImagePull). 1 more group waits.'
+    assert api.get(f"/api/workflow/{workflow.name}").json()["explanation"] == want
+    reply = explained(api, workflow)
+    assert reply["sentence"] == want
+    assert [one["evidence"] for one in reply["groups"]] == [{}, known]
+    skipped = api.get(f"/api/workflow/{workflow.name}?skip_groups=true").json()
+    assert skipped["explanation"] is None
+
+
+def test_a_workflow_that_failed_says_why(api):
+    group = TaskGroupFactory(status="FAILED_IMAGE_PULL", failure_message="Task a: ErrImagePull: no such host")
+    Workflow.objects.filter(pk=group.workflow_id).update(status="FAILED_IMAGE_PULL")
+    want = f'It is FAILED_IMAGE_PULL. Group "{group.name}": Task a: ErrImagePull: no such host'
+    assert api.get(f"/api/workflow/{group.workflow.name}").json()["explanation"] == want
+    assert explained(api, group.workflow)["sentence"] == want

@@ -104,7 +104,7 @@ CASES = {
     ),
     "channels that running work holds": (
         {"waiting": waiting(message=NO_CHANNEL), "held": [replace(HELD, ended=False)]},
-        "Nodes have one NVLink channel each; some are in use",
+        "Nodes have one NVLink channel each, and running work holds too many of them.",
     ),
     "no driver": (
         {"waiting": waiting(message=NO_CHANNEL)},
