@@ -15,6 +15,7 @@ from client.tables import Table, has_ended, moment
 Json = Mapping[str, Any]
 
 MOST_NAMED = 3
+MOST_SAID = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +59,28 @@ def _group(group: Json, waiting: Json | None) -> Explained:
 def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
     """The sentences on a group: why it waits, what would help, how it failed, what is left of it."""
     found = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
+    found += _evidence(waiting.get("evidence") or {}) if waiting else []
     found.append(group["failure_message"])
     found += _failures(group)
     if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
         found.append("It has ended, and what was made for it in the cluster is being removed.")
     return tuple(dict.fromkeys(filter(None, found)))
+
+
+def _evidence(seen: Json) -> list[str]:
+    """What a reason rests on, as far as its sentence leaves it out; a service of before has none."""
+    said = [f"The scheduler's words: {_line(text)}" for text in seen.get("scheduler_says", [])[:MOST_SAID]]
+    sets = [
+        f"Set {one['set']}: on {_few(one['nodes'])}"
+        if one["nodes"]
+        else f"Set {one['set']}: waiting are {_few(one['waiting'])}"
+        for one in seen.get("sets", [])
+    ]
+    return [*sets, *said]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _failures(group: Json) -> list[str]:
