@@ -186,7 +186,9 @@ def shown(found: WhatIf) -> dict[str, Any]:
 
 def notes_of(found: WhatIf) -> list[str]:
     """What a reader of the verdicts must know."""
-    said = ["Each group is judged as if it came alone; quotas, priorities and work of others do not count."]
+    said = ["Each group is judged as if it came alone; quotas and priorities do not count."]
+    if not found.others_known:
+        said.append("What pods of others hold of the nodes is not known, so it counts as free.")
     if found.anew:
         said.append(
             "Keys, backend and pool are frozen in what waits: after is what would become of the same tasks "

@@ -78,6 +78,7 @@ class WhatIf:
     drained: int
     displaced: tuple[str, ...]
     anew: bool
+    others_known: bool
 
     @property
     def left_out(self) -> int:
@@ -123,6 +124,7 @@ def what_if(pool: Pool, asked: Asked, *, user: Caller, names: bool) -> WhatIf:
         drained=len(gone),
         displaced=tuple(displaced) if names else (),
         anew=target.anew,
+        others_known=base.others_known,
     )
 
 
