@@ -49,8 +49,8 @@ def in_one_line(status: str, explained: Sequence[Json]) -> str:
 
 def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
-    said = [sentence_of(group, now=now), verdict["sentence"] if verdict else ""]
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
+    said = [sentence_of(group, now=now), _beside(verdict, why) if verdict else ""]
     if verdict and verdict["verdict"] != NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
     if held and why in PLACELESS:
@@ -75,6 +75,17 @@ def _of_patience(group: TaskGroup, held: str) -> Json:
     keys = [line["key"] for line in group.constraints if line.get("waitSeconds") and not line["relaxed"]]
     until = moment(patience.next_relaxation(group.constraints, group.unplaced_since))
     return {"patience": {"keys": list(dict.fromkeys(keys)), "next_relaxation_at": until}}
+
+
+def _beside(verdict: Json, why: Why) -> str:
+    """The verdict beside what the scheduler says: where that finds no room, none is claimed against it."""
+    if verdict["verdict"] != NOW or why not in {Why.TOPOLOGY, Why.CAPACITY}:
+        return str(verdict["sentence"])
+    unseen = "" if verdict["others_known"] else "pods of others, "
+    return (
+        "By what is observed there would be room, so something that is not observed stands in the way "
+        f"({unseen}a quota, a resource claim, a pod that has only just come or gone)."
+    )
 
 
 def _verdict(group: TaskGroup, *, now: datetime) -> Json | None:

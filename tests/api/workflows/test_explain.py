@@ -13,6 +13,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
+    held_by_others,
 )
 from workflows.api import serializers
 from workflows.models import TaskGroup, Workflow
@@ -143,3 +144,19 @@ def test_a_workflow_that_failed_says_why(api):
     want = f'It is FAILED_IMAGE_PULL. Group "{group.name}": Task a: ErrImagePull: no such host'
     assert api.get(f"/api/workflow/{group.workflow.name}").json()["explanation"] == want
     assert explained(api, group.workflow)["sentence"] == want
+
+
+@pytest.mark.parametrize(("known", "unseen"), [(True, "(a quota"), (False, "(pods of others, a quota")])
+def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, known, unseen):
+    if known:
+        held_by_others(pool.backend.cluster, "n1", cpu=100)
+    workflow = waiting(pool, why="capacity", text="No rack has room for 2 tasks.")
+
+    (group,) = explained(api, workflow)["groups"]
+
+    assert (group["feasibility"]["verdict"], group["why"]) == ("now", "capacity")
+    assert group["sentence"].startswith(
+        "No rack has room for 2 tasks. By what is observed there would be room"
+    )
+    assert unseen in group["sentence"]
+    assert "fits now" not in group["sentence"]
