@@ -234,16 +234,18 @@ def _seen_before(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, s
 def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
     """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for.
 
-    KAI leaves a pod group's first reasons while their sum stays the same, so its pods are heard as well.
+    KAI leaves a pod group's first reasons while their sum stays the same, so its pods are heard as well. It
+    says nothing at all while it counts on pods that are being deleted.
     """
     pods = seen.waiting.pod_messages if seen.waiting else ()
     raw = [*(one.raw for one in said), *pods]
     busy = any("cannot allocate all claims" in text for text in raw)
     missing = [one.message for one in said if one.code == "ClaimMissing"]
+    former = [one for one in seen.held if one.ended]
+    if former and (busy or missing or not said):
+        return Why.CHANNEL, of_held(former)
     if not busy and not missing:
         return None
-    if former := [one for one in seen.held if one.ended]:
-        return Why.CHANNEL, of_held(former)
     if any("enough resource" in text for text in raw):
         return None
     if not busy:

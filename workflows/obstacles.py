@@ -148,7 +148,7 @@ def of_images(waits: Sequence[ContainerWaits]) -> str:
     for (image, reason, message), tasks in list(by_image.items())[:NAMED]:
         named = f"Image {image}" if image else "The image"
         noun = "task" if len(tasks) == 1 else "tasks"
-        detail = f" {message}" if message else ""
+        detail = f" The node says: {message}" if message else ""
         said.append(f"{named} of {noun} {few(tasks)} {_IMAGE_WORDS.get(reason, _CANNOT)} ({reason}).{detail}")
     return " ".join(_stop(one) for one in said)
 

@@ -167,8 +167,9 @@ def _held(view: GroupView, sight: Sight, waiting: Waiting | None) -> tuple[NodeH
 
 
 def _speaks_of_claims(waiting: Waiting) -> bool:
-    said = (*waiting.pod_messages, *(str(one.get("status")) for one in waiting.pod_groups))
-    return any("claim" in one for one in said)
+    """Whether its scheduler speaks of claims, or says nothing that would be another reason."""
+    said = [*waiting.pod_messages, *(str(one["status"]) for one in waiting.pod_groups if one.get("status"))]
+    return not said or any("claim" in one for one in said)
 
 
 def _of_compute_domains(view: GroupView, trouble: Retry) -> bool:

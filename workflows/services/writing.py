@@ -184,6 +184,7 @@ def _group_row(
         constraints=[one.as_json() for one in made.constraints],
         waiting_why=Why.UPSTREAM if upstream and not done else "",
         waiting_reason="" if done else starts_after(upstream),
+        waiting_evidence={"upstream": list(upstream)} if upstream and not done else {},
         waiting_since=None if done else now,
         processing_start_time=None if waits or done else now,
         end_time=now if done else None,

@@ -76,7 +76,7 @@ CASES = {
     "a silent scheduler": ({"waiting": waiting(message="")}, "has given no reason"),
     "an image": (
         {"waiting": waiting(placed=True), "starting": [BAD_IMAGE, replace(BAD_IMAGE, task="b")]},
-        "Image nowhere/x:1 of tasks a and b cannot be pulled (ErrImagePull). no such host.",
+        "Image nowhere/x:1 of tasks a and b cannot be pulled (ErrImagePull). The node says: no such host.",
     ),
     "an image of one task while the others run": (
         {"status": "RUNNING", "starting": [replace(BAD_IMAGE, reason="InvalidImageName", message="")]},
@@ -97,6 +97,10 @@ CASES = {
     "a node that a former ComputeDomain holds": (
         {"waiting": waiting(message=NO_CHANNEL), "held": [HELD, replace(HELD, node="n2")]},
         "Nodes n1 and n2 are still held by ComputeDomain osmo-1 of workflow old-1, which has ended; it",
+    ),
+    "a scheduler that waits for what is being deleted": (
+        {"waiting": waiting(message=""), "held": [HELD]},
+        "Node n1 is still held by ComputeDomain osmo-1 of workflow old-1",
     ),
     "a node that a foreign ComputeDomain holds": (
         {"waiting": waiting(placed=True), "held": [replace(HELD, workflow="", domain="u-1")]},
