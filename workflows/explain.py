@@ -246,7 +246,7 @@ def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str
         return Why.CHANNEL, of_held(former)
     if not busy and not missing:
         return None
-    if any("enough resource" in text for text in raw):
+    if any("didn't have enough resource" in text for text in raw):
         return None
     if not busy:
         return Why.CLAIM, missing[0]

@@ -48,7 +48,7 @@ def said(**changes):
 
 NO_CHANNEL = (
     "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be "
-    "scheduled due to: 0/2 nodes are available: 2 cannot allocate all claims"
+    "scheduled due to: no nodes with enough resources were found: 2 cannot allocate all claims"
 )
 BAD_IMAGE = ContainerWaits(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
 HELD = NodeHeld(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
