@@ -197,7 +197,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_DEFAULT_QUEUE = periodic.MAIN_QUEUE
 CELERY_TASK_ROUTES = {
     name: {"queue": periodic.QUEUE, "routing_key": periodic.QUEUE}
-    for name in ("pools.*", *(f"workflows.tasks.{word}_*" for word in ("sweep", "evaluate", "purge")))
+    for name in (
+        "pools.*",
+        *(f"workflows.tasks.{word}_*" for word in ("evaluate", "measure", "purge", "sweep")),
+    )
 }
 
 DJANGO_STRUCTLOG_CELERY_ENABLED = True

@@ -69,7 +69,7 @@ class Page(APIView):
         """Answer with a template of this app."""
         return html(self.request, template, context, status=status)
 
-    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+    def options(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         """Which methods there are; of a page there is no more to describe."""
         del request, args, kwargs
         return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
