@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from localcluster.directories import CHECKOUT
+from tests.artefacts import artefacts
 from tests.e2e.conftest import stack, world
 
 __all__ = ["stack", "world"]
@@ -80,9 +80,8 @@ class Visitor:
 
     def picture(self, name):
         """Keep a picture of the whole page."""
-        directory = Path(os.environ.get("OSMO_ARTEFACTS") or CHECKOUT / "artefacts") / "screenshots"
-        directory.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=directory / f"{name}.png", full_page=True, animations="disabled")
+        path = artefacts("screenshots") / f"{name}.png"
+        self.page.screenshot(path=path, full_page=True, animations="disabled")
 
     def text(self):
         return self.page.get_by_role("main").inner_text()
