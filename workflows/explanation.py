@@ -79,6 +79,8 @@ def _of_patience(group: TaskGroup, held: str) -> Json:
 
 def _beside(verdict: Json, why: Why) -> str:
     """The verdict beside what the scheduler says: where that finds no room, none is claimed against it."""
+    if verdict["verdict"] == NOW and why == Why.QUOTA:
+        return "But for that, it would fit now."
     if verdict["verdict"] != NOW or why not in {Why.TOPOLOGY, Why.CAPACITY}:
         return str(verdict["sentence"])
     unseen = "" if verdict["others_known"] else "pods of others, "
