@@ -123,7 +123,11 @@ class Run:
 
     def check_explained(self, *whys: str) -> None:
         """The explanation is of this kind, tells since when, what would help, and what each domain lacks."""
-        answer = self.service.call("GET", f"/api/workflow/{self.name}/explain")
+        answer = wait_for(  # what somebody else's pods hold is heard of a moment later
+            lambda: self.service.call("GET", f"/api/workflow/{self.name}/explain"),
+            until=lambda one: one["groups"][0]["why"] in whys,
+            seconds=PLACED,
+        )
         (group,) = answer["groups"]
         self.report.check(
             group["why"] in whys, f"the explanation is of kind {' or '.join(whys)}", group["why"]
