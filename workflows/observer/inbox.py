@@ -116,6 +116,7 @@ class Inbox:
         """Add what pods of others hold of a node; never waits."""
         with self._news:
             self._others.setdefault(cluster, Others()).held[change.node] = change
+            self._news.notify_all()
 
     def others_complete(self, cluster: str) -> None:
         """Note that all pods of others in the cluster are in the sums."""
@@ -151,7 +152,9 @@ class Inbox:
         """What has come, by cluster: waits for the first change, then a moment for more of them."""
         until = time.monotonic() + timeout
         with self._news:
-            while not self._changes and not self._closed and (left := until - time.monotonic()) > 0:
+            while not (self._changes or self._others_due() or self._closed):
+                if (left := until - time.monotonic()) <= 0:
+                    break
                 self._news.wait(left)
             lingering = time.monotonic() + linger
             while len(self._changes) < BATCH and not self._closed:
@@ -176,12 +179,15 @@ class Inbox:
             for cluster, resource in self._topologies_complete:
                 batches.setdefault(cluster, Batch()).topologies_complete.add(resource)
             self._topologies_complete.clear()
-        if time.monotonic() - self._others_left >= OTHERS_SECONDS:
+        if self._others_due():
             self._others_left = time.monotonic()
             for cluster in list(self._others):
                 batches.setdefault(cluster, Batch()).others = self._part(cluster)
         self._news.notify_all()
         return batches
+
+    def _others_due(self) -> bool:
+        return bool(self._others) and time.monotonic() - self._others_left >= OTHERS_SECONDS
 
     def _part(self, cluster: str) -> Others:
         """Some of a cluster's lane; how it stands is told with the last of it."""
