@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
 from workflows import patience
 from workflows.api.shapes import moment
@@ -31,14 +32,14 @@ MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
 
 
-def explain(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
-    """Explain each group that waits, in order; a group that runs, or has ended, is left out.
+def explain(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[Json]:
+    """Explain to a user each group that waits, in order; a group that runs, or has ended, is left out.
 
     Groups came with ``backend``.
     """
     waiting = [group for group in groups if group.waiting_reason and group.status not in TERMINAL]
     judged = [group for group in waiting if group.waiting_why in PLACELESS][:MOST_VERDICTS]
-    verdicts = {group.pk: _verdict(group, now=now) for group in judged}
+    verdicts = {group.pk: _verdict(group, user=user, now=now) for group in judged}
     return [_explained(group, verdicts.get(group.pk), now=now) for group in waiting]
 
 
@@ -90,10 +91,10 @@ def _beside(verdict: Json, why: Why) -> str:
     )
 
 
-def _verdict(group: TaskGroup, *, now: datetime) -> Json | None:
+def _verdict(group: TaskGroup, *, user: Caller, now: datetime) -> Json | None:
     """Whether it would fit now; None where nothing is known of the nodes."""
     placement = GroupPlacement.from_json(group.placement)
     cluster = placement.cluster_uid or group.backend.cluster_id
     values = group_values(group, placement)
-    found = feasibility([values], cluster=cluster, now=now)
+    found = feasibility([values], cluster=cluster, user=user, now=now)
     return next((one for one in found if one["verdict"] != UNKNOWN), None)

@@ -143,6 +143,15 @@ def _workflow(said: str) -> Workflow | None:
     return rows.filter(name=said).first() if _NAME.fullmatch(said) else None
 
 
+def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
+    """Those of some workflows' names that the user may know. No query for who may list all."""
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    if pools is None:
+        return frozenset(names)
+    known = Workflow.objects.filter(name__in=set(names), pool_name__in=pools).order_by()
+    return frozenset(known.values_list("name", flat=True))
+
+
 def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
     """The groups in the user's order, with ``tasks``, ``upstream`` and ``downstream``. Four queries."""
     tasks = Task.objects.defer("spec").order_by("position", "-retry_id")

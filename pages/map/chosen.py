@@ -14,6 +14,7 @@ from uuid import UUID
 from pages.map.tree import Chosen, Mark, Path, Room
 from pools.capabilities import capabilities_at
 from pools.models import Node
+from pools.selectors import Caller
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit.outcome import Outcome, SetOutcome, outcomes
 from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict, judge, rooms
@@ -23,10 +24,12 @@ from scheduling.requirements import Gang, GangTask, Requirement, SetPath, descri
 from scheduling.tree import ConstraintTree, build_tree
 from scheduling.tree import Node as TreeNode
 from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
-from workflows.fit.words import sentence
+from workflows.fit.report import holders_of
+from workflows.fit.words import named_to, sentence
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.placement import GroupPlacement, GroupValues
 from workflows.reconcile.values import group_values
+from workflows.selectors import names_known_to
 from workflows.statuses import TERMINAL
 
 MOST_GROUPS = 12
@@ -122,9 +125,11 @@ class _Row:
 class Ground:
     """What the map stands on: the nodes that ``selection`` matches in a cluster, as they were read for it.
 
-    ``levels`` are those that make boxes, ``places`` the place of each node under them, by name.
+    ``levels`` are those that make boxes, ``places`` the place of each node under them, by name. ``user``
+    looks at it, and learns no names of workflows that are not theirs to list.
     """
 
+    user: Caller
     cluster: str
     selection: Mapping[str, str]
     seen: Seen
@@ -279,7 +284,8 @@ class _Finder:
         if not seen.snapshot.nodes:
             return told
         demand = demand_of(values, capabilities=held)
-        verdict = judge(seen.snapshot, demand)
+        found = judge(seen.snapshot, demand)
+        verdict = named_to(found, names_known_to(self.ground.user, holders_of(found)))
         node = _narrowest(verdict, demand)
         shows = node is not None and (asked or (not drawn and not self.rooms))
         if node and shows:

@@ -19,10 +19,11 @@ from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NOTHING, FitNode
+from scheduling.fit.snapshot import NOTHING, OTHERS, FitNode
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from workflows import selectors
 from workflows.fit.fragments import PoolFragments, fragments_of, pool_nodes_seen
+from workflows.fit.words import SOMEBODY
 from workflows.models import Task, Workflow
 from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
@@ -32,7 +33,6 @@ MOST_LISTED = 200
 MOST_TASKS = 3
 """Tasks of one workflow on one node that are named."""
 
-SOMEBODY = "another workflow"
 _GPU, _CPU = 0, 1
 _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 
@@ -70,6 +70,7 @@ def map_view(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None,
     chosen = None
     if workflow:
         ground = Ground(
+            user=user,
             cluster=pool.backend.cluster_id or "",
             selection=node_selection(pool),
             seen=seen,
@@ -114,7 +115,7 @@ def _stands(
 ) -> list[Stands]:
     accepts = _accepted(pool)
     holders = {node.name: {holding.holder for holding in node.holdings} for node in nodes}
-    shown = _names(set().union(*holders.values()), user=user)
+    known = selectors.names_known_to(user, set().union(*holders.values()))
     marks = chosen.marks if chosen else {}
     found = []
     for node in nodes:
@@ -128,7 +129,7 @@ def _stands(
             taint=taint,
             marks=marks.get(node.name, ()),
         )
-        by = {shown.get(holder, SOMEBODY) for holder in holders[node.name]}
+        by = {holder if holder in known or holder == OTHERS else SOMEBODY for holder in holders[node.name]}
         found.append(Stands(told, places[node.name], tuple(sorted(by))))
     return found
 
@@ -167,15 +168,6 @@ def _shut(node: FitNode, taint: str) -> Shut:
     return Shut.TAINTED if taint and not node.closed else _CLOSED[node.closed]
 
 
-def _names(holders: set[str], *, user: Caller) -> dict[str, str]:
-    """The names that the caller may know, each as it is told. No query for who may list all."""
-    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
-    if pools is None:
-        return {name: name for name in holders}
-    known = Workflow.objects.filter(name__in=holders, pool_name__in=pools).order_by()
-    return {name: name for name in known.values_list("name", flat=True)}
-
-
 def _with_users(place: Place, pool: Pool, *, user: Caller) -> Place:
     """The place with who stands on each of its nodes, if those are drawn. One query, or two."""
     if detail(place)[0] is Kind.BAR and place.inside:
@@ -194,9 +186,9 @@ def _with_users(place: Place, pool: Pool, *, user: Caller) -> Place:
     by_node: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for node, workflow, task in rows:
         by_node[node][workflow].append(task)
-    shown = _names({workflow for on in by_node.values() for workflow in on}, user=user)
+    known = selectors.names_known_to(user, {workflow for on in by_node.values() for workflow in on})
     users = {
-        node: tuple(_user(shown.get(name), tasks) for name, tasks in on.items())
+        node: tuple(_user(name if name in known else None, tasks) for name, tasks in on.items())
         for node, on in by_node.items()
     }
     return peopled(place, users)

@@ -183,7 +183,7 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
     """All of a workflow that its reader may see; ``workflow`` came with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
-    waits = waits_shown(explained(groups, now=now))
+    waits = waits_shown(explained(groups, user=user, now=now))
     counts = _task_counts(workflow)
     shown = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
     events = _events(workflow)

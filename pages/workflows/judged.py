@@ -14,6 +14,9 @@ from typing import Any
 
 from django.core.cache import cache
 
+from osmo_topology.web.access import grants_of
+from osmo_topology.web.policy import Action
+from pools.selectors import Caller
 from workflows.explanation import explain
 from workflows.models import TaskGroup
 
@@ -26,17 +29,17 @@ FINDING = 60
 """Seconds; ``FINDING`` is how long one is trusted to be at it before somebody else begins."""
 
 
-def explained(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
+def explained(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[Json]:
     """Explain each group that waits, as ``workflows.explanation`` does, from what was kept if it is good."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []
-    key = f"why:{_digest(waiting)}"
+    key = f"why:{_digest(waiting, user)}"
     kept: tuple[float, list[Json]] | None = cache.get(key)
     if kept and (kept[0] > time.monotonic() or not cache.add(f"{key}:finding", 1, FINDING)):
         return kept[1]
     began = time.monotonic()
-    found = explain(waiting, now=now)
+    found = explain(waiting, user=user, now=now)
     ended = time.monotonic()
     good_for = max(SHORTEST, SHARE * (ended - began))
     cache.set(key, (ended + good_for, found), LONGEST + good_for)
@@ -44,8 +47,11 @@ def explained(groups: Sequence[TaskGroup], *, now: datetime) -> list[Json]:
     return found
 
 
-def _digest(waiting: Sequence[TaskGroup]) -> str:
-    said = [
+def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
+    """What it hangs on: what the groups say, and in which pools the user may know workflows by name."""
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    said: list[object] = [sorted(pools) if pools is not None else None]
+    said += [
         (
             group.pk,
             group.status,

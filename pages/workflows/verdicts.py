@@ -10,6 +10,8 @@ from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
 from pages.workflows.words import count
+from scheduling.fit.snapshot import OTHERS
+from workflows.fit.words import SOMEBODY
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""
@@ -66,6 +68,7 @@ class WaitsShown:
 
     long: tuple[WaitShown, ...]
     short: tuple[WaitShown, ...]
+    nameless: tuple[str, ...] = (SOMEBODY, OTHERS)
 
 
 def waits_shown(explained: Sequence[Mapping[str, Any]]) -> WaitsShown:

@@ -212,7 +212,7 @@ class ExplainView(APIView):
         workflow = _readable(request, workflow_id)
         groups = list(workflow.groups.order_by("position").select_related("backend"))
         now = timezone.now()
-        found = explain(groups, now=now)
+        found = explain(groups, user=authenticated(request), now=now)
         return Response(
             {
                 "name": workflow.name,

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pools.capabilities import capabilities_at
+from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
 from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
-from workflows.fit.words import sentence, unseen
+from workflows.fit.words import named_to, sentence, unseen
 from workflows.placement import GroupValues
+from workflows.selectors import names_known_to
 
 Json = dict[str, Any]
 
@@ -20,10 +22,13 @@ MOST_PLACES = 64
 """Tasks of which a reply says where they would go; of larger gangs only how many."""
 
 
-def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: datetime) -> list[Json]:
-    """What a reply says of each group of one workflow, each as if it came alone.
+def feasibility(
+    groups: Sequence[GroupValues], *, cluster: str | None, user: Caller, now: datetime
+) -> list[Json]:
+    """What a reply to a user says of each group of one workflow, each as if it came alone.
 
-    While no node for their tasks is known there is no verdict, and it says why.
+    While no node for their tasks is known there is no verdict, and it says why. Who holds a domain is told by
+    name only of workflows that the user may list.
     """
     if not groups:
         return []
@@ -38,10 +43,17 @@ def feasibility(groups: Sequence[GroupValues], *, cluster: str | None, now: date
     )
     if missing := unseen(seen, reached=bool(cluster)):
         return [_unknown(group, missing, seen=seen, now=now) for group in groups]
+    found = [judge(seen.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
+    known = names_known_to(user, {name for verdict in found for name in holders_of(verdict)})
     return [
-        shown(group, judge(seen.snapshot, demand_of(group, capabilities=capabilities)), seen=seen, now=now)
-        for group in groups
+        shown(group, named_to(verdict, known), seen=seen, now=now)
+        for group, verdict in zip(groups, found, strict=True)
     ]
+
+
+def holders_of(verdict: Verdict) -> set[str]:
+    """The workflows that a verdict names."""
+    return {holder.name for one in verdict.sets for room in one.nearest for holder in room.holders}
 
 
 def _unknown(group: GroupValues, reason: str, *, seen: Seen, now: datetime) -> Json:

@@ -1,15 +1,18 @@
 """A verdict in one sentence, with the numbers that somebody would ask for next."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from scheduling.errors import listing
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
-from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict
+from scheduling.fit.verdict import Answer, DomainRoom, Holder, SetFit, Verdict
 from scheduling.levels import Domain
 from workflows.fit.gather import Seen
+
+SOMEBODY = "another workflow"
+"""Whoever it is whose name is not told."""
 
 
 def sentence(verdict: Verdict) -> str:
@@ -52,6 +55,25 @@ def without_names(verdict: Verdict) -> Verdict:
 
 def _nameless(room: DomainRoom) -> DomainRoom:
     return replace(room, holders=tuple(one for one in room.holders if one.name == OTHERS))
+
+
+def named_to(verdict: Verdict, known: Container[str]) -> Verdict:
+    """The verdict for somebody who may know these names alone: who else holds a domain is one nobody."""
+    sets = (
+        replace(one, nearest=tuple(replace(room, holders=_known(room, known)) for room in one.nearest))
+        for one in verdict.sets
+    )
+    return replace(verdict, sets=tuple(sets))
+
+
+def _known(room: DomainRoom, known: Container[str]) -> tuple[Holder, ...]:
+    told = [one for one in room.holders if one.name in known or one.name == OTHERS]
+    others = [one for one in room.holders if one not in told]
+    if others:
+        ends = [one.until for one in others if one.until is not None]
+        until = max(ends) if len(ends) == len(others) else None
+        told.append(Holder(SOMEBODY, sum(one.nodes for one in others), until))
+    return tuple(told)
 
 
 def _elsewhere(verdict: Verdict) -> str:

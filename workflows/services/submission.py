@@ -215,7 +215,7 @@ def _feasibility(
 ) -> list[dict[str, Any]]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
     groups = [group.values for group in admission.groups]
-    found = feasibility(groups, cluster=pool.backend.cluster_id, now=timezone.now())
+    found = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
         gangs = {group.values.name: group.gang for group in admission.groups}

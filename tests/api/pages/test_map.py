@@ -211,6 +211,30 @@ def test_a_pool_that_is_not_the_callers_is_not_there(pool):
         assert client.get(f"/ui/pools/{pool.name}/{page}").status_code == 404
 
 
+def test_work_in_pools_that_are_hidden_is_nobodys_by_name(pool):
+    """Another pool on the same nodes: neither page nor REST tells whose work is in the way."""
+    allowed = {"actions": ["workflow:*", "pool:List"], "resources": ["pool/train"]}
+    Role.objects.create(name="osmo-user", policies=[allowed])
+    client = Client()
+    client.force_login(User.objects.create_user("eve"))
+    gang(PoolFactory(backend=pool.backend, levels=[ZONE, RACK]), ["n0", "n1", "n2"], name="secret")
+    gang(pool, ["n3"], name="known")
+    waits = gang(pool, ["", ""], status="SCHEDULING")
+    waits.groups.update(waiting_why="capacity", waiting_reason="No rack has room.")
+    addresses = {
+        "map": f"/ui/pools/train/map?workflow={waits.name}",
+        "picture": f"/ui/pools/train/map.svg?workflow={waits.name}",
+        "page": f"/ui/workflows/{waits.name}",
+        "explanation": f"/api/workflow/{waits.name}/explain",
+    }
+    for place, address in addresses.items():
+        answer = client.get(address)
+        assert answer.status_code == 200
+        assert "secret" not in answer.content.decode(), place
+        assert "another workflow" in answer.content.decode() or place == "picture", place
+    assert "known" in client.get(addresses["explanation"]).content.decode()
+
+
 def test_who_may_not_list_workflows_does_not_learn_their_names(pool):
     Role.objects.create(name="osmo-user", policies=[{"actions": ["pool:List"], "resources": ["pool/train"]}])
     client = Client()

@@ -118,7 +118,7 @@ def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkey
         "sentence": "Over.",
         "evidence": {"queue": "q1", "rows": [{"gpus_used": 8}]},
     }
-    monkeypatch.setattr(judged, "explain", lambda groups, now: [told])
+    monkeypatch.setattr(judged, "explain", lambda groups, **said: [told])
     why = section(page_of(browser, workflow), "why")
     assert "<summary>Evidence</summary>" in why
     assert re.search(r"<dt>queue</dt><dd>q1", why)
@@ -250,9 +250,9 @@ def test_many_loads_of_a_waiting_workflow_judge_it_once(browser, pool, monkeypat
     asked = []
     explain = judged.explain
 
-    def counted(groups, now):
+    def counted(groups, **said):
         asked.append(len(groups))
-        return explain(groups, now=now)
+        return explain(groups, **said)
 
     monkeypatch.setattr(judged, "explain", counted)
     workflow = workflow_in(pool)
