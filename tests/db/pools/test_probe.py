@@ -3,12 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, CRD, KAI_TOPOLOGY, NAMESPACE, POD_GROUP
 from pools import conditions, services, tasks
 from pools.capabilities import capabilities_of
-from pools.models import Backend
+from pools.models import Backend, Cluster
 from pools.probe import Address, Probe
 from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
@@ -273,3 +274,16 @@ def test_every_backend_at_one_address_is_probed_though_one_seat_is_there(cluster
     with cluster.unreachable():
         tasks.probe_backend(Backend.objects.get(name="three").pk)
     assert {status("Reachable", name) for name in ("one", "two", "three")} == {"False"}
+
+
+def test_whether_pods_of_others_are_followed_is_told_once_the_observer_has_tried(cluster):
+    backend = register().value
+    tasks.probe_backend(backend.pk)
+    assert status("OthersSeen") is None
+    Cluster.objects.update(others_problem="list pods: no pods for you")
+    tasks.probe_backend(backend.pk)
+    assert status("OthersSeen") == "False"
+    assert "no pods for you" in said("OthersSeen")
+    Cluster.objects.update(others_problem="", others_synced_at=timezone.now())
+    tasks.probe_backend(backend.pk)
+    assert status("OthersSeen") == "True"
