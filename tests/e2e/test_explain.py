@@ -20,7 +20,6 @@ from tests.e2e.conftest import RACK, World, workflow
 
 ONE_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 TWO_SETS = "one: {gpu: 4, topology: [{key: rack}]}\n    two: {gpu: 4, topology: [{key: rack, group: other}]}"
-HELD_BY = "resource.nvidia.com/computeDomain"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 COMPUTE_DOMAINS = f"{CRDS}/computedomains.resource.nvidia.com"
 
@@ -128,42 +127,35 @@ def test_the_other_half_of_a_split_gang(world, explained):
 
 
 def test_a_node_that_a_former_compute_domain_holds(world, explained):
-    """The domain of ended work is kept, and its label on the nodes with it: new pods cannot start there."""
-    pool = world.make_pool(racks=1, nvlink=True, common_pod_template=slow_start(world))
-    nodes = [f"/api/v1/nodes/{pool}-r0-{number}" for number in (0, 1)]
-    first = world.submit(pool, workflow(("g", ["a", "b"])))
-    world.wait_group(first, "g", "INITIALIZING")
-    domain = compute_domain(world, first)
-    uid = world.api.get(domain)["metadata"]["uid"]
-    hold(world, domain)
+    """The pods of a cancelled workflow never end, as on a node that is lost: its ComputeDomain stays."""
+    pool = world.make_pool(racks=1, nvlink=True)
+    first = runs(world, pool, ("g", ["a", "b"]), resources="one: {gpu: 1}")
+    path = f"/api/v1/namespaces/{world.namespace}/pods"
+    pods = [f"{path}/{pod['metadata']['name']}" for pod in world.pods(first)]
+    for pod in pods:
+        world.api.patch(pod, {"metadata": {"finalizers": ["example.com/hold"]}})
     world.service.cancel(first)
     world.wait_group(first, "g", "FAILED_CANCELED")
-    world.wait(lambda: world.pods(first), lambda pods: not pods)
-    for node in nodes:
-        world.api.patch(node, {"metadata": {"labels": {HELD_BY: uid}}})
-    name = world.submit(pool, workflow(("g", ["a", "b"])))
-    by = "nodes that keep the label of an ended workflow's ComputeDomain"
-    found = explained(name, "channel_held", by=by, says=first)
-    assert {one["workflow"] for one in found["evidence"]["nodes_held"]} == {first}
-    release(world, domain)
+    name = world.submit(pool, workflow(("g", ["a", "b"]), resources="one: {gpu: 1}"))
+    try:
+        by = "pods of a cancelled workflow that never end, and so keep its ComputeDomain"
+        found = explained(name, "channel_held", by=by, says=first)
+    finally:
+        for pod in pods:
+            world.api.patch(pod, {"metadata": {"finalizers": None}})
+    held = found["evidence"]["nodes_held"]
+    assert {(one["node"], one["workflow"]) for one in held} == {(f"{pool}-r0-{n}", first) for n in (0, 1)}
+    world.wait_group(name, "g", "RUNNING")
 
 
-def compute_domain(world, name):
-    (group,) = world.service.workflow(name)["groups"]
-    (found,) = world.view.of_group(world.namespace, "ComputeDomain", group["uuid"])
-    path = f"/apis/resource.nvidia.com/v1beta1/namespaces/{world.namespace}/computedomains"
-    return f"{path}/{found['metadata']['name']}"
-
-
-def hold(world, path):
-    kept = world.api.get(path)["metadata"].get("finalizers", [])
-    world.api.patch(path, {"metadata": {"finalizers": [*kept, "example.com/hold"]}})
-
-
-def release(world, path):
-    if obj := world.api.find(path):
-        left = [one for one in obj["metadata"]["finalizers"] if one != "example.com/hold"]
-        world.api.patch(path, {"metadata": {"finalizers": left}})
+def test_a_node_whose_driver_offers_no_channel(world, explained):
+    pool = world.make_pool(racks=1, nvlink=True)
+    for number in (0, 1):
+        path = f"/api/v1/nodes/{pool}-r0-{number}"
+        world.api.patch(path, {"metadata": {"annotations": {"sim.osmo.local/compute-domain": "false"}}})
+    name = world.submit(pool, workflow(("g", ["a"])))
+    by = "nodes on which NVIDIA's driver offers no channel"
+    explained(name, "compute_domain_not_served", by=by, says="no ComputeDomain is seen to hold one")
 
 
 def test_claims_that_others_hold(world, explained):
