@@ -51,7 +51,10 @@ def in_one_line(status: str, explained: Sequence[Json]) -> str:
 def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
-    said = [sentence_of(group, now=now), _beside(verdict, why) if verdict else ""]
+    beside = _beside(verdict, why) if verdict else ""
+    if held and beside:  # the verdict is on what it is held to now, not on what it will settle for
+        beside = f"While it is so held, {beside[0].lower()}{beside[1:]}"
+    said = [sentence_of(group, now=now), beside]
     if verdict and verdict["verdict"] != NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
     if held and why in PLACELESS:

@@ -109,9 +109,8 @@ def test_patience(world, explained):
     pool = world.make_pool()
     text = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred, waitSeconds: 600}]}"
     name = world.submit(pool, workflow(("g", ["a", "b", "c"]), resources=text))
-    found = explained(
-        name, "patience", by="a preferred rack that is waited for, and three tasks for racks of two"
-    )
+    by = "a preferred rack that is waited for, and three tasks for racks of two"
+    found = explained(name, "patience", by=by, says="While it is so held, it can never be placed")
     assert "held to one rack as required" in found["sentence"]
 
 
