@@ -45,7 +45,7 @@ def snippet(offer: Offer) -> str:
         *_tasks(offer.tasks),
         "  resources:",
         "    shard:",
-        *([f"      platform: {offer.platform}"] if offer.platform else []),
+        *([f"      platform: {quoted(offer.platform)}"] if offer.platform else []),
         *([f"      gpu: {offer.asks.gpu}"] if offer.asks.gpu else []),
         f"      cpu: {offer.asks.cpu}",
         f"      memory: {offer.asks.memory}Gi",
@@ -88,7 +88,7 @@ def _requirement(key: str, comment: str, *, preferred: bool = False) -> list[str
 
 
 def quoted(word: str) -> str:
-    """A key as YAML reads it back: some words (``no``, ``1e3``) mean something else without quotes."""
+    """A name as YAML reads it back: some words (``no``, ``1e3``) mean something else without quotes."""
     return word if word.isidentifier() and word.lower() not in _YAML_WORDS else f'"{word}"'
 
 

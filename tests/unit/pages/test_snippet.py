@@ -67,3 +67,9 @@ def test_any_key_is_read_back_as_it_was_written(keys):
     assert parse_workflow(
         snippet(offer(*levels)), variables=(), string_variables=(), limits=Limits(), allow_localpath=False
     ).spec
+
+
+def test_a_platform_whose_name_means_something_else_to_yaml_is_read_back_as_it_is():
+    for name in ("gpu", "no", "null", "on", "True"):
+        shard = yaml.safe_load(snippet(offer(platform=name)))["workflow"]["resources"]["shard"]
+        assert shard["platform"] == name
