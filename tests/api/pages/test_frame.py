@@ -76,6 +76,14 @@ def test_the_login_never_leads_back_to_itself_or_out_again(browser, ann, address
     assert Client().post("/ui/login", said)["Location"] == "/ui/"
 
 
+@pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/pools/h100/map"])
+def test_what_scrolls_sideways_is_reached_by_the_keyboard_and_has_a_name(browser, address):
+    PoolFactory(name="h100", levels=LEVELS)
+    wide = re.findall(r'<div class="wide[^>]*>', browser.get(address).content.decode())
+    assert wide
+    assert all('tabindex="0" role="region" aria-label="' in one for one in wide)
+
+
 @pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100", "/ui/login", "/ui/nothing"])
 def test_no_page_carries_scripts_or_styles_of_its_own(browser, address):
     PoolFactory(name="h100", levels=LEVELS)
