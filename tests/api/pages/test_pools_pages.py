@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from osmo_topology.web.models import Role
+from pages.pools import views
 from tests.factories import LEVELS, ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 
 pytestmark = pytest.mark.django_db
@@ -126,3 +127,14 @@ def test_the_pages_cost_the_same_for_any_number_of_pools_and_nodes(browser, djan
         browser.get("/ui/")
     with django_assert_max_num_queries(20):
         browser.get("/ui/pools/p1")
+
+
+@pytest.mark.parametrize(("most", "live"), [(4, True), (3, False)])
+@pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100"])
+def test_pages_over_many_nodes_are_read_again_only_when_asked(
+    browser, pool, monkeypatch, address, most, live
+):
+    monkeypatch.setattr(views, "LIVE_UP_TO", most)
+    page = browser.get(address)
+    assert ("data-live" in page.content.decode()) is live
+    assert ("Look again" in text(page)) is not live
