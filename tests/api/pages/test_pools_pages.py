@@ -132,7 +132,7 @@ def test_the_pages_cost_the_same_for_any_number_of_pools_and_nodes(browser, djan
 @pytest.mark.parametrize(("most", "live"), [(4, True), (3, False)])
 @pytest.mark.parametrize("address", ["/ui/", "/ui/pools/h100"])
 def test_pages_over_many_nodes_are_read_again_only_when_asked(
-    browser, pool, monkeypatch, address, most, live
+    browser, pool, monkeypatch, *, address, most, live
 ):
     monkeypatch.setattr(views, "LIVE_UP_TO", most)
     page = browser.get(address)
