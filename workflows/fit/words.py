@@ -47,16 +47,6 @@ def _now(verdict: Verdict) -> str:
     )
 
 
-def without_names(verdict: Verdict) -> Verdict:
-    """The verdict for somebody who may not know whose work holds the nodes."""
-    sets = (replace(one, nearest=tuple(map(_nameless, one.nearest))) for one in verdict.sets)
-    return replace(verdict, sets=tuple(sets))
-
-
-def _nameless(room: DomainRoom) -> DomainRoom:
-    return replace(room, holders=tuple(one for one in room.holders if one.name == OTHERS))
-
-
 def named_to(verdict: Verdict, known: Container[str]) -> Verdict:
     """The verdict for somebody who may know these names alone: who else holds a domain is one nobody."""
     sets = (

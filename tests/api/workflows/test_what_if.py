@@ -251,3 +251,31 @@ def test_who_keeps_the_pool_and_may_not_list_its_work_reads_no_names(as_user, po
     assert four not in text
     refused = keeper.post("/api/pool/train/what-if", {"without": [night]}, format="json")
     assert_error_shape(refused, 403)
+
+
+def test_who_holds_a_shared_node_is_told_to_those_alone_who_may_list_that_pool(as_user, pool, settings):
+    settings.DEFAULT_ROLES = []
+    keeper = as_user("kim")
+    policies = [{"actions": ["config:Read", "workflow:List"], "resources": ["pool/train"]}]
+    Role.objects.create(name="keeper", policies=policies)
+    RoleAssignment.objects.create(user=User.objects.get(username="kim"), role="keeper")
+    secret = group(PoolFactory(name="secret", backend=pool.backend), 1, name="merger", on=["r1-0"])
+    ours = group(pool, 1, name="ours", on=["r1-1"])
+    four = group(pool, 4, name="four")
+
+    answer = keeper.post("/api/pool/train/what-if", {"drain_nodes": ["r1-0"]}, format="json")
+
+    assert answer.json()["displaced"] == []
+    assert answer.json()["groups"][0]["workflow"] == four
+    assert f'held by "{ours}" and "another workflow"' in answer.json()["groups"][0]["before"]["sentence"]
+    assert secret not in answer.content.decode()
+    guessed = keeper.post("/api/pool/train/what-if", {"without": [secret]}, format="json")
+    assert_error_shape(guessed, 400)
+    assert guessed.json()["details"][0]["code"] == "unknown_workflow"
+
+
+def test_added_nodes_may_carry_more_labels_than_a_query_can_read(ask, pool):
+    group(pool, 5, name="five")
+    labels = {f"example.com/l{number}": "x" for number in range(2000)} | {ZONE.label: "a", RACK.label: "r1"}
+    told = ask(add_nodes=[{"like": "r1-0", "labels": labels}])
+    assert told["summary"]["fits"] == 1

@@ -1,7 +1,7 @@
 """What is asked, and its meaning on a pool: every name is looked up, all faults are found at once."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -97,9 +97,9 @@ def _seen(path: Path, find: Callable[[], Found], faults: list[Fault]) -> Found |
 
 
 def edits_of(
-    asked: Asked, snapshot: Snapshot, target: Target, *, waiting: Iterable[str]
+    asked: Asked, snapshot: Snapshot, target: Target, *, workflows: Container[str]
 ) -> tuple[Edits, list[Fault]]:
-    """What is asked of the nodes, in terms of the target's; ``waiting`` are the workflows that wait."""
+    """What is asked of the nodes, in terms of the target's; ``workflows`` are those that may be named."""
     faults: list[Fault] = []
     keys = {level.key: level.label for level in pool_levels(target.pool)}
     domains = tuple(_domains(asked, snapshot, keys, faults))
@@ -115,9 +115,8 @@ def edits_of(
     added = tuple(
         node for place, new in enumerate(asked.add_nodes) for node in _new(place, new, target, faults)
     )
-    held = {one.holder for node in snapshot.nodes for one in node.holdings} | set(waiting)
     for place, name in enumerate(asked.without):
-        if name not in held:
+        if name not in workflows:
             said = f"No workflow {name[:80]!a} waits in the pool or holds a node of it."
             faults.append(Fault(("without", place), "unknown_workflow", said))
     edits = Edits(

@@ -22,6 +22,7 @@ from workflows.fit.whatif.asked import Asked, Target, edits_of, target_of
 from workflows.fit.whatif.standing import Anew, Judged, Nodes, Standing
 from workflows.fit.whatif.waiting import WaitingGroup, waiting_in
 from workflows.fit.words import unseen as why_unseen
+from workflows.selectors import names_known_to
 
 SECONDS = 10.0
 """For how long verdicts are begun; groups that are left then are counted, not judged."""
@@ -92,24 +93,27 @@ class WhatIf:
 def what_if(pool: Pool, asked: Asked, *, user: Caller, names: bool) -> WhatIf:
     """Judge what waits in a pool, which came with its keys and platforms, before and after the edits.
 
-    ``names`` says that the caller may know whose work is concerned. Raises InvalidSpec with every fault.
+    ``names`` says that the caller may know what waits. Pools may share nodes, so who holds one is named only
+    if the caller may list that one's pool. Raises InvalidSpec with every fault.
     """
     target, faults = target_of(pool, asked, user=user)
     waiting = waiting_in(pool.name)
-    labels = _labels(target, asked, waiting.groups)
+    labels = _labels(target, waiting.groups)
     before = _read(pool, waiting.groups, labels)
     base = _read_target(target, waiting.groups, labels) if target.elsewhere else before
-    edits, more = edits_of(asked, base.snapshot, target, waiting=[one.workflow for one in waiting.groups])
+    known = names_known_to(user, _holders(before) | _holders(base))
+    ending = known.union(one.workflow for one in waiting.groups)
+    edits, more = edits_of(asked, base.snapshot, target, workflows=ending)
     if faults := in_order([*faults, *more]):
         raise InvalidSpec(summary(faults), faults)
     then = replace(base, snapshot=after(base.snapshot, edits))
     gone = drained(base.snapshot, edits)
-    displaced = sorted({one.holder for node in gone for one in node.holdings} - edits.ended)
+    displaced = sorted({one.holder for node in gone for one in node.holdings} & known - edits.ended)
     staying = [one for one in waiting.groups if one.workflow not in edits.ended]
     compared = _compared(
         staying,
-        _nodes(before, pool.backend, unseen=before, names=names),
-        _nodes(then, target.backend, unseen=base, names=names),
+        _nodes(before, pool.backend, unseen=before, known=known),
+        _nodes(then, target.backend, unseen=base, known=known),
         target if target.anew else None,
         names=names,
     )
@@ -122,17 +126,21 @@ def what_if(pool: Pool, asked: Asked, *, user: Caller, names: bool) -> WhatIf:
         before=_fragments(before, pool, pool_levels(pool)),
         after=_fragments(then, target.pool, target.levels),
         drained=len(gone),
-        displaced=tuple(displaced) if names else (),
+        displaced=tuple(displaced),
         anew=target.anew,
         others_known=base.others_known,
     )
 
 
-def _labels(target: Target, asked: Asked, groups: Sequence[WaitingGroup]) -> set[str]:
-    """Every label that some verdict or some edit reads."""
+def _labels(target: Target, groups: Sequence[WaitingGroup]) -> set[str]:
+    """Every label that some verdict or some edit reads; those of added nodes come with the nodes."""
     levels = {level.label for one in groups for level in one.values.placement.levels}
-    levels |= {level.label for level in (*target.levels, *pool_levels(target.pool))}
-    return levels | {key for new in asked.add_nodes for key in new.labels}
+    return levels | {level.label for level in (*target.levels, *pool_levels(target.pool))}
+
+
+def _holders(seen: Seen) -> set[str]:
+    """The workflows that stand on the nodes."""
+    return {one.holder for node in seen.snapshot.nodes for one in node.holdings}
 
 
 def _read(pool: Pool, groups: Sequence[WaitingGroup], labels: set[str]) -> Seen:
@@ -158,10 +166,10 @@ def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str
     )
 
 
-def _nodes(seen: Seen, backend: Backend, *, unseen: Seen, names: bool) -> Nodes:
+def _nodes(seen: Seen, backend: Backend, *, unseen: Seen, known: frozenset[str]) -> Nodes:
     """``unseen`` is what was read before any edit: a pool drained whole is known to have no node."""
     cluster = backend.cluster_id or ""
-    return Nodes(seen, cluster=cluster, unseen=why_unseen(unseen, reached=bool(cluster)), names=names)
+    return Nodes(seen, cluster=cluster, unseen=why_unseen(unseen, reached=bool(cluster)), known=known)
 
 
 def _fragments(seen: Seen, pool: Pool, levels: Levels) -> PoolFragments:

@@ -14,7 +14,7 @@ from scheduling.fit.verdict import judge
 from scheduling.levels import Levels, domain_of
 from workflows.fit.gather import Seen, demand_of
 from workflows.fit.whatif.asked import Target
-from workflows.fit.words import sentence, without_names
+from workflows.fit.words import named_to, sentence
 from workflows.placement import GroupValues, TaskTry
 
 
@@ -40,12 +40,12 @@ class Judged:
 class Nodes:
     """One reading of nodes, indexed by whatever levels are asked for.
 
-    ``unseen`` says why nothing is known of them, if so; ``names``: holders may be told.
+    ``unseen`` says why nothing is known of them, if so; ``known``: the holders that may be named.
     """
 
-    def __init__(self, seen: Seen, *, cluster: str, unseen: str, names: bool) -> None:
+    def __init__(self, seen: Seen, *, cluster: str, unseen: str, known: frozenset[str]) -> None:
         self._nodes = seen.snapshot.nodes
-        self._unseen, self._names, self._cluster = unseen, names, cluster
+        self._unseen, self._known, self._cluster = unseen, known, cluster
         self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
 
     def by(self, levels: Levels, capabilities: Capabilities) -> Snapshot:
@@ -67,7 +67,7 @@ class Nodes:
             return Judged(standing=Standing.UNKNOWN, sentence=self._unseen)
         demand = demand_of(group, capabilities=capabilities)
         verdict = judge(self.by(group.placement.levels, capabilities), demand)
-        told = sentence(verdict if self._names else without_names(verdict))
+        told = sentence(named_to(verdict, self._known))
         return Judged(standing=Standing(verdict.answer.value), sentence=told, proven=verdict.proven)
 
 
