@@ -22,7 +22,8 @@ class Strict(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
             accepted = ", ".join(self.fields)
-            said = [ErrorDetail(f"There is no such field; accepted are {accepted}.", code="unknown_field")]
+            which = f"accepted are {accepted}" if accepted else "none is accepted"
+            said = [ErrorDetail(f"There is no such field; {which}.", code="unknown_field")]
             raise serializers.ValidationError({name[:80]: said for name in unknown[:20]})
         return super().to_internal_value(data)
 
