@@ -39,6 +39,6 @@ def test_pools_can_be_read_without_scripts_in_light_and_dark(scheme, visit, runn
     pool = world.make_pool("plain")
     visitor = visit(scheme=scheme, script=False)
     visitor.log_in(running_service["admin_user"], running_service["admin_password"])
-    visitor.page.get_by_role("link", name=pool).click()
+    visitor.page.get_by_role("link", name=pool, exact=True).click()
     assert "key: rack" in visitor.text()
     visitor.picture(f"pool-{scheme}-without-scripts")
