@@ -16,6 +16,8 @@ Json = dict[str, Any]
 
 NAMED = 3
 KEPT = 20
+SOMEBODY = "another workflow"
+"""Whoever it is whose name is not told."""
 
 IMAGE_REASONS = frozenset(
     {
@@ -45,7 +47,9 @@ class Half:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHeld:
-    """A node that carries another ComputeDomain's label. ``workflow`` is empty for a foreign one.
+    """A node that carries another ComputeDomain's label.
+
+    ``workflow`` is empty for a foreign one, SOMEBODY for one of another pool, whose readers are others.
 
     ``ended``: its group has ended, or nobody here knows it; ``removing``: its deletion has begun.
     """
@@ -136,7 +140,8 @@ def _whose(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 -
     if not workflow:
         return f"ComputeDomain {domain}, which this service did not make or has already removed"
     state = "is being removed" if removing else "has not been removed yet"
-    return f"ComputeDomain {domain} of workflow {workflow}, which has ended; it {state}"
+    whose = workflow if workflow == SOMEBODY else f"workflow {workflow}"
+    return f"ComputeDomain {domain} of {whose}, which has ended; it {state}"
 
 
 def of_images(waits: Sequence[ContainerWaits]) -> str:

@@ -23,8 +23,8 @@ from scheduling.fit.snapshot import NOTHING, OTHERS, FitNode
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from workflows import selectors
 from workflows.fit.fragments import PoolFragments, fragments_of, pool_nodes_seen
-from workflows.fit.words import SOMEBODY
 from workflows.models import Task, Workflow
+from workflows.obstacles import SOMEBODY
 from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
 MOST_LISTED = 200

@@ -11,7 +11,7 @@ from typing import Any
 from pages.workflows.evidence import Evidence, evidence
 from pages.workflows.words import count
 from scheduling.fit.snapshot import OTHERS
-from workflows.fit.words import SOMEBODY
+from workflows.obstacles import SOMEBODY
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""

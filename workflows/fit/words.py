@@ -10,9 +10,7 @@ from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainRoom, Holder, SetFit, Verdict
 from scheduling.levels import Domain
 from workflows.fit.gather import Seen
-
-SOMEBODY = "another workflow"
-"""Whoever it is whose name is not told."""
+from workflows.obstacles import SOMEBODY
 
 
 def sentence(verdict: Verdict) -> str:

@@ -9,7 +9,7 @@ from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observation import POD_GROUP, PodSeen
-from workflows.obstacles import NodeHeld
+from workflows.obstacles import SOMEBODY, NodeHeld
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.values import GroupView, retry_rules
 from workflows.statuses import TERMINAL
@@ -152,12 +152,18 @@ def held_by(view: GroupView, domains: Mapping[str, str]) -> tuple[NodeHeld, ...]
             NodeHeld(
                 node=node,
                 domain=row.name if row else uid,
-                workflow=group.workflow.name if group else "",
+                workflow=_named_here(view, group) if group else "",
                 ended=ended,
                 removing=bool(row and row.deleting),
             )
         )
     return tuple(found)
+
+
+def _named_here(view: GroupView, group: TaskGroup) -> str:
+    """A workflow's name where every reader of this group's row may know it: in its own pool."""
+    of = group.workflow
+    return of.name if of.pool_name == view.row.workflow.pool_name else SOMEBODY
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from scheduling.coverage import cover
 from scheduling.drift import Drift
 from scheduling.levels import Level
 from workflows.explain import HELP, GroupSeen, Why, uncovered, waiting_reason
-from workflows.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
+from workflows.obstacles import SOMEBODY, ContainerWaits, Half, NodeHeld, TopologyDrift, of_held
 from workflows.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -186,3 +186,11 @@ def test_each_obstacle_is_of_its_own_kind_with_evidence_that_is_json(case, why):
 
 def test_every_kind_says_what_would_help():
     assert set(HELP) == set(Why)
+
+
+def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
+    held = NodeHeld(node="n1", domain="osmo-1", workflow=SOMEBODY, ended=True)
+    assert of_held([held]) == (
+        "Node n1 is still held by ComputeDomain osmo-1 of another workflow, which has ended; "
+        "it has not been removed yet."
+    )

@@ -1,0 +1,34 @@
+"""Whose ComputeDomain holds a node is named to those who may know that workflow, and told to all others."""
+
+from django.utils import timezone
+
+from tests.factories import LEVELS
+from tests.worker.world import World
+from workflows.models import ObservedObject
+from workflows.obstacles import SOMEBODY
+from workflows.reconcile.observed import held_by
+from workflows.reconcile.values import load
+from workflows.services.lease import take_lease
+
+
+def test_a_former_domain_is_named_by_its_workflow_in_its_own_pool_alone(db):
+    world = World()
+    mine, other = world.pool(levels=LEVELS, nvlink=True), world.pool(levels=LEVELS, nvlink=True)
+    waits, near, far = world.group(pool=mine), world.group(pool=mine), world.group(pool=other)
+    for group, uid in ((near, "u-near"), (far, "u-far")):
+        ObservedObject.objects.create(
+            cluster_id=world.uid,
+            kind="ComputeDomain",
+            namespace="ns",
+            name=f"osmo-{uid}",
+            uid=uid,
+            group_uuid=group.pk,
+            seen_at=timezone.now(),
+        )
+    view = load(take_lease(waits.pk))
+    found = held_by(view, {"n1": "u-near", "n2": "u-far", "n3": "u-foreign"})
+    assert [(one.node, one.workflow) for one in found] == [
+        ("n1", near.workflow.name),
+        ("n2", SOMEBODY),
+        ("n3", ""),
+    ]
