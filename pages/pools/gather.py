@@ -1,11 +1,9 @@
 """What the pages of pools show, from rows: a fixed number of queries, none of them to a cluster."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count
 from django.utils import timezone
 
 from osmo_topology.web.access import grants_of
@@ -13,15 +11,16 @@ from osmo_topology.web.policy import Action, Grants
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from pools.api.representations import pool_status
 from pools.capabilities import capabilities_of
+from pools.interfaces import usage
 from pools.models import Pool
 from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
 from scheduling.capabilities import Capability
 from workflows.capacity.amounts import NOTHING
 from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
 from workflows.fit.fragments import PoolFragments, pool_fragments
-from workflows.models import TaskGroup, Workflow
+from workflows.models import TaskGroup
 from workflows.outcomes import PoolOutcomes, outcomes_in
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+from workflows.statuses import LIVE_ORDER, TaskStatus
 
 MOST_WAITING = 20
 MOST_DOMAINS = 12
@@ -105,15 +104,15 @@ class PoolView:
 
 def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
     """The pools with their room and their live work; each came with its keys and platforms. Four queries."""
-    rooms = _rooms(pools)
-    live = _live(pools)
+    nodes = nodes_of(pools)
+    free, live = _free(nodes), usage().living_by_pool()
     grants, now = grants_of(user), timezone.now()
     return [
         PoolLine(
             pool=pool,
             status=pool_status(pool, now=now),
             keys=tuple(row.key for row in pool.topology_keys.all()),
-            room=rooms[pool.name],
+            room=_room([node for node in nodes if pool.name in node.pools], free),
             live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
         )
         for pool in pools
@@ -129,7 +128,7 @@ def pool_view(pool: Pool, *, user: Caller) -> PoolView:
     return PoolView(
         pool=pool,
         status=pool_status(pool, now=timezone.now()),
-        room=_room(nodes, _free(pool, nodes)),
+        room=_room(nodes, _free(nodes)),
         synced_at=found.synced_at,
         keys=tuple(_key_line(one) for one in found.keys),
         snippet=snippet(_offer(pool, nodes)),
@@ -149,16 +148,9 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
     return bool(grants.allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"))
 
 
-def _rooms(pools: Sequence[Pool]) -> dict[str, Room]:
-    nodes = nodes_of(pools)
-    used = used_by_node(stands_on({pool.backend.cluster_id for pool in pools if pool.backend.cluster_id}))
-    free = {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
-    return {pool.name: _room([node for node in nodes if pool.name in node.pools], free) for pool in pools}
-
-
-def _free(pool: Pool, nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
-    cluster = pool.backend.cluster_id
-    used = used_by_node(stands_on([cluster])) if cluster else {}
+def _free(nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
+    """The GPUs of each node that nobody holds."""
+    used = used_by_node(stands_on({node.cluster for node in nodes}))
     return {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
 
 
@@ -170,20 +162,6 @@ def _room(nodes: Sequence[SeenNode], free: dict[tuple[str, str], int]) -> Room:
         gpus=sum(node.has.gpu for node in nodes),
         free_gpus=sum(free[node.key] for node in takers),
     )
-
-
-def _live(pools: Sequence[Pool]) -> Counter[str]:
-    rows = (
-        Workflow.objects.filter(
-            pool_name__in=[pool.name for pool in pools],
-            status__in=set(WorkflowStatus) - WORKFLOW_TERMINAL,
-        )
-        .order_by()
-        .values("pool_name")
-        .annotate(count=Count("pk"))
-        .values_list("pool_name", "count")
-    )
-    return Counter(dict(rows))
 
 
 def _waiting(pool: Pool) -> list[TaskGroup]:
