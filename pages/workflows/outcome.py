@@ -6,10 +6,10 @@ Sets that got what they asked for are counted; those that did not are told one b
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from pages.workflows.words import Look, count
+from pages.workflows.words import Look, count, instant, set_words
 
 MOST_MISSED = 20
 MOST_DOMAINS = 5
@@ -52,7 +52,7 @@ def group_got(group: str, kept: Mapping[str, Any] | None) -> GroupGot | None:
     return GroupGot(
         group=group,
         look=_LOOKS[kept["outcome"]],
-        at=_instant(kept.get("at")),
+        at=instant(kept.get("at")),
         sets=(*told, *had),
         more=max(0, len(missed) - MOST_MISSED),
     )
@@ -71,13 +71,12 @@ def _had(sets: Sequence[Mapping[str, Any]]) -> list[SetGot]:
 
 
 def _missed(one: Mapping[str, Any]) -> SetGot:
-    path = " in ".join(f'{step["key"]} "{step["group"]}"' for step in reversed(one["path"]))
     domains = [f"{'/'.join(each['path'])} ({count(each['tasks'], 'task')})" for each in one["domains"]]
     where = _where(domains, one["domain_count"])
     if one["outside"]:
         where += f"; {count(one['outside'], 'task')} on nodes without the label"
     return SetGot(
-        asked=f"One {one['key']} {_kind(one['required'])}, for set {path}",
+        asked=f"One {one['key']} {_kind(one['required'])}, for set {set_words(one['path'])}",
         look=_LOOKS[one["outcome"]],
         where=where,
     )
@@ -91,8 +90,3 @@ def _where(domains: Sequence[str], number: int) -> str:
     shown = domains[:MOST_DOMAINS]
     more = number - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _instant(text: object) -> datetime | None:
-    found = datetime.fromisoformat(str(text)) if text else None
-    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found

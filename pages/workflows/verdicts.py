@@ -5,11 +5,11 @@ Whatever keys an explanation has beside those told here in words are shown as ev
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
-from pages.workflows.words import count
+from pages.workflows.words import count, instant, set_words
 from scheduling.fit.snapshot import OTHERS
 from workflows.obstacles import SOMEBODY
 
@@ -127,9 +127,13 @@ def _said(one: Mapping[str, Any]) -> str:
     tasks = count(one["tasks"], "task")
     if one.get("key") is None:
         return f"The whole group, {tasks}, in the pool."
-    path = " in ".join(f'{step["key"]} "{step["group"]}"' for step in reversed(one.get("path") or ()))
+    path = one.get("path")
     each = (
-        f", in each of {one['alike']} sets" if one.get("alike", 1) > 1 else f" of set {path}" if path else ""
+        f", in each of {one['alike']} sets"
+        if one.get("alike", 1) > 1
+        else f" of set {set_words(path)}"
+        if path
+        else ""
     )
     text = (
         f"{tasks}{each} must share one {one['key']}: of {count(one['domains'], 'domain')}, "
@@ -155,8 +159,3 @@ def _nearest(room: Mapping[str, Any]) -> Nearest:
         holders=holders,
         free_at=instant(room.get("free_at")),
     )
-
-
-def instant(text: object) -> datetime | None:
-    """A naive time of our own JSON as an instant."""
-    return datetime.fromisoformat(str(text)).replace(tzinfo=UTC) if text else None
