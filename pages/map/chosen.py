@@ -16,14 +16,15 @@ from pools.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
 from scheduling.capabilities import Capabilities, Capability
-from scheduling.fit.outcome import Outcome, SetOutcome, outcomes
+from scheduling.fit.outcome import Outcome, SetOutcome
 from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict, judge, rooms
 from scheduling.fit.wanted import GangDemand
-from scheduling.levels import Domain, Levels, domain_of
+from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
-from scheduling.tree import ConstraintTree, build_tree
+from scheduling.tree import ConstraintTree
 from scheduling.tree import Node as TreeNode
 from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
+from workflows.fit.got import outcomes_on
 from workflows.fit.report import holders_of
 from workflows.fit.words import named_to, sentence
 from workflows.models import Task, TaskGroup, Workflow
@@ -208,15 +209,9 @@ class _Finder:
         return self._waiting(group, placement, told, drawn=drawn)
 
     def _landed(self, group: TaskGroup, placement: GroupPlacement, rows: Sequence[_Row]) -> list[SetLanded]:
-        tree = build_tree(Gang(group.name, tuple(row.task for row in rows)), placement.levels)
+        gang = Gang(group.name, tuple(row.task for row in rows))
         nodes = {row.name: row.node for row in rows if row.node}
-        domains = {
-            task: domain_of(self.labels[node], placement.levels)
-            for task, node in nodes.items()
-            if node in self.labels
-        }
-        held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-        found = outcomes(tree, domains, paths=Capability.TOPOLOGY_PATH_DOMAINS in held)
+        tree, found = outcomes_on(gang, placement, nodes, self.labels)
         tasks = _tasks_by_set(tree)
         lettered: dict[Lettered, Mark] = {}
         told = []

@@ -16,9 +16,10 @@ from pools.conditions import as_time
 from scheduling.capabilities import Capability
 from scheduling.fit.outcome import Outcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of
-from scheduling.tree import build_tree
+from scheduling.requirements import Gang
+from scheduling.tree import ConstraintTree, build_tree
 from workflows.fit.words import got as missed
-from workflows.placement import GroupValues
+from workflows.placement import GroupPlacement, GroupValues
 
 Json = dict[str, Any]
 
@@ -42,6 +43,21 @@ def fingerprint(nodes: Mapping[str, str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def outcomes_on(
+    gang: Gang, placement: GroupPlacement, nodes: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]
+) -> tuple[ConstraintTree, tuple[SetOutcome, ...]]:
+    """What a gang asked for, and of each set what it has on these nodes, by the labels they carry.
+
+    A task whose node has no labels here is left out of the count.
+    """
+    held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    tree = build_tree(gang, placement.levels)
+    places = {
+        task: domain_of(labels[node], placement.levels) for task, node in nodes.items() if node in labels
+    }
+    return tree, outcomes(tree, places, paths=Capability.TOPOLOGY_PATH_DOMAINS in held)
+
+
 def judge(
     group: GroupValues, nodes: Mapping[str, str], labels: Mapping[str, Mapping[str, str]], *, now: datetime
 ) -> Got | None:
@@ -49,13 +65,7 @@ def judge(
 
     ``labels`` are those of each node. None for a gang that asked for nothing.
     """
-    placement = group.placement
-    held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    tree = build_tree(group.gang(), placement.levels)
-    places = {
-        task: domain_of(labels[node], placement.levels) for task, node in nodes.items() if node in labels
-    }
-    found = outcomes(tree, places, paths=Capability.TOPOLOGY_PATH_DOMAINS in held)
+    _, found = outcomes_on(group.gang(), group.placement, nodes, labels)
     if not found:
         return None
     outcome = worst(found)
