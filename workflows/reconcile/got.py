@@ -17,6 +17,8 @@ def keep_got(view: GroupView, sight: Sight, lease: Lease) -> None:
 
     Nothing is kept while a task has no node or the labels of a node are not known.
     """
+    if not view.placement.levels:  # nobody could ask for anything, so nothing is counted at each look
+        return
     nodes = _nodes(view, sight)
     if nodes is None or fingerprint(nodes) == (view.row.got or {}).get("places") or not _asks(view):
         return
