@@ -1,13 +1,11 @@
 """The list of pools and the page of one: what stands there, who sees it, and what it costs."""
 
-import html
-import re
-
 import pytest
 from django.utils import timezone
 
 from osmo_topology.web.models import Role
 from pages.pools import views
+from tests.api.pages.reading import rows, text
 from tests.factories import LEVELS, ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 
 pytestmark = pytest.mark.django_db
@@ -31,22 +29,6 @@ def pool():
     }.items():
         NodeFactory(cluster=pool.backend.cluster, name=name, labels=labels)
     return pool
-
-
-def rows(page):
-    """The rows of all tables, cell by cell, as text."""
-    found = re.findall(r"<tr>(.*?)</tr>", page.content.decode(), re.DOTALL)
-    return [
-        [
-            " ".join(html.unescape(re.sub(r"<[^>]*>", " ", cell)).split())
-            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
-        ]
-        for row in found
-    ]
-
-
-def text(page):
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.content.decode())).split())
 
 
 def test_the_list_tells_of_each_pool_its_keys_its_room_and_its_live_work(browser, pool):

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
+from tests.api.pages.reading import text
 from tests.factories import LEVELS, NodeFactory, PoolFactory
 from workflows.models import Workflow
 
@@ -27,10 +28,6 @@ def pool():
 def send(client, said):
     """Post a form as a browser does."""
     return client.post(ADDRESS, urlencode(said), content_type="application/x-www-form-urlencoded")
-
-
-def text(page):
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.content.decode())).split())
 
 
 def written(page):
