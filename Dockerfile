@@ -17,8 +17,9 @@ COPY osmo_topology osmo_topology
 COPY pages pages
 COPY pools pools
 COPY scheduling scheduling
+COPY web web
 COPY workflows workflows
 ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
 USER 10001:10001
 EXPOSE 8000
-CMD ["gunicorn", "--config", "python:osmo_topology.webserver", "osmo_topology.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--workers", "2", "--threads", "8"]
+CMD ["gunicorn", "--config", "python:web.webserver", "osmo_topology.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--workers", "2", "--threads", "8"]

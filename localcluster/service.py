@@ -68,7 +68,7 @@ def commands(settings: Settings) -> dict[str, Command]:
     # more than one observer would share the clusters between them, one is enough here
     table = {
         "web": [
-            "-m", "gunicorn", "--config", "python:osmo_topology.webserver", "osmo_topology.wsgi",
+            "-m", "gunicorn", "--config", "python:web.webserver", "osmo_topology.wsgi",
             "--bind", f"{LOOPBACK}:{settings.port}",
             "--worker-class", "gthread", "--workers", "2", "--threads", "8",
             "--worker-tmp-dir", tempfile.gettempdir(),

@@ -9,14 +9,14 @@ from celery.signals import beat_init, setup_logging, worker_init, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
-from osmo_topology import periodic
-from osmo_topology.collector import settle
-from osmo_topology.env import environment
+from web import periodic
+from web.collector import settle
+from web.env import environment
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 
 ENV = environment()
-app = Celery("osmo_topology", fixups=["osmo_topology.connections:fixup"])
+app = Celery("osmo_topology", fixups=["web.connections:fixup"])
 app.set_default()  # also in threads that did not make it: those of gunicorn
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["worker"].add(DjangoStructLogInitStep)
@@ -36,7 +36,7 @@ EVERY = {
     "pools.sync_clusters": ENV.sync_seconds,
 }
 app.conf.beat_schedule = {task: {"task": task, "schedule": seconds} for task, seconds in EVERY.items()}
-app.conf.beat_scheduler = "osmo_topology.periodic:Steady"
+app.conf.beat_scheduler = "web.periodic:Steady"
 app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN_QUEUE, periodic.QUEUE)]
 PARTS = {  # what periodic work sends a message for, for each cluster
     "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
@@ -66,8 +66,8 @@ def _keep_our_logging(**_: Any) -> None:
 @worker_ready.connect
 def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
-    from osmo_topology.web import metrics  # noqa: PLC0415 -- once Django has its settings
     from pools import seats  # noqa: PLC0415 -- the same
+    from web import metrics  # noqa: PLC0415 -- once Django has its settings
 
     settle()
     seats.share(sender.controller.concurrency)
@@ -79,7 +79,7 @@ def _show_the_rows(**_: Any) -> None:
     """Beat is there once, so it shows what the rows say."""
     from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
 
-    from osmo_topology.web import metrics  # noqa: PLC0415 -- the same
+    from web import metrics  # noqa: PLC0415 -- the same
     from workflows.state_metrics import StateCollector  # noqa: PLC0415 -- the same
 
     REGISTRY.register(StateCollector())

@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.templatetags.static import static
 
-from osmo_topology import periodic
-from osmo_topology.env import DEVELOPMENT_KEY, environment
-from osmo_topology.web.logging import configure_logging
+from web import periodic
+from web.env import DEVELOPMENT_KEY, environment
+from web.logging import configure_logging
 
 ENV = environment()
 
@@ -42,25 +42,25 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_structlog",
-    "osmo_topology.web",
+    "web",
     "pools",
     "workflows",
     "pages",
 ]
 
 MIDDLEWARE = [
-    "osmo_topology.web.metrics.RequestMetricsMiddleware",
+    "web.metrics.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "osmo_topology.web.requests.RequestIdMiddleware",
-    "osmo_topology.web.version.ClientVersionMiddleware",
+    "web.requests.RequestIdMiddleware",
+    "web.version.ClientVersionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "osmo_topology.web.requests.RequestLogMiddleware",
+    "web.requests.RequestLogMiddleware",
 ]
 
 # the id is ours by then: RequestIdMiddleware has looked at the caller's
@@ -140,17 +140,17 @@ LOGIN_URL = "/ui/login"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "osmo_topology.web.auth.GatewayAuthentication",
-        "osmo_topology.web.auth.ShortLoginAuthentication",
-        "osmo_topology.web.auth.PersonalTokenAuthentication",
-        "osmo_topology.web.auth.DevelopmentUserAuthentication",
+        "web.auth.GatewayAuthentication",
+        "web.auth.ShortLoginAuthentication",
+        "web.auth.PersonalTokenAuthentication",
+        "web.auth.DevelopmentUserAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["osmo_topology.web.permissions.Allowed"],
+    "DEFAULT_PERMISSION_CLASSES": ["web.permissions.Allowed"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["osmo_topology.web.requests.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["web.requests.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "osmo_topology.web.errors.handle",
+    "EXCEPTION_HANDLER": "web.errors.handle",
     "UNAUTHENTICATED_USER": None,
     "DATETIME_FORMAT": "%Y-%m-%dT%H:%M:%S.%f",  # naive UTC: OSMO's client refuses a zone
 }
@@ -164,14 +164,14 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PUBLIC": True,
-    "SERVE_PERMISSIONS": ["osmo_topology.web.permissions.Allowed"],
+    "SERVE_PERMISSIONS": ["web.permissions.Allowed"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_NO_READ_ONLY_REQUIRED": True,  # some are told only in replies to writes, or with verbose
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "osmo_topology.web.schema.describe_errors",
+        "web.schema.describe_errors",
     ],
     "ENUM_NAME_OVERRIDES": {
         "TaskStatus": "workflows.statuses.TaskStatus",

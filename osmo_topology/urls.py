@@ -3,9 +3,9 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from osmo_topology.web import errors, health, metrics, scope
-from osmo_topology.web.docs import DocsView, SchemaView
-from osmo_topology.web.login import admin_login
+from web import errors, health, metrics, scope
+from web.docs import DocsView, SchemaView
+from web.login import admin_login
 from workflows.admin.what_if import what_if_page
 
 urlpatterns = [
@@ -19,7 +19,7 @@ urlpatterns = [
         name="pool_what_if",
     ),
     path("admin/", admin.site.urls),
-    path("", include("osmo_topology.web.urls")),
+    path("", include("web.urls")),
     path("", include("pools.api.urls")),
     path("", include("workflows.api.urls")),
     path("", include("pages.urls")),

@@ -4,9 +4,9 @@ from django.http import HttpResponse
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
 from pages.base import Page
+from web.permissions import Needs
+from web.policy import Action
 
 
 class Missing(Page):

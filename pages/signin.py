@@ -10,8 +10,8 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from osmo_topology.web.login import tries_over
 from pages.base import CONTENT_POLICY, TITLES, html
+from web.login import tries_over
 
 
 class Login(LoginView):

@@ -7,9 +7,9 @@ how they are without speaking to them.
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from osmo_topology.web.health import OK, SILENT, Finding, register
 from pools.services import declared
 from pools.services.recording import declared_file
+from web.health import OK, SILENT, Finding, register
 
 LATE_SWEEPS = 15
 """Sweeps that may be missed before it is said: a busy queue delays some."""

@@ -20,11 +20,11 @@ from typing import Any
 import yaml
 from django.db.models import Q, QuerySet
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action
 from pools.models import ConfigRevision
 from pools.selectors import Caller
 from scheduling.errors import Fault, InvalidSpec, NotFound
+from web.access import grants_of
+from web.policy import Action
 
 MAX_OBJECTS = 20_000
 """Objects in all sets of one reply together: a thousand sets of a thousand pools are no reply."""

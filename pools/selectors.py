@@ -18,14 +18,14 @@ from django.db import connection
 from django.db.models import Count, Func, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import POOL_SIGHT, Action, refusal
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
 from scheduling.key_rows import SeenLabel
 from scheduling.levels import Domain, Level, Levels
+from web.access import grants_of
+from web.policy import POOL_SIGHT, Action, refusal
 
 Row = TypeVar("Row", Pool, Backend)
 

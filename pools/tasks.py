@@ -1,13 +1,12 @@
 """Background work on configuration: probing backends and keeping clusters in line with pools.
 
 Messages are nudges and the rows are the truth, so a late, lost or doubled one is harmless: beat has them
-all sent again every few seconds (``osmo_topology.periodic``). One message per backend or cluster, so that
+all sent again every few seconds (``web.periodic``). One message per backend or cluster, so that
 one that is down delays no other; a cluster that does not answer is only probed.
 """
 
 from celery import shared_task
 
-from osmo_topology.periodic import Periodic
 from pools import conditions, seats, sync
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
@@ -16,6 +15,7 @@ from pools.selectors import installation
 from pools.services import declared
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
+from web.periodic import Periodic
 
 RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
 

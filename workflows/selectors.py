@@ -13,10 +13,10 @@ from uuid import UUID
 
 from django.db.models import Func, Prefetch, Q, QuerySet, TextField
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action, refusal
 from pools.selectors import Caller
 from scheduling.errors import NotFound
+from web.access import grants_of
+from web.policy import Action, refusal
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 
 MAX_PAGE = 1000

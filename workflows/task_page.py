@@ -11,9 +11,9 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action
 from pools.selectors import Caller
+from web.access import grants_of
+from web.policy import Action
 from workflows.capacity.amounts import Amounts, asked
 from workflows.models import Task
 

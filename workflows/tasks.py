@@ -17,11 +17,11 @@ from django.db.models.functions import Now
 
 from cluster.connection import Access
 from cluster.errors import ClusterError
-from osmo_topology.periodic import Periodic
 from pools import seats
 from pools.clusters import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
+from web.periodic import Periodic
 from workflows import metrics
 from workflows.audit import asked
 from workflows.fit import measured

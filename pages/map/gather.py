@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action
 from pages.map.chosen import Ground, WorkflowShown, workflow_shown
 from pages.map.layout import Kind, Picture, detail, lay_out
 from pages.map.tree import Chosen, MapNode, Path, Place, Shut, Stands, Use, grow, peopled, trail
@@ -21,6 +19,8 @@ from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NOTHING, OTHERS, FitNode
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from web.access import grants_of
+from web.policy import Action
 from workflows import selectors
 from workflows.fit.fragments import PoolFragments, fragments_of, pool_nodes_seen
 from workflows.models import Task, Workflow

@@ -12,8 +12,6 @@ from django.utils.safestring import mark_safe
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
 from pages.base import Page, unless_known
 from pages.map.gather import MapView, map_view
 from pages.map.svg import Caption, Link, draw
@@ -21,6 +19,8 @@ from pages.map.table import rows
 from pages.map.tree import Path
 from pages.map.words import about_place
 from pools.selectors import pool_visible_to
+from web.permissions import Needs, caller
+from web.policy import Action
 from workflows.api.queries import Query
 from workflows.selectors import workflow_known_as
 

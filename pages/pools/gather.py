@@ -6,8 +6,6 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action, Grants
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from pools.api.representations import pool_status
 from pools.capabilities import capabilities_of
@@ -15,6 +13,8 @@ from pools.interfaces import usage
 from pools.models import Pool
 from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
 from scheduling.capabilities import Capability
+from web.access import grants_of
+from web.policy import Action, Grants
 from workflows.capacity.amounts import NOTHING
 from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
 from workflows.fit.fragments import PoolFragments, pool_fragments

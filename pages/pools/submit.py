@@ -13,10 +13,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from osmo_topology.web import errors
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
-from osmo_topology.web.throttles import SubmitThrottle
 from pages.base import Page
 from pages.forms import Form, check_form
 from pages.pools.gather import pool_snippet
@@ -24,6 +20,10 @@ from pools.models import Pool
 from pools.selectors import pool_visible_to
 from scheduling.errors import Busy, NotFound, TopologyError
 from scheduling.fit.verdict import Answer
+from web import errors
+from web.permissions import Needs, caller
+from web.policy import Action
+from web.throttles import SubmitThrottle
 from workflows.api.queries import NoQuery, validated
 from workflows.models import Workflow
 from workflows.services.accepted import Mode, SubmissionRequest

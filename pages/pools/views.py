@@ -3,11 +3,11 @@
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
 from pages.base import Page
 from pages.pools.gather import pool_lines, pool_view
 from pools.selectors import pool_visible_to, pools_allowed_to
+from web.permissions import Needs, caller
+from web.policy import Action
 
 LIVE_UP_TO = 1000
 """Nodes on a page that keeps itself fresh: a reading of 5,000 takes 0.3 s of a processor, for each viewer."""

@@ -13,8 +13,6 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action
 from pages.workflows.domains import DomainSeen, DomainShown, Stage, domain_shown
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.judged import explained
@@ -24,6 +22,8 @@ from pages.workflows.verdicts import WaitsShown, waits_shown
 from pages.workflows.words import Look, count, look, span
 from pools.selectors import Caller
 from scheduling import names
+from web.access import grants_of
+from web.policy import Action
 from workflows.explanation import in_one_line
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of

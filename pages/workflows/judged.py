@@ -14,9 +14,9 @@ from typing import Any
 
 from django.core.cache import cache
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.policy import Action
 from pools.selectors import Caller
+from web.access import grants_of
+from web.policy import Action
 from workflows.explanation import explain
 from workflows.models import TaskGroup
 

@@ -10,13 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
-from osmo_topology.web.throttles import SubmitThrottle
 from pages.base import Page, unless_known
 from pages.forms import Form, check_form
 from pages.workflows.gather import TaskWish, workflow_view
 from pages.workflows.listed import STATUSES, list_view
+from web.permissions import Needs, caller
+from web.policy import Action
+from web.throttles import SubmitThrottle
 from workflows import selectors
 from workflows.api.queries import NoQuery, Query, validated
 from workflows.models import Workflow

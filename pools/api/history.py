@@ -15,9 +15,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.permissions import Needs, caller, check
-from osmo_topology.web.policy import Action
 from pools import history, services
 from pools.api.requests import as_asked, envelope, expected_revision
 from pools.api.serializers import WriteSerializer
@@ -27,6 +24,9 @@ from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, in_order
+from web.access import grants_of
+from web.permissions import Needs, caller, check
+from web.policy import Action
 
 UPDATE = Needs(Action.CONFIG_UPDATE, on=None)
 MAX_REVISION = 2**31 - 1

@@ -8,9 +8,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.permissions import Needs, check
-from osmo_topology.web.policy import Action
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api.requests import Envelope, as_asked, envelope, etag, expected_revision, placed
@@ -20,6 +17,9 @@ from pools.documents import pool as shape
 from pools.models import Pool
 from pools.services.renaming import no_platform
 from scheduling.errors import Fault, InvalidSpec
+from web.access import grants_of
+from web.permissions import Needs, check
+from web.policy import Action
 
 BY_NAME = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Platform"}}
 UPDATE = Needs(Action.CONFIG_UPDATE, on="pool/{name}")

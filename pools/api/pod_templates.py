@@ -13,14 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
 from pools import services
 from pools.api.requests import as_asked, envelope, etag, expected_revision, placed
 from pools.api.serializers import DeletedSerializer
 from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
 from scheduling.errors import Fault, InvalidSpec, NotFound
+from web.permissions import Needs
+from web.policy import Action
 
 READ = Needs(Action.CONFIG_READ, on="config/pod_template")
 UPDATE = Needs(Action.CONFIG_UPDATE, on="config/pod_template")

@@ -9,13 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.models import PersonalToken, Profile
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
-from osmo_topology.web.tokens import instant
 from pools import selectors
 from scheduling.names import credential_prefix
+from web.access import grants_of
+from web.models import PersonalToken, Profile
+from web.permissions import Needs, caller
+from web.policy import Action
+from web.tokens import instant
 
 
 class ProfileSettingsSerializer(serializers.Serializer[Any]):

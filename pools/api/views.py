@@ -13,8 +13,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
@@ -22,6 +20,8 @@ from pools.api.requests import as_asked, envelope, etag, expected_revision, flag
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
+from web.permissions import Needs
+from web.policy import Action
 
 READ = Needs(Action.CONFIG_READ, on=None)
 LIST = Needs(Action.POOL_LIST, on=None)

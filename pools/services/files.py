@@ -18,7 +18,6 @@ from typing import Any
 
 from django.db import transaction
 
-from osmo_topology.web.errors import summary
 from pools import history, selectors
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
@@ -30,6 +29,7 @@ from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import put_pools
 from pools.services.recording import Change, configuration_change, refuse_declared
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
+from web.errors import summary
 
 Held = dict[str, dict[str, Any]]
 """Type -> name -> document."""

@@ -17,7 +17,6 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from osmo_topology.web.errors import summary
 from pools.models import ConfigRevision
 from pools.services.backends import delete_backend, put_backend
 from pools.services.pod_templates import delete_pod_template, put_pod_template
@@ -25,6 +24,7 @@ from pools.services.pools import delete_pool, put_pool
 from pools.services.recording import MAX_TAGS, Change, is_trial
 from pools.services.workflow_config import put_workflow_config
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound
+from web.errors import summary
 
 
 class Restore(Protocol):

@@ -21,10 +21,10 @@ from django.db import transaction
 from django.db.models import F, Max
 from kombu.exceptions import KombuError
 
-from osmo_topology.web.errors import summary
 from pools import selectors
 from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool, ServiceConfig
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, PreconditionFailed, in_order
+from web.errors import summary
 
 log = structlog.get_logger(__name__)
 

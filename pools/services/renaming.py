@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from osmo_topology.web.models import Profile
 from pools.checks import check_name
 from pools.documents import pool as shape
 from pools.interfaces import usage
@@ -21,6 +20,7 @@ from pools.models import ConfigRevision, Pool
 from pools.services.pools import existing, put_pool
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
+from web.models import Profile
 
 POOL = ConfigRevision.Type.POOL
 

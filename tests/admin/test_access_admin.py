@@ -4,10 +4,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from osmo_topology.web.access import read_grants
-from osmo_topology.web.models import PersonalToken, Role
-from osmo_topology.web.services import make_token
 from tests.error_shape import assert_error_shape
+from web.access import read_grants
+from web.models import PersonalToken, Role
+from web.services import make_token
 
 pytestmark = pytest.mark.django_db
 

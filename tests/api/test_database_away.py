@@ -3,7 +3,7 @@
 import pytest
 from django.db import InterfaceError, OperationalError
 
-from osmo_topology.web.errors import handle
+from web.errors import handle
 
 
 @pytest.mark.parametrize("kind", [OperationalError, InterfaceError])

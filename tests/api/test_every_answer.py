@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from osmo_topology.web import health
-from osmo_topology.web.services import make_token
+from web import health
+from web.services import make_token
 
 pytestmark = pytest.mark.django_db
 

@@ -17,12 +17,12 @@ from rest_framework.test import APIClient
 
 from cluster.errors import Forbidden, Invalid, Unreachable
 from cluster.kinds import POD, SECRET
-from osmo_topology.web.services import make_token
 from pools.models import Backend, ConfigRevision
 from pools.services import recording
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory, TaskFactory
 from tests.worker.world import World
+from web.services import make_token
 from workflows.models import Event, Task, TaskGroup
 from workflows.placement import File
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from osmo_topology.env import Environment
 from osmo_topology.settings import SPECTACULAR_SETTINGS
-from osmo_topology.web.version import VERSION
+from web.env import Environment
+from web.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

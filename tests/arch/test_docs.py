@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from osmo_topology.env import Environment
 from pools import pool_conditions
+from web.env import Environment
 from workflows.level_conditions import UNAVAILABLE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,11 +12,11 @@ from django.test import Client
 from django.utils import timezone
 
 from cluster.kinds import POD
-from osmo_topology.web.services import make_token
 from pools.models import Backend
 from tests.api.workflows.specs import text
 from tests.factories import NodeFactory
 from tests.fakes.kai import kai_cluster, reached_through
+from web.services import make_token
 from workflows.models import Task, TaskGroup, Workflow
 
 KEYS = [

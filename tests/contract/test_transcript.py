@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib.auth.models import User
 
-from osmo_topology.web.services import make_token
 from tests.contract import transcript
+from web.services import make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from osmo_topology.web.access import read_grants
-from osmo_topology.web.policy import Action
+from web.access import read_grants
+from web.policy import Action
 
 pytestmark = pytest.mark.django_db
 

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIRequestFactory
 
-from osmo_topology.web.auth import PersonalTokenAuthentication
-from osmo_topology.web.models import PersonalToken
+from web.auth import PersonalTokenAuthentication
+from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db
 

@@ -6,7 +6,7 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.models.signals import pre_migrate
 
-from osmo_topology.web.migrating import ADVISORY_KEY, alone, bounded, patiently
+from web.migrating import ADVISORY_KEY, alone, bounded, patiently
 
 
 def setting(name):

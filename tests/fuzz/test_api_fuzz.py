@@ -23,11 +23,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from osmo_topology.web.services import make_token
 from osmo_topology.wsgi import application
 from pools.models import Backend, ConfigRevision, Pool
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory
+from web.services import make_token
 from workflows.models import TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db

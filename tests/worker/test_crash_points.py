@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from osmo_topology import crashpoints
-from osmo_topology.env import Environment
+from web import crashpoints
+from web.env import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import EVENT, KAI_POD_GROUP, POD
-from osmo_topology import crashpoints
 from pools.models import Cluster
 from tests.factories import LEVELS
 from tests.worker.test_crashes import Killed, lost
 from tests.worker.world import World, fresh, statuses
+from web import crashpoints
 from workflows.models import Event
 from workflows.reconcile import edit
 

@@ -15,12 +15,12 @@ from django.urls import reverse
 from rest_framework.exceptions import ValidationError
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from osmo_topology.web.errors import faults_of
 from pools import selectors
 from pools.admin.forms import YamlField
 from pools.admin.pages import Page, row_or_404, said_by
 from pools.models import Pool
 from scheduling.errors import InvalidSpec, TopologyError
+from web.errors import faults_of
 from workflows.api.whatif import asked_in, notes_of
 from workflows.fit.fragments import PoolFragments
 from workflows.fit.whatif.compare import Change, WhatIf, what_if

@@ -8,10 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
-from osmo_topology.web.throttles import AuditThrottle
 from scheduling.errors import NotFound
+from web.permissions import Needs
+from web.policy import Action
+from web.throttles import AuditThrottle
 from workflows.api import queries
 from workflows.api.shapes import moment
 from workflows.api.views import username

@@ -10,12 +10,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
 from pools.api.representations import minimal_pool
 from pools.api.serializers import MinimalPoolSerializer
 from pools.models import Pool
 from pools.selectors import pool_levels, pools_allowed_to
+from web.permissions import Needs
+from web.policy import Action
 from workflows.api.queries import Query, flag, texts
 from workflows.capacity.amounts import NOTHING
 from workflows.capacity.quota import quota

@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
 from pools.selectors import pool_visible_to
 from scheduling.fit.fragmentation import LevelSlots
+from web.permissions import Needs
+from web.policy import Action
 from workflows.api.queries import NoQuery
 from workflows.api.shapes import moment
 from workflows.fit.fragments import PoolFragments, pool_fragments

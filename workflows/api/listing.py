@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
+from web.permissions import Needs
+from web.policy import Action
 from workflows import selectors
 from workflows.api.queries import Query, flag, texts
 from workflows.api.shapes import address_of, moment, overview

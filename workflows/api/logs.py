@@ -16,9 +16,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from osmo_topology.web.policy import Action
 from pools.clusters import cluster_for
 from pools.selectors import workflow_limits
+from web.policy import Action
 from workflows import selectors
 from workflows.api import queries
 from workflows.api.views import LINES, READ, TEXT

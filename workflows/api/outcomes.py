@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import Action
 from pools.selectors import pool_visible_to
+from web.permissions import Needs, caller
+from web.policy import Action
 from workflows.api.queries import Query
 from workflows.outcomes import outcomes_in
 

@@ -15,12 +15,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.env import environment
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
-from osmo_topology.web.throttles import SubmitThrottle
 from pools.selectors import workflow_limits
 from scheduling.errors import Fault, InvalidSpec
+from web.env import environment
+from web.permissions import Needs
+from web.policy import Action
+from web.throttles import SubmitThrottle
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.explanation import explain, in_one_line

@@ -9,12 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action, refusal
-from osmo_topology.web.throttles import SubmitThrottle
 from pools.selectors import pool_visible_to
 from scheduling.levels import Level
+from web.access import grants_of
+from web.permissions import Needs
+from web.policy import Action, refusal
+from web.throttles import SubmitThrottle
 from workflows.api.fit import FragmentsSerializer, age_shown, fragments_shown
 from workflows.api.queries import NoQuery, Strict, validated
 from workflows.fit.whatif.asked import MOST_ADDED, Asked, NewNodes

@@ -20,8 +20,8 @@ from cluster.errors import (
 )
 from cluster.interface import Obj, Outcome, Wrote
 from cluster.kinds import POD, Kind
-from osmo_topology import crashpoints
 from scheduling import names
+from web import crashpoints
 from workflows.logs.archive import FORCED_SECONDS, HOLD_SECONDS
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, Retry

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from cluster.errors import NotServed
 from cluster.interface import Obj
-from osmo_topology.crashpoints import reached
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
+from web.crashpoints import reached
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.domains import Pins, check_domains
 from workflows.reconcile.leased import LeasedCluster

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from cluster.errors import Conflict, NotFound
 from cluster.interface import MERGE_PATCH, Obj
 from cluster.kinds import Kind
-from osmo_topology.crashpoints import reached
 from pools import conditions
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import listing
+from web.crashpoints import reached
 from workflows import patience
 from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION, instant
 from workflows.patience import Do, Due, Line, Waits

@@ -16,10 +16,10 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import Cluster
-from osmo_topology.crashpoints import reached
 from pools import conditions
 from pools.conditions import Condition
 from scheduling.errors import TopologyError
+from web.crashpoints import reached
 from workflows.pod_status import UPSTREAM_CODE
 from workflows.reconcile import observed, waiting
 from workflows.reconcile.apply import InTheWay, trouble_of

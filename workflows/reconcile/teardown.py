@@ -9,8 +9,8 @@ a finalizer of somebody else's.
 from datetime import timedelta
 
 from cluster.errors import NotServed
-from osmo_topology.crashpoints import reached
 from pools.conditions import Condition, status_of
+from web.crashpoints import reached
 from workflows.models import Task
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.create import check_cluster

@@ -13,15 +13,15 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError
 from django.utils import timezone
 
-from osmo_topology import env
-from osmo_topology.web.access import grants_of
-from osmo_topology.web.errors import summary
-from osmo_topology.web.policy import Action
 from pools.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Path, listing
+from web import env
+from web.access import grants_of
+from web.errors import summary
+from web.policy import Action
 from workflows import metrics
 from workflows.admission import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
 from workflows.fit.report import feasibility, hopeless

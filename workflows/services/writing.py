@@ -12,10 +12,10 @@ import structlog
 from django.db import connection, transaction
 from django.db.models import Max
 
-from osmo_topology.crashpoints import reached
 from pools.models import Pool
 from scheduling import names
 from scheduling.errors import Conflict, listing
+from web.crashpoints import reached
 from workflows.admission import AdmittedGroup
 from workflows.explain import Why, starts_after
 from workflows.manifests.group import GroupObjects

@@ -12,9 +12,9 @@ from gunicorn.config import Config
 from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 
-from osmo_topology.web.services import make_token
 from osmo_topology.wsgi import application
 from tests.factories import LEVELS, PoolFactory
+from web.services import make_token
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ def _webserver():
     """The hooks that gunicorn runs; reading them sets a variable and makes a directory."""
     with pytest.MonkeyPatch.context() as undo:
         undo.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-        hooks = importlib.import_module("osmo_topology.webserver")
+        hooks = importlib.import_module("web.webserver")
         yield
         hooks.on_exit(None)
 
@@ -45,7 +45,7 @@ def send(*headers, method="GET", address="/api/profile/settings", peer=PROXY):
     lines = [f"{method} {address} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
     parser = RequestParser(Config(), iter(["\r\n".join(lines).encode("latin-1")]), (peer, 40000))
     request = next(parser)
-    sys.modules["osmo_topology.webserver"].pre_request(None, request)
+    sys.modules["web.webserver"].pre_request(None, request)
     _, environ = create(request, Connection(), (peer, 40000), ("127.0.0.1", 8000), Config())
     environ["wsgi.input"], environ["wsgi.errors"] = io.BytesIO(), io.StringIO()
     status = []

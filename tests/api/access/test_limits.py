@@ -7,11 +7,11 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from rest_framework.test import APIClient
 
-from osmo_topology.web.limits import take
-from osmo_topology.web.models import RateBucket
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory
+from web.limits import take
+from web.models import RateBucket
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db

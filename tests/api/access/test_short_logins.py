@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from osmo_topology.web import jwts, services
-from osmo_topology.web.models import PersonalToken
 from tests.error_shape import assert_error_shape
+from web import jwts, services
+from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db
 

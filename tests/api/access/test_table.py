@@ -8,13 +8,13 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from osmo_topology.web.models import Role
-from osmo_topology.web.permissions import Allowed
 from pools import clusters
 from tests.api.access.table import rows
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
+from web.models import Role
+from web.permissions import Allowed
 
 pytestmark = pytest.mark.django_db
 

@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from osmo_topology.web import services
-from osmo_topology.web.models import PersonalToken
 from tests.error_shape import assert_error_shape
+from web import services
+from web.models import PersonalToken
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,6 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from osmo_topology.web.models import Role
 from pages.map.views import style
 from tests.factories import (
     RACK,
@@ -20,6 +19,7 @@ from tests.factories import (
     TaskGroupFactory,
     WorkflowFactory,
 )
+from web.models import Role
 
 pytestmark = pytest.mark.django_db
 IN_RACK = [{"key": "rack", "group": "r", "required": True}]

@@ -3,10 +3,10 @@
 import pytest
 from django.utils import timezone
 
-from osmo_topology.web.models import Role
 from pages.pools import views
 from tests.api.pages.reading import rows, text
 from tests.factories import LEVELS, ClusterFactory, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
+from web.models import Role
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from osmo_topology.web.models import Role
 from pages.workflows import judged
 from tests.factories import (
     CLIQUE,
@@ -20,6 +19,7 @@ from tests.factories import (
     TaskGroupFactory,
     WorkflowFactory,
 )
+from web.models import Role
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db

@@ -7,11 +7,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from osmo_topology.web.models import Role
 from pools import clusters
 from tests.api.workflows.specs import gang, text
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
+from web.models import Role
 from workflows.models import TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db

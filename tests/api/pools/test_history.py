@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from osmo_topology.web.models import Role
 from pools.models import ConfigRevision, Pool
 from tests.api.pools.conftest import POOL
 from tests.fakes.usage import at_work
+from web.models import Role
 
 pytestmark = pytest.mark.django_db
 

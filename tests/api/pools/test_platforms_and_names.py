@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from osmo_topology.web.models import Profile
 from pools import selectors
 from pools.models import ConfigRevision, Pool
 from pools.sync import pool_objects
 from tests.api.pools.conftest import client_of
 from tests.fakes.usage import at_work
+from web.models import Profile
 
 pytestmark = pytest.mark.django_db
 

@@ -5,11 +5,11 @@ from celery import current_app
 from django.contrib.auth.models import User
 
 from cluster.kinds import POD
-from osmo_topology.web.models import Role
 from pools import clusters
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
+from web.models import Role
 from workflows.models import TaskGroup
 from workflows.services import queue
 

@@ -4,7 +4,6 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from osmo_topology.web.models import RoleAssignment
 from tests.factories import (
     RACK,
     BackendFactory,
@@ -16,6 +15,7 @@ from tests.factories import (
     WorkflowFactory,
     held_by_others,
 )
+from web.models import RoleAssignment
 from workflows.api import capacity
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,6 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from osmo_topology.web.models import Role, RoleAssignment
 from scheduling.requirements import Requirement
 from tests.error_shape import assert_error_shape
 from tests.factories import (
@@ -19,6 +18,7 @@ from tests.factories import (
     TaskGroupFactory,
     WorkflowFactory,
 )
+from web.models import Role, RoleAssignment
 from workflows.fit.whatif import compare, waiting
 
 pytestmark = pytest.mark.django_db

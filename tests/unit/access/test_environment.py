@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from osmo_topology import settings
-from osmo_topology.env import DEVELOPMENT_KEY, Environment
+from web.env import DEVELOPMENT_KEY, Environment
 
 KEY = "k" * 40
 SECRET = "proxy-" + "s" * 40

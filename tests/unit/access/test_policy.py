@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmo_topology.web.policy import (
+from scheduling.errors import InvalidSpec
+from web.policy import (
     BUILT_IN,
     KINDS,
     POOL_USE,
@@ -15,7 +16,6 @@ from osmo_topology.web.policy import (
     read_statements,
     statements_of,
 )
-from scheduling.errors import InvalidSpec
 
 CREATE, READ, TOKEN = Action.WORKFLOW_CREATE, Action.WORKFLOW_READ, Action.AUTH_TOKEN
 UPDATE = Action.CONFIG_UPDATE

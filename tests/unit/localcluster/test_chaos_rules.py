@@ -11,7 +11,7 @@ from chaos.statuslog import Move, backwards
 from chaos.storm import Sequence
 from chaos.witness import Witness, _note
 from chaos.workload import submissions
-from osmo_topology import crashpoints
+from web import crashpoints
 
 GROUP = "workflows_taskgroup"
 

@@ -5,8 +5,8 @@ import time_machine
 from celery import current_app
 from django.conf import settings
 
-from osmo_topology import periodic
 from osmo_topology.celery import EVERY, PARTS, app
+from web import periodic
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from osmo_topology.web.policy import Action
 from pools.models import Backend, Node, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, backend_visible_to, pool_levels, pool_visible_to
@@ -13,6 +12,7 @@ from scheduling.errors import Fault, Forbidden, NotFound, Path, in_order
 from scheduling.fit.edits import Edits, in_domain
 from scheduling.fit.snapshot import FitNode, Snapshot
 from scheduling.levels import HOSTNAME_LABEL, Levels, check_levels
+from web.policy import Action
 from workflows.fit.gather import fit_node
 
 MOST_ADDED = 20_000

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from osmo_topology.web.errors import summary
 from pools.capabilities import capabilities_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
@@ -16,6 +15,7 @@ from scheduling.errors import InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
 from scheduling.fit.snapshot import FitNode
 from scheduling.levels import Levels
+from web.errors import summary
 from workflows.fit.fragments import PoolFragments, of_snapshot
 from workflows.fit.gather import Seen, seen_nodes, selectors_of
 from workflows.fit.whatif.asked import Asked, Target, edits_of, target_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from osmo_topology.web import metrics
+from web import metrics
 from workflows.observer.process import Observer
 
 

@@ -26,7 +26,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from osmo_topology.web import errors
+from web import errors
 
 View = Callable[[HttpRequest], HttpResponse]
 

@@ -6,8 +6,8 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from osmo_topology.web.auth import client_address
-from osmo_topology.web.limits import take
+from web.auth import client_address
+from web.limits import take
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView

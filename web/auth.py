@@ -16,8 +16,8 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from osmo_topology.web import access, gateway, jwts
-from osmo_topology.web.models import PersonalToken
+from web import access, gateway, jwts
+from web.models import PersonalToken
 
 _OURS = {"same-origin", "none", ""}
 

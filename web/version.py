@@ -18,9 +18,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web import errors
-from osmo_topology.web.permissions import Anybody, Needs
-from osmo_topology.web.policy import Action
+from web import errors
+from web.permissions import Anybody, Needs
+from web.policy import Action
 
 VERSION = "0.1.0"
 """Of the product; the same as in pyproject.toml."""

@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from osmo_topology.env import environment
-from osmo_topology.web.models import PersonalToken
 from scheduling.errors import Conflict, NotFound
+from web.env import environment
+from web.models import PersonalToken
 
 MOST_TOKENS = 100
 """Living tokens of one user that may be made over REST."""

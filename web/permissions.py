@@ -14,9 +14,9 @@ from django.contrib.auth.models import User
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from osmo_topology.web.access import grants_of, read_grants
-from osmo_topology.web.policy import EVERYTHING, Action, Grants, refusal
 from scheduling.errors import Forbidden
+from web.access import grants_of, read_grants
+from web.policy import EVERYTHING, Action, Grants, refusal
 
 if TYPE_CHECKING:  # DRF's views read the settings, which name this module
     from rest_framework.views import APIView

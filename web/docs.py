@@ -4,8 +4,8 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
+from web.permissions import Needs
+from web.policy import Action
 
 
 class SchemaView(SpectacularJSONAPIView):

@@ -10,7 +10,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 
 
 class PersonalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
-    target_class = "osmo_topology.web.auth.PersonalTokenAuthentication"
+    target_class = "web.auth.PersonalTokenAuthentication"
     name = "personalToken"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
@@ -18,7 +18,7 @@ class PersonalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-un
 
 
 class ShortLoginScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
-    target_class = "osmo_topology.web.auth.ShortLoginAuthentication"
+    target_class = "web.auth.ShortLoginAuthentication"
     name = "shortLogin"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
@@ -31,7 +31,7 @@ class ShortLoginScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyp
 
 
 class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
-    target_class = "osmo_topology.web.auth.DevelopmentUserAuthentication"
+    target_class = "web.auth.DevelopmentUserAuthentication"
     name = "developmentUser"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
@@ -44,7 +44,7 @@ class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-
 
 
 class GatewayScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
-    target_class = "osmo_topology.web.auth.GatewayAuthentication"
+    target_class = "web.auth.GatewayAuthentication"
     name = "gateway"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature

@@ -6,8 +6,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from knox.models import AbstractAuthToken
 
-from osmo_topology.web import policy
 from scheduling.errors import InvalidSpec
+from web import policy
 
 TOKEN_NAME_LENGTH = 63
 ROLE_NAME_LENGTH = 128

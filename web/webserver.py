@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from typing import Any
 
-from osmo_topology.web import gateway
+from web import gateway
 
 DIRECTORY = tempfile.mkdtemp(prefix="osmo-metrics-")
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when a child imports it

@@ -4,9 +4,9 @@ from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from osmo_topology.web import errors
-from osmo_topology.web.auth import client_address
-from osmo_topology.web.limits import take
+from web import errors
+from web.auth import client_address
+from web.limits import take
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:

@@ -16,13 +16,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web import jwts
-from osmo_topology.web.auth import PersonalTokenAuthentication
-from osmo_topology.web.limits import take
-from osmo_topology.web.models import PersonalToken
-from osmo_topology.web.permissions import Anybody, Needs
-from osmo_topology.web.policy import Action
-from osmo_topology.web.throttles import AddressLoginThrottle
+from web import jwts
+from web.auth import PersonalTokenAuthentication
+from web.limits import take
+from web.models import PersonalToken
+from web.permissions import Anybody, Needs
+from web.policy import Action
+from web.throttles import AddressLoginThrottle
 
 _NOWHERE = (
     "device_endpoint",

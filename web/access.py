@@ -12,9 +12,9 @@ import structlog
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
-from osmo_topology.web import policy
-from osmo_topology.web.models import ROLE_NAME_LENGTH, Role, RoleAssignment
 from scheduling.errors import InvalidSpec
+from web import policy
+from web.models import ROLE_NAME_LENGTH, Role, RoleAssignment
 
 log = structlog.get_logger(__name__)
 

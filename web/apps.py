@@ -4,9 +4,9 @@ from django.apps import AppConfig
 
 
 class WebConfig(AppConfig):
-    name = "osmo_topology.web"
+    name = "web"
     label = "web"
     verbose_name = "Access"
 
     def ready(self) -> None:
-        import_module("osmo_topology.web.schema")
+        import_module("web.schema")

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from osmo_topology.web import scope, signin, tokens, version
+from web import scope, signin, tokens, version
 
 urlpatterns = [
     path("api/version", version.VersionView.as_view()),

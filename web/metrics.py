@@ -1,6 +1,6 @@
 """Metrics of this process: what is counted about requests, and the two ways of showing the page.
 
-Web shows its page at ``/metrics``, added up over its processes (``osmo_topology.webserver`` names the
+Web shows its page at ``/metrics``, added up over its processes (``web.webserver`` names the
 directory they share). It is reachable by everybody who reaches the API, so it needs the token of
 ``OSMO_METRICS_TOKEN`` and is closed without one. Worker, observer and beat have no web server, so each
 serves the page on a port of its own, on loopback unless told otherwise; a token that is set is asked for
@@ -25,8 +25,8 @@ from django.http import HttpRequest, HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from osmo_topology.web import errors
-from osmo_topology.web.health import reads_only
+from web import errors
+from web.health import reads_only
 
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name for it
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})

@@ -15,8 +15,8 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from osmo_topology.web.access import unknown_role
-from osmo_topology.web.models import PersonalToken, Role, RoleAssignment
+from web.access import unknown_role
+from web.models import PersonalToken, Role, RoleAssignment
 
 
 class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time

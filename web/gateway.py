@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
 
-from osmo_topology.web.policy import NAME
+from web.policy import NAME
 
 USER, ROLES, POOLS = "HTTP_X_OSMO_USER", "HTTP_X_OSMO_ROLES", "HTTP_X_OSMO_ALLOWED_POOLS"
 PROOF = "HTTP_X_OSMO_PROXY_SECRET"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PostgresDsn, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from osmo_topology.web.policy import NAME
+from web.policy import NAME
 
 _DEVELOPMENT_MARK = "development-only-"
 DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40

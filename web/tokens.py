@@ -13,13 +13,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web import services
-from osmo_topology.web.access import came_through_gateway
-from osmo_topology.web.models import TOKEN_NAME_LENGTH, PersonalToken
-from osmo_topology.web.permissions import Needs, caller
-from osmo_topology.web.policy import NAME, Action
-from osmo_topology.web.throttles import LoginThrottle
 from scheduling.errors import Fault, Forbidden, InvalidSpec
+from web import services
+from web.access import came_through_gateway
+from web.models import TOKEN_NAME_LENGTH, PersonalToken
+from web.permissions import Needs, caller
+from web.policy import NAME, Action
+from web.throttles import LoginThrottle
 
 TOKEN = Needs(Action.AUTH_TOKEN)
 

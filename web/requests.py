@@ -14,8 +14,8 @@ from django_structlog.middlewares import RequestMiddleware
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
-from osmo_topology.web import errors
-from osmo_topology.web.auth import caller_address
+from web import errors
+from web.auth import caller_address
 
 _SUSPECT = re.compile(rb"\\u(0000|[dD][89a-fA-F])")
 _DOUBLED = re.compile(r"/{2,}(?=api/)")

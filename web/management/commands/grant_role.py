@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from osmo_topology.web.access import assigned_roles, unknown_role
-from osmo_topology.web.models import RoleAssignment
+from web.access import assigned_roles, unknown_role
+from web.models import RoleAssignment
 
 
 class Command(BaseCommand):

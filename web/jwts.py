@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 import jwt
 from django.conf import settings
 
-from osmo_topology.web.models import PersonalToken
+from web.models import PersonalToken
 
 ALGORITHM = "HS256"
 ISSUER = "osmo-topology"

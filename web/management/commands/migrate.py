@@ -1,4 +1,4 @@
-"""Django's ``migrate``, made safe to run while the service does; see ``osmo_topology.web.migrating``."""
+"""Django's ``migrate``, made safe to run while the service does; see ``web.migrating``."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.management.commands import migrate
 from django.db import connections
 
-from osmo_topology.web.migrating import alone, bounded, patiently
+from web.migrating import alone, bounded, patiently
 
 
 class Command(migrate.Command):

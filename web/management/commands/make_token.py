@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from osmo_topology.web.gateway import USERNAME, USERNAME_RULE
-from osmo_topology.web.models import TOKEN_NAME_LENGTH
-from osmo_topology.web.services import make_token
+from web.gateway import USERNAME, USERNAME_RULE
+from web.models import TOKEN_NAME_LENGTH
+from web.services import make_token
 
 
 class Command(BaseCommand):

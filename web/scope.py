@@ -15,9 +15,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from osmo_topology.web import errors
-from osmo_topology.web.permissions import Needs
-from osmo_topology.web.policy import Action
+from web import errors
+from web.permissions import Needs
+from web.policy import Action
 
 _NOT_OFFERED = (
     (r"workflow/[^/]+/rsync(/.*)?", "Copying files into running tasks (rsync)"),
