@@ -115,8 +115,8 @@ def _facts() -> Any:
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415
     from scheduling.capabilities import SchedulerVersion  # noqa: PLC0415
     from scheduling.levels import Level  # noqa: PLC0415
-    from workflows.placement import FrozenTemplate  # noqa: PLC0415
     from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts  # noqa: PLC0415
+    from workflows.values.placement import FrozenTemplate  # noqa: PLC0415
 
     platform = PlatformFacts(
         name="gpu",

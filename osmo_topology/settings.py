@@ -174,8 +174,8 @@ SPECTACULAR_SETTINGS = {
         "web.schema.describe_errors",
     ],
     "ENUM_NAME_OVERRIDES": {
-        "TaskStatus": "workflows.statuses.TaskStatus",
-        "WorkflowStatus": "workflows.statuses.WorkflowStatus",
+        "TaskStatus": "workflows.lifecycle.statuses.TaskStatus",
+        "WorkflowStatus": "workflows.lifecycle.statuses.WorkflowStatus",
     },
 }
 

@@ -14,7 +14,7 @@ from pools.models import Backend, Cluster, HeldByOthers, Installation, Node, Pla
 from scheduling import names
 from scheduling.levels import Level
 from workflows.models import Task, TaskGroup, Workflow
-from workflows.placement import GroupPlacement, TaskPlacement
+from workflows.values.placement import GroupPlacement, TaskPlacement
 
 ZONE = Level("zone", "topology.kubernetes.io/zone")
 RACK = Level("rack", "example.com/rack")

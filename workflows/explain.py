@@ -21,6 +21,7 @@ from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
 from workflows.level_conditions import ADVICE
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.obstacles import (
     ContainerWaits,
     Half,
@@ -35,7 +36,6 @@ from workflows.obstacles import (
     of_held,
     of_images,
 )
-from workflows.statuses import TERMINAL, TaskStatus
 
 Json = dict[str, Any]
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
-from workflows import patience
 from workflows.api.shapes import moment
 from workflows.explain import HELP, Why
 from workflows.fit.report import UNKNOWN, feasibility
+from workflows.lifecycle import patience
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
-from workflows.placement import GroupPlacement
 from workflows.reconcile.values import group_values
 from workflows.standing import in_words, sentence_of
-from workflows.statuses import TERMINAL
+from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from pools.models import Backend, Cluster, Pool
-from workflows.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
 
 
 class Workflow(models.Model):
@@ -81,7 +81,7 @@ class Workflow(models.Model):
 class TaskGroup(models.Model):
     """A gang: its tasks are scheduled together, get one ComputeDomain and end together.
 
-    ``placement`` is frozen at submission; see ``workflows.placement``. ``status`` says how the work
+    ``placement`` is frozen at submission; see ``workflows.values.placement``. ``status`` says how the work
     stands; ``released_at`` says when nothing of it was left in the cluster. The lease columns exclude
     workers from each other; only the database's clock is compared.
     """
@@ -98,7 +98,9 @@ class TaskGroup(models.Model):
     barrier = models.BooleanField(default=True)
     ignore_nonlead_status = models.BooleanField(default=True)
     upstream = models.ManyToManyField("self", symmetrical=False, related_name="downstream")
-    placement = models.JSONField(help_text="All that later edits must not reach; see workflows.placement.")
+    placement = models.JSONField(
+        help_text="All that later edits must not reach; see workflows.values.placement."
+    )
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
@@ -196,7 +198,7 @@ class Task(models.Model):
     )
     lead = models.BooleanField(default=False)
     status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)
-    spec = models.JSONField(help_text="Frozen: see workflows.placement.")
+    spec = models.JSONField(help_text="Frozen: see workflows.values.placement.")
     pod_name = models.CharField(max_length=63)
     pod_ip = models.CharField(max_length=64, blank=True, default="")
     node_name = models.CharField(max_length=253, blank=True, default="")
@@ -296,7 +298,7 @@ class Event(models.Model):
 
 
 class ObservedPod(models.Model):
-    """A pod of ours as last seen. ``digest`` holds what status reading needs, see workflows.observation."""
+    """A pod of ours as last seen; statuses are read from ``digest`` (``workflows.values.observation``)."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pods")
     namespace = models.CharField(max_length=63)

@@ -27,7 +27,7 @@ from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain import uncovered
 from workflows.level_conditions import NAMED_NODES, unavailable
-from workflows.placement import FrozenTemplate
+from workflows.values.placement import FrozenTemplate
 
 GPU = "nvidia.com/gpu"
 

@@ -7,10 +7,10 @@ for the attributes of rows.
 from collections.abc import Sequence
 from datetime import datetime
 
-from workflows import patience
 from workflows.explain import Why
+from workflows.lifecycle import patience
+from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import TaskGroup
-from workflows.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 
 def sentence_of(group: TaskGroup, *, now: datetime) -> str:

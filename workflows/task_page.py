@@ -14,8 +14,8 @@ from django.db.models import Q, QuerySet
 from pools.selectors import Caller
 from web.access import grants_of
 from web.policy import Action
-from workflows.capacity.amounts import Amounts, asked
 from workflows.models import Task
+from workflows.values.amounts import Amounts, asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

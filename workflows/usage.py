@@ -9,10 +9,10 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ComputeDomainSeen, Unreleased
 from scheduling.levels import Level, Levels
+from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
 from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.selectors import COMPUTE_DOMAIN
 from workflows.services.nudge import mark_due
-from workflows.statuses import WORKFLOW_TERMINAL
 
 _TOPOLOGIES = """
     SELECT DISTINCT g.placement->>'scheduler_type', g.placement->'levels', line->>'label'

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from scheduling.errors import Fault
-from workflows.placement import GroupValues
+from workflows.values.placement import GroupValues
 
 MOST = 128 * 2**20
 """Characters of all tasks together, their pool's templates included."""

@@ -27,11 +27,11 @@ from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
 from workflows.fit.got import outcomes_on
 from workflows.fit.report import holders_of
 from workflows.fit.words import named_to, sentence
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, TaskGroup, Workflow
-from workflows.placement import GroupPlacement, GroupValues
 from workflows.reconcile.values import group_values
 from workflows.selectors import names_known_to
-from workflows.statuses import TERMINAL
+from workflows.values.placement import GroupPlacement, GroupValues
 
 MOST_GROUPS = 12
 MOST_VERDICTS = 3

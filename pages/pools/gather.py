@@ -15,12 +15,12 @@ from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
 from scheduling.capabilities import Capability
 from web.access import grants_of
 from web.policy import Action, Grants
-from workflows.capacity.amounts import NOTHING
 from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
 from workflows.fit.fragments import PoolFragments, pool_fragments
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup
 from workflows.outcomes import PoolOutcomes, outcomes_in
-from workflows.statuses import LIVE_ORDER, TaskStatus
+from workflows.values.amounts import NOTHING
 
 MOST_WAITING = 20
 MOST_DOMAINS = 12

@@ -25,9 +25,9 @@ from scheduling import names
 from web.access import grants_of
 from web.policy import Action
 from workflows.explanation import in_one_line
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 Json = Mapping[str, Any]
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from pages.workflows.words import Look, look, span
 from pools.selectors import Caller, pools_visible_to
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import TaskGroup, Workflow
 from workflows.selectors import WorkflowFilter, workflow_page
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 
 A_PAGE = 50
 LIVE = "live"

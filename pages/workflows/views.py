@@ -19,13 +19,13 @@ from web.policy import Action
 from web.throttles import SubmitThrottle
 from workflows import selectors
 from workflows.api.queries import NoQuery, Query, validated
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
 from workflows.services.accepted import Mode
 from workflows.services.idempotency import checked_key
 from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
 from workflows.services.submission import submit
-from workflows.statuses import TaskStatus
 
 MINE, ALL = "mine", "all"
 

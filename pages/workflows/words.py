@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from scheduling.requirements import describe
-from workflows.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 MINUTE = 60
 HOUR = 60 * MINUTE

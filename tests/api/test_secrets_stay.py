@@ -24,7 +24,7 @@ from tests.factories import PoolFactory, TaskFactory
 from tests.worker.world import World
 from web.services import make_token
 from workflows.models import Event, Task, TaskGroup
-from workflows.placement import File
+from workflows.values.placement import File
 
 pytestmark = pytest.mark.django_db
 

@@ -24,7 +24,7 @@ from scheduling.levels import Level
 from scheduling.requirements import Requirement
 from workflows.fit.gather import demand_of, fit_node
 from workflows.manifests.group import render_group
-from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 WORLDS = int(os.environ.get("OSMO_FIT_WORLDS", "18"))
 SEED = int(os.environ.get("OSMO_FIT_SEED", "7"))

@@ -13,7 +13,7 @@ from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.rules import template_faults
 from tests.unit.workflows.test_placement import GROUP
 from workflows.manifests.group import render_group
-from workflows.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 
 TEMPLATE = {
     "metadata": {"annotations": {"example.com/task": "{{WF_TASK_NAME}}"}},

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pools.documents.text import parse_document
 from scheduling.errors import InvalidSpec
-from workflows.placement import TaskPlacement
 from workflows.spec import Limits, parse_workflow, read_workflow
 from workflows.spec.grammar import (
     CheckpointModel,
@@ -28,6 +27,7 @@ from workflows.spec.grammar import (
     fields_of,
 )
 from workflows.spec.template import is_templated, render
+from workflows.values.placement import TaskPlacement
 
 DEEP = bool(os.environ.get("OSMO_DEEP"))
 bounded = settings(

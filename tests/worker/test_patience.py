@@ -13,9 +13,9 @@ from tests.factories import LEVELS
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup
-from workflows.placement import GroupPlacement
 from workflows.reconcile.values import group_values
 from workflows.services.stop import request_stop
+from workflows.values.placement import GroupPlacement
 
 AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3000-3010"}}
 STAGE = "osmo.nvidia.com/stage"

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from tests.worker.world import fresh, statuses
+from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus, may_move
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.lease import take_lease
 from workflows.services.transition import Changes, NewTry, Note, TaskMove, record
-from workflows.statuses import LIVE_ORDER, TERMINAL, TaskStatus, may_move
 
 PAIRS = list(itertools.product(LIVE_ORDER, TaskStatus)) + [
     (TaskStatus.COMPLETED, after) for after in TaskStatus

@@ -11,18 +11,13 @@ from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players
 from tests.fakes.cluster import FakeCluster
 from workflows.models import TaskGroup, Workflow
-from workflows.observation import (
-    see_claim_template,
-    see_compute_domain,
-    see_node,
-    see_pod,
-)
 from workflows.observer.inbox import Batch
 from workflows.observer.sources import events_heard_of, pod_groups_seen_by
 from workflows.observer.streams import Memory
 from workflows.observer.writer import write
 from workflows.reconcile.run import run
 from workflows.services.lease import take_lease
+from workflows.values.observation import see_claim_template, see_compute_domain, see_node, see_pod
 
 REDUCERS = {
     POD: see_pod,

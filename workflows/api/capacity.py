@@ -17,10 +17,10 @@ from pools.selectors import pool_levels, pools_allowed_to
 from web.permissions import Needs
 from web.policy import Action
 from workflows.api.queries import Query, flag, texts
-from workflows.capacity.amounts import NOTHING
 from workflows.capacity.quota import quota
 from workflows.capacity.resources import entry
 from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.values.amounts import NOTHING
 
 
 class PoolsQuery(Query):

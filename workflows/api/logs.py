@@ -22,11 +22,11 @@ from web.policy import Action
 from workflows import selectors
 from workflows.api import queries
 from workflows.api.views import LINES, READ, TEXT
+from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
 from workflows.logs import streams
 from workflows.logs.follow import FollowRequest, follow_logs
 from workflows.logs.read import LogRequest, is_over, read_logs
 from workflows.models import Task, Workflow
-from workflows.statuses import WORKFLOW_TERMINAL
 
 
 class LogsView(APIView):

@@ -11,9 +11,9 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
 
+from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter
-from workflows.statuses import WorkflowStatus
 
 
 class Strict(serializers.Serializer[Any]):

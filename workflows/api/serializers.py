@@ -10,9 +10,9 @@ from rest_framework import serializers
 
 from pools.api.serializers import ConditionSerializer
 from workflows.explain import Why
+from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 from workflows.models import Workflow
 from workflows.outcomes import OUTCOMES
-from workflows.statuses import TaskStatus, WorkflowStatus
 
 
 def _time(**options: Any) -> serializers.CharField:

@@ -34,8 +34,8 @@ from workflows.audit.facts import Facts, Seen, Thing
 from workflows.audit.rows import read_rows
 from workflows.manifests.labels import RETRY, TASK
 from workflows.models import TaskGroup
-from workflows.observation import DOMAIN_LABEL, group_of, instant
 from workflows.services.transition import database_now
+from workflows.values.observation import DOMAIN_LABEL, group_of, instant
 
 OURS = (POD, KAI_POD_GROUP, POD_GROUP, SERVICE, SECRET, COMPUTE_DOMAIN, KAI_QUEUE, KAI_TOPOLOGY)
 MADE_BY_OTHERS = (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)

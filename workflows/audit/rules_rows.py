@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from workflows.audit.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
-from workflows.statuses import LIVE_ORDER
+from workflows.lifecycle.statuses import LIVE_ORDER
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)
 ASLEEP = timedelta(minutes=15)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from workflows.audit.facts import Backwards
 from workflows.audit.rules_rows import LIVE
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.transition import SOURCE
-from workflows.statuses import LIVE_ORDER, TaskStatus
 
 PORTION = 100
 _ORDER = [str(status) for status in LIVE_ORDER]

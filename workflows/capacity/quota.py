@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workflows.capacity.amounts import NOTHING, Amounts
 from workflows.capacity.seen import SeenNode, Stand
+from workflows.values.amounts import NOTHING, Amounts
 
 PREEMPTIBLE = "LOW"
 

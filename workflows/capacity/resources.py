@@ -10,8 +10,8 @@ from typing import Any
 
 from pools.models import Platform
 from scheduling.levels import Levels
-from workflows.capacity.amounts import Amounts
 from workflows.capacity.seen import SeenNode
+from workflows.values.amounts import Amounts
 
 GIB = 2**30
 Json = dict[str, Any]

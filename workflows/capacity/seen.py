@@ -12,9 +12,9 @@ from typing import Any
 
 from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection
-from workflows.capacity.amounts import NOTHING, Amounts, allocatable, asked
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Task
-from workflows.statuses import LIVE_ORDER, TaskStatus
+from workflows.values.amounts import NOTHING, Amounts, allocatable, asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,10 +27,10 @@ from scheduling.fit.wanted import GangDemand
 from scheduling.levels import Levels
 from scheduling.stages import at_stage
 from scheduling.tree import build_tree, grow
-from workflows.capacity.amounts import STORAGE, Amounts, allocatable, asked
+from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task
-from workflows.placement import GroupValues, TaskPlacement
-from workflows.statuses import LIVE_ORDER
+from workflows.values.amounts import STORAGE, Amounts, allocatable, asked
+from workflows.values.placement import GroupValues, TaskPlacement
 
 _AMOUNTS = ("cpu", "memory", STORAGE, "nvidia.com/gpu", "pods")
 _PODS = 110

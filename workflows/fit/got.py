@@ -19,7 +19,7 @@ from scheduling.levels import domain_of
 from scheduling.requirements import Gang
 from scheduling.tree import ConstraintTree, build_tree
 from workflows.fit.words import got as missed
-from workflows.placement import GroupPlacement, GroupValues
+from workflows.values.placement import GroupPlacement, GroupValues
 
 Json = dict[str, Any]
 

@@ -10,8 +10,8 @@ from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
 from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
 from workflows.fit.words import named_to, sentence, unseen
-from workflows.placement import GroupValues
 from workflows.selectors import names_known_to
+from workflows.values.placement import GroupValues
 
 Json = dict[str, Any]
 

@@ -27,10 +27,10 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import Cluster, Stream
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.logs.read import NOT_MADE, is_over, kept_lines, marked
 from workflows.logs.text import whole_lines
 from workflows.models import Task
-from workflows.statuses import TERMINAL
 
 MOST_PODS = 30
 WAITING_LINES = 1000

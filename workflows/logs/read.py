@@ -14,11 +14,11 @@ from django.conf import settings
 
 from cluster.errors import ClusterError, NotFound, Unreachable
 from cluster.interface import Cluster
+from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import installed_store, name_of
 from workflows.logs.text import unpack, whole_lines
 from workflows.models import Task
-from workflows.statuses import LIVE_ORDER, TaskStatus
 
 MOST_TASKS = 50
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from scheduling import names
 from scheduling.backends.base import Manifest
 from workflows.manifests.tokens import Tokens
-from workflows.placement import File, GroupValues
+from workflows.values.placement import File, GroupValues
 
 ROOM = 700 * 1024  # bytes of contents in one Secret; 1 MiB as an object
 

@@ -15,8 +15,8 @@ from workflows.manifests import labels
 from workflows.manifests.files import FileStore
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
-from workflows.observation import STAGE_ANNOTATION
-from workflows.placement import GroupValues, TaskTry, gang_of
+from workflows.values.observation import STAGE_ANNOTATION
+from workflows.values.placement import GroupValues, TaskTry, gang_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

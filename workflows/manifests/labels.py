@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from scheduling import names
-from workflows.placement import GroupPlacement, TaskTry
+from workflows.values.placement import GroupPlacement, TaskTry
 
 WORKFLOW = "osmo.nvidia.com/workflow"
 POOL = "osmo.nvidia.com/pool"

@@ -16,7 +16,7 @@ from workflows.manifests import labels
 from workflows.manifests.files import FileStore
 from workflows.manifests.templated import templated
 from workflows.manifests.tokens import Tokens
-from workflows.placement import FrozenTemplate, TaskPlacement, TaskTry
+from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 
 GPU = "nvidia.com/gpu"
 HOSTNAME = "kubernetes.io/hostname"

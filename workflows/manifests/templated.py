@@ -15,7 +15,7 @@ from pools.pod_templates.merge import laid_over
 from pools.pod_templates.variables import Asked, filled, values_of
 from scheduling import names
 from scheduling.backends.base import Manifest
-from workflows.placement import FrozenTemplate
+from workflows.values.placement import FrozenTemplate
 
 SAID_HERE = (
     "hostname",

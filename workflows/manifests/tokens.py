@@ -7,7 +7,7 @@ retries. What names a task of another group stays as written: such a task has no
 import re
 from collections.abc import Mapping
 
-from workflows.placement import GroupValues
+from workflows.values.placement import GroupValues
 
 _TOKEN = re.compile(r"\{\{\s*(workflow_id|uuid|host:\s*[A-Za-z0-9_-]+)\s*\}\}")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen
+from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen
 
 Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from cluster.errors import ClusterError, Forbidden
 from cluster.watch import Changed, Gone, Synced
-from workflows.observation import OthersSeen
 from workflows.observer.requests import NOTHING, Held, held_by, plus
 from workflows.observer.streams import Follower
+from workflows.values.observation import OthersSeen
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that hold something."""

@@ -16,7 +16,10 @@ from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
-from workflows.observation import (
+from workflows.observer.inbox import Change
+from workflows.observer.others import BOUND, see_other
+from workflows.observer.streams import Reduce, Source
+from workflows.values.observation import (
     DOMAIN_LABEL,
     POD_GROUP,
     NodeSeen,
@@ -32,9 +35,6 @@ from workflows.observation import (
     see_pod_group,
     see_topology,
 )
-from workflows.observer.inbox import Change
-from workflows.observer.others import BOUND, see_other
-from workflows.observer.streams import Reduce, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from cluster.interface import Cluster, Obj
 from cluster.kinds import Kind
 from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
 from workflows import metrics
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
 from workflows.observer.inbox import Change, Inbox, key_of
+from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
 
 log = structlog.get_logger(__name__)
 

@@ -16,11 +16,19 @@ from django.db.models import F, Q
 from pools.models import Cluster, HeldByOthers, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
-from workflows.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen, instant
 from workflows.observer.inbox import Batch, Others
 from workflows.observer.requests import NOTHING
 from workflows.services.nudge import mark_due
 from workflows.services.transition import database_now
+from workflows.values.observation import (
+    EventSeen,
+    NodeSeen,
+    ObjectSeen,
+    OthersSeen,
+    PodSeen,
+    TopologySeen,
+    instant,
+)
 
 _POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
 _OBJECT_FIELDS = ("uid", "group_uuid", "deleting", "digest", "seen_at")

@@ -22,11 +22,11 @@ from cluster.interface import Obj, Outcome, Wrote
 from cluster.kinds import POD, Kind
 from scheduling import names
 from web import crashpoints
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.logs.archive import FORCED_SECONDS, HOLD_SECONDS
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, Retry
 from workflows.reconcile.plan import Create, Delete, Step
-from workflows.statuses import TaskStatus
 
 log = structlog.get_logger(__name__)
 

@@ -13,6 +13,7 @@ from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
 from web.crashpoints import reached
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.domains import Pins, check_domains
 from workflows.reconcile.leased import LeasedCluster
@@ -22,7 +23,6 @@ from workflows.reconcile.seen import Looker, Seen, pod_group_kind
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, TaskMove, record
-from workflows.statuses import TaskStatus
 
 ROUNDS = 6
 POLL_SECONDS = 1.0

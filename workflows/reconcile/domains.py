@@ -17,12 +17,12 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.levels import Domain
 from scheduling.requirements import Requirement, SetPath
-from workflows.observation import see_node
-from workflows.placement import TaskTry
 from workflows.reconcile import observed
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Retry
 from workflows.reconcile.values import GroupView
+from workflows.values.observation import see_node
+from workflows.values.placement import TaskTry
 
 
 def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:

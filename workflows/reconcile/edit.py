@@ -18,9 +18,9 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import listing
 from web.crashpoints import reached
-from workflows import patience
-from workflows.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION, instant
-from workflows.patience import Do, Due, Line, Waits
+from workflows.lifecycle import patience
+from workflows.lifecycle.patience import Do, Due, Line, Waits
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observed
 from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.follow import Sight
@@ -29,7 +29,7 @@ from workflows.reconcile.seen import Looker, pod_group_kind
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, record
-from workflows.statuses import TaskStatus
+from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION, instant
 
 AGAIN = timedelta(seconds=1)
 REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default

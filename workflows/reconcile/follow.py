@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 
 from pools.conditions import Condition
 from scheduling import names
-from workflows.derive import Member, ends_siblings, group_status
-from workflows.evictions import said_of
-from workflows.observation import PodSeen
-from workflows.pod_status import Reading, read_gone, read_pod
+from workflows.lifecycle.derive import Member, ends_siblings, group_status
+from workflows.lifecycle.evictions import said_of
+from workflows.lifecycle.exit_actions import ExitAction, exit_action
+from workflows.lifecycle.pod_status import Reading, read_gone, read_pod
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
 from workflows.reconcile.values import GroupView, TaskView
-from workflows.services.retry import ExitAction, exit_action
 from workflows.services.transition import Changes, NewTry, TaskMove
-from workflows.statuses import TERMINAL, TaskStatus, may_move
+from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)

@@ -18,6 +18,7 @@ from datetime import datetime
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.errors import listing
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observed
 from workflows.reconcile.apply import carry_out
 from workflows.reconcile.create import wanted_of
@@ -29,7 +30,6 @@ from workflows.reconcile.seen import pod_group_kind
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, record
-from workflows.statuses import TaskStatus
 
 SOON = 2.0
 

@@ -23,8 +23,8 @@ from pools.models import Backend, Installation
 from scheduling import names
 from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
-from workflows.observation import instant
 from workflows.services.transition import database_now
+from workflows.values.observation import instant
 
 GRACE = timedelta(minutes=2)
 

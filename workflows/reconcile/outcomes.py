@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from workflows.statuses import TaskStatus
+from workflows.lifecycle.statuses import TaskStatus
 
 
 @dataclass(frozen=True, slots=True)

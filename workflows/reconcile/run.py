@@ -20,7 +20,8 @@ from pools import conditions
 from pools.conditions import Condition
 from scheduling.errors import TopologyError
 from web.crashpoints import reached
-from workflows.pod_status import UPSTREAM_CODE
+from workflows.lifecycle.pod_status import UPSTREAM_CODE
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile import observed, waiting
 from workflows.reconcile.apply import InTheWay, trouble_of
 from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
@@ -36,7 +37,6 @@ from workflows.reconcile.values import GroupView, load
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.nudge import nudge_on_commit
 from workflows.services.transition import Changes, TaskMove, record
-from workflows.statuses import TERMINAL, TaskStatus
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is looked at this often even without news

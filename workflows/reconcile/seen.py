@@ -22,9 +22,9 @@ from cluster.kinds import (
 from pools import kinds
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
-from workflows.observation import DOMAIN_LABEL, PodSeen, see_pod
-from workflows.placement import GroupPlacement
 from workflows.reconcile.leased import LeasedCluster
+from workflows.values.observation import DOMAIN_LABEL, PodSeen, see_pod
+from workflows.values.placement import GroupPlacement
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from uuid import UUID
 from pools.models import Backend
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.stages import stage_begins
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.manifests.group import Renderer
 from workflows.models import Task, TaskGroup
-from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.transition import database_now
-from workflows.statuses import TERMINAL
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

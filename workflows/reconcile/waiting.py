@@ -20,14 +20,14 @@ from scheduling.errors import TopologyError
 from workflows import obstacles
 from workflows.explain import GroupSeen, Reason, Why, waiting_reason
 from workflows.level_conditions import Named, condition_of, coverage_of
-from workflows.observation import DOMAIN_LABEL, PodSeen
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
 from workflows.reconcile import observed
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.outcomes import Retry
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.levels import named_of
-from workflows.statuses import TaskStatus
+from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
 _MADE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
 MOST_MESSAGES = 5

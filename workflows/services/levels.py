@@ -25,11 +25,11 @@ from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
 from workflows.level_conditions import UNAVAILABLE, External, Named, condition_of, coverage_of
+from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
-from workflows.placement import GroupPlacement
 from workflows.services.nudge import mark_due
 from workflows.services.transition import SOURCE, database_now
-from workflows.statuses import LIVE_ORDER, TERMINAL, TaskStatus
+from workflows.values.placement import GroupPlacement
 
 BATCH = 200
 

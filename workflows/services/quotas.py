@@ -13,8 +13,8 @@ from django.db import connection
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Pool
 from scheduling.errors import Fault, LimitReached
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
 from workflows.models import Task, Workflow
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
 
 LOCK = 0x6F73_6C69
 """First key of our advisory locks on limits; the second is the hash of whose they are."""

@@ -15,11 +15,11 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser
 
 from scheduling.errors import Conflict
+from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Workflow
 from workflows.services.accepted import Former, Mode
 from workflows.services.resubmission import resubmission
 from workflows.services.submission import submit
-from workflows.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 
 def restart(

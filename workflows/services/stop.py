@@ -8,9 +8,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduling.errors import Conflict
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import TaskGroup, Workflow
 from workflows.services.nudge import mark_due
-from workflows.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 
 
 def request_stop(groups: Q, *, status: TaskStatus, message: str, force: bool) -> int:

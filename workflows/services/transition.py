@@ -2,7 +2,7 @@
 
 One transaction for one group, however many of its tasks moved: the workflow, the group and its downstream
 groups are locked in that order (downstream ones by primary key), the lease's token is compared, every move
-is held against ``workflows.statuses``, and each step becomes an Event. A move that the tables refuse is
+is held against ``lifecycle.statuses``, and each step becomes an Event. A move that the tables refuse is
 dropped, not raised: it comes from an older view, and the row is right.
 
 Tasks are written by one UPDATE over arrays: with 1,000 pods changing at once a save for each would take
@@ -19,12 +19,9 @@ from django.db import connection, transaction
 
 from pools import conditions
 from pools.conditions import Condition
-from workflows.derive import workflow_status
 from workflows.explain import Reason
-from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.services.lease import Lease, LeaseLost
-from workflows.services.nudge import mark_due
-from workflows.statuses import (
+from workflows.lifecycle.derive import workflow_status
+from workflows.lifecycle.statuses import (
     TERMINAL,
     WORKFLOW_TERMINAL,
     TaskStatus,
@@ -32,6 +29,9 @@ from workflows.statuses import (
     may_move,
     workflow_may_move,
 )
+from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.services.lease import Lease, LeaseLost
+from workflows.services.nudge import mark_due
 
 SOURCE = "osmo-topology"
 

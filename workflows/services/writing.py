@@ -18,12 +18,12 @@ from scheduling.errors import Conflict, listing
 from web.crashpoints import reached
 from workflows.admission import AdmittedGroup
 from workflows.explain import Why, starts_after
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.accepted import Accepted, Former, reply_to, task_count
 from workflows.services.nudge import nudge_on_commit
 from workflows.services.quotas import check_limits, hold_limits
-from workflows.statuses import TaskStatus
 
 log = structlog.get_logger(__name__)
 

@@ -18,12 +18,12 @@ from pools.durations import parse_duration
 from pools.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
-from workflows.placement import File
 from workflows.spec import words
 from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
 from workflows.spec.upstream import find_cycle
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.spec.writing import ROOT, Written, WrittenGroup, WrittenTask
+from workflows.values.placement import File
 
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
 DATA = re.compile(r"\{\{\s*(?:output\s*|input:[^{}]*)\}\}")

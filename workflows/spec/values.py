@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduling.errors import Path
 from scheduling.requirements import Requirement
-from workflows.placement import File
+from workflows.values.placement import File
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from tests.api.workflows.specs import gang, task, text
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, BackendFactory, PoolFactory
 from workflows.models import Task, TaskGroup
-from workflows.placement import TaskPlacement
+from workflows.values.placement import TaskPlacement
 
 pytestmark = pytest.mark.django_db
 

@@ -13,10 +13,10 @@ from tests.error_shape import assert_error_shape
 from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, PlatformFactory, PoolFactory
 from workflows.api import serializers
 from workflows.models import Task, TaskGroup, Workflow
-from workflows.placement import GroupPlacement, TaskPlacement
 from workflows.services import queue
 from workflows.spec import Limits
 from workflows.spec.template import is_templated, render
+from workflows.values.placement import GroupPlacement, TaskPlacement
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
-from workflows.placement import GroupPlacement, TaskPlacement
+from workflows.values.placement import GroupPlacement, TaskPlacement
 
 pytestmark = pytest.mark.django_db
 

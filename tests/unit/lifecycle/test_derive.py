@@ -2,8 +2,8 @@
 
 import pytest
 
-from workflows.derive import Member, ends_siblings, group_status, workflow_status
-from workflows.services.retry import exit_action
+from workflows.lifecycle.derive import Member, ends_siblings, group_status, workflow_status
+from workflows.lifecycle.exit_actions import exit_action
 
 
 def members(*statuses):

@@ -11,7 +11,7 @@ from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import GROUP, group, one_try
 from workflows.manifests.files import ROOM
 from workflows.manifests.group import Renderer, render_group
-from workflows.placement import File
+from workflows.values.placement import File
 
 RACK = (Requirement("rack", "r"),)
 

@@ -4,9 +4,9 @@ import json
 import threading
 from uuid import UUID
 
-from workflows.observation import EventSeen, PodSeen, see_event, see_node, see_pod
 from workflows.observer.inbox import Inbox
 from workflows.observer.streams import Memory
+from workflows.values.observation import EventSeen, PodSeen, see_event, see_node, see_pod
 
 GROUP = UUID(int=7)
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from workflows.evictions import said_of
-from workflows.observation import see_pod
-from workflows.pod_status import read_gone, read_pod
+from workflows.lifecycle.evictions import said_of
+from workflows.lifecycle.pod_status import read_gone, read_pod
+from workflows.values.observation import see_pod
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from scheduling.levels import Level
-from workflows.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")
 GROUP = UUID(int=7)

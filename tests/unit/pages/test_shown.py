@@ -8,7 +8,7 @@ from pages.workflows.domains import MOST_NODES, DomainSeen, domain_shown
 from pages.workflows.evidence import MOST_LONG, evidence, in_words
 from pages.workflows.outcome import group_got
 from pages.workflows.words import duration, look, span
-from workflows.statuses import TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -11,8 +11,8 @@ from scheduling.coverage import cover
 from scheduling.drift import Drift
 from scheduling.levels import Level
 from workflows.explain import HELP, GroupSeen, Why, uncovered, waiting_reason
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.obstacles import SOMEBODY, ContainerWaits, Half, NodeHeld, TopologyDrift, of_held
-from workflows.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")

@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import pytest
 
-from workflows.observation import OthersSeen, PodSeen
 from workflows.observer.inbox import BATCH, Inbox, Others
 from workflows.observer.others import Tally, see_other
 from workflows.observer.requests import MOST, held_by
+from workflows.values.observation import OthersSeen, PodSeen
 
 GIB = 2**30
 

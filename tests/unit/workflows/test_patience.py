@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from workflows import patience
-from workflows.patience import Do, Due, Waits, due
+from workflows.lifecycle import patience
+from workflows.lifecycle.patience import Do, Due, Waits, due
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
 BEGINS = (0.0, 20.0, 60.0)

@@ -8,7 +8,7 @@ import pytest
 
 from scheduling.levels import Level
 from scheduling.requirements import Requirement
-from workflows.placement import File, FrozenTemplate, GroupPlacement, TaskPlacement, version_for
+from workflows.values.placement import File, FrozenTemplate, GroupPlacement, TaskPlacement, version_for
 
 GROUP = GroupPlacement(
     installation=UUID(int=1),

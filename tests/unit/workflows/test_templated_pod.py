@@ -5,7 +5,7 @@ from uuid import UUID
 
 from tests.unit.workflows.test_placement import GROUP
 from workflows.manifests.group import render_group
-from workflows.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
 
 HOSTILE = {
     "metadata": {

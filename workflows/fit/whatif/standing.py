@@ -15,7 +15,7 @@ from scheduling.levels import Levels, domain_of
 from workflows.fit.gather import Seen, demand_of
 from workflows.fit.whatif.asked import Target
 from workflows.fit.words import named_to, sentence
-from workflows.placement import GroupValues, TaskTry
+from workflows.values.placement import GroupValues, TaskTry
 
 
 class Standing(StrEnum):

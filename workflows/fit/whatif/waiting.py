@@ -7,9 +7,9 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Task, TaskGroup
-from workflows.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
-from workflows.statuses import TaskStatus
+from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MOST_GROUPS = 50
 MOST_TASKS = 20_000

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.requirements import SetPath, describe
-from workflows.observation import STAGE_ANNOTATION
+from workflows.values.observation import STAGE_ANNOTATION
 
 NAMED = 5
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from workflows.evictions import EVICTED_CODE, PREEMPTED_CODE, read_eviction
-from workflows.observation import DISRUPTION, PREEMPTED, PodSeen, instant
-from workflows.statuses import TaskStatus
+from workflows.lifecycle.evictions import EVICTED_CODE, PREEMPTED_CODE, read_eviction
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen, instant
 
 UNKNOWN_CODE = 4000
 BACKEND_CODE = 3001

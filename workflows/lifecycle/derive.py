@@ -7,7 +7,7 @@ where it failed). A sibling that fails ends the group only where ``ignore_nonlea
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from workflows.statuses import LIVE_ORDER, TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 _CAUSES = (
     TaskStatus.FAILED_UPSTREAM,

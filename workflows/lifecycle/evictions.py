@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from workflows.statuses import TaskStatus
+from workflows.lifecycle.statuses import TaskStatus
 
 EVICTED_CODE = 3004
 PREEMPTED_CODE = 3006
