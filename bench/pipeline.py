@@ -76,7 +76,7 @@ def _times(tasks: int) -> dict[str, float]:
 def _run(text: str, facts: Any) -> dict[str, float]:
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415 -- after django.setup
     from scheduling.tree import build_tree  # noqa: PLC0415
-    from workflows.admission import Wish, admit  # noqa: PLC0415
+    from workflows.admission.admit import Wish, admit  # noqa: PLC0415
     from workflows.manifests.group import render_group  # noqa: PLC0415
     from workflows.spec import Limits, parse_workflow  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def _facts() -> Any:
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415
     from scheduling.capabilities import SchedulerVersion  # noqa: PLC0415
     from scheduling.levels import Level  # noqa: PLC0415
-    from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts  # noqa: PLC0415
+    from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts  # noqa: PLC0415
     from workflows.values.placement import FrozenTemplate  # noqa: PLC0415
 
     platform = PlatformFacts(

@@ -26,9 +26,9 @@ from web.policy import Action
 from web.throttles import SubmitThrottle
 from workflows.api.queries import NoQuery, validated
 from workflows.models import Workflow
-from workflows.services.accepted import Mode, SubmissionRequest
-from workflows.services.idempotency import checked_key
-from workflows.services.submission import submit
+from workflows.submission.idempotency import checked_key
+from workflows.submission.request import Mode, SubmissionRequest
+from workflows.submission.submit import submit
 
 CHECK, SUBMIT = "check", "submit"
 

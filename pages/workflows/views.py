@@ -21,11 +21,11 @@ from workflows import selectors
 from workflows.api.queries import NoQuery, Query, validated
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
-from workflows.services.accepted import Mode
-from workflows.services.idempotency import checked_key
-from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
-from workflows.services.submission import submit
+from workflows.submission.idempotency import checked_key
+from workflows.submission.request import Mode
+from workflows.submission.resubmit import resubmission
+from workflows.submission.submit import submit
 
 MINE, ALL = "mine", "all"
 

@@ -25,9 +25,9 @@ from scheduling.errors import TopologyError
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, BackendFactory, PoolFactory
 from tests.fakes.kai import kai_cluster, reached_through
-from workflows.admission import Wish, admit
+from workflows.admission.admit import Wish, admit
+from workflows.admission.pool_facts import coverage_warnings, pool_facts
 from workflows.manifests.group import render_group
-from workflows.pool_facts import coverage_warnings, pool_facts
 from workflows.spec import Limits, read_workflow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]

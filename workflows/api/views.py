@@ -25,13 +25,13 @@ from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.explanation import explain, in_one_line
 from workflows.models import Event, Workflow
-from workflows.services.accepted import Mode, SubmissionRequest
-from workflows.services.idempotency import checked_key
-from workflows.services.restart import restart
-from workflows.services.resubmission import resubmission
 from workflows.services.stop import cancel_workflow
-from workflows.services.submission import submit
 from workflows.standing import in_one_sentence
+from workflows.submission.idempotency import checked_key
+from workflows.submission.request import Mode, SubmissionRequest
+from workflows.submission.restart import restart
+from workflows.submission.resubmit import resubmission
+from workflows.submission.submit import submit
 
 READ = Needs(Action.WORKFLOW_READ, on=None)
 TEXT = "text/plain; charset=utf-8"

@@ -11,9 +11,8 @@ from scheduling.errors import Conflict
 from tests.api.workflows.specs import alone, text
 from tests.factories import PoolFactory
 from workflows.models import Task, Workflow
-from workflows.services import submission
-from workflows.services.accepted import Mode, SubmissionRequest
-from workflows.services.submission import submit
+from workflows.submission import submit as submission
+from workflows.submission.request import Mode, SubmissionRequest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,14 +70,14 @@ def at_once(count, act):
 
 def test_each_submission_gets_a_number_of_its_own(ann):
     PoolFactory(name="h100")
-    replies = at_once(8, lambda: submit(request(ann)))
+    replies = at_once(8, lambda: submission.submit(request(ann)))
     assert sorted(reply["name"] for reply in replies) == [f"train-{n}" for n in range(1, 9)]
     assert Workflow.objects.count() == Task.objects.count() == 8
 
 
 def test_one_key_at_the_same_moment_makes_one_workflow(ann):
     PoolFactory(name="h100")
-    replies = at_once(6, lambda: submit(request(ann, idempotency_key="k")))
+    replies = at_once(6, lambda: submission.submit(request(ann, idempotency_key="k")))
     assert replies == [replies[0]] * 6
     assert replies[0]["name"] == "train-1"
     assert Workflow.objects.count() == Task.objects.count() == 1
@@ -94,7 +93,7 @@ def test_a_backend_disabled_while_the_checks_ran_takes_nothing(ann, monkeypatch)
 
     monkeypatch.setattr(submission, "write", disable_first)
     with pytest.raises(Conflict):
-        submit(request(ann))
+        submission.submit(request(ann))
     assert not Workflow.objects.exists()
 
 
@@ -106,5 +105,5 @@ def test_a_failure_while_writing_leaves_nothing(ann, monkeypatch):
 
     monkeypatch.setattr(Task.objects, "bulk_create", fail)
     with pytest.raises(RuntimeError):
-        submit(request(ann))
+        submission.submit(request(ann))
     assert not Workflow.objects.exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workflows.services.backlog import Bounds, refusal
+from workflows.submission.backpressure import Bounds, refusal
 
 BOUNDS = Bounds(pool=50, overall=100)
 CASES = {

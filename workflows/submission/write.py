@@ -16,14 +16,14 @@ from pools.models import Pool
 from scheduling import names
 from scheduling.errors import Conflict, listing
 from web.crashpoints import reached
-from workflows.admission import AdmittedGroup
+from workflows.admission.admit import AdmittedGroup
 from workflows.explain import Why, starts_after
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.services.accepted import Accepted, Former, reply_to, task_count
 from workflows.services.nudge import nudge_on_commit
-from workflows.services.quotas import check_limits, hold_limits
+from workflows.submission.quotas import check_limits, hold_limits
+from workflows.submission.request import Accepted, Former, reply_to, task_count
 
 log = structlog.get_logger(__name__)
 

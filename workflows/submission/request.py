@@ -8,11 +8,11 @@ from uuid import UUID
 from django.contrib.auth.models import AbstractBaseUser
 
 from pools.models import Pool
-from workflows.admission import Admission
+from workflows.admission.admit import Admission
 from workflows.manifests.group import GroupObjects
-from workflows.services.idempotency import digest
-from workflows.services.quotas import Limit
 from workflows.spec import Parsed
+from workflows.submission.idempotency import digest
+from workflows.submission.quotas import Limit
 
 
 class Mode(Enum):

@@ -21,8 +21,8 @@ from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order, listing
 from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
-from workflows.platform_rules import check_use, choose, frozen_mount, notices_of
-from workflows.pool_facts import PlatformFacts, PoolFacts, Timeouts
+from workflows.admission.platforms import check_use, choose, frozen_mount, notices_of
+from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.spec.words import MAX_NAME
 from workflows.values.placement import (

@@ -23,13 +23,18 @@ from web.access import grants_of
 from web.errors import summary
 from web.policy import Action
 from workflows import metrics
-from workflows.admission import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
+from workflows.admission.admit import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
+from workflows.admission.overrides import environment, merged_labels
+from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
+from workflows.admission.size import too_heavy
 from workflows.fit.report import feasibility, hopeless
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
-from workflows.overlays import environment, merged_labels
-from workflows.pool_facts import PoolFacts, coverage_warnings, pool_facts
-from workflows.services.accepted import (
+from workflows.spec import Limits, Parsed, read_workflow
+from workflows.submission.backpressure import check_room
+from workflows.submission.idempotency import earlier_reply
+from workflows.submission.quotas import check_limits, limits_on
+from workflows.submission.request import (
     Accepted,
     Mode,
     SubmissionRequest,
@@ -38,12 +43,7 @@ from workflows.services.accepted import (
     reply_to,
     task_count,
 )
-from workflows.services.backlog import check_room
-from workflows.services.idempotency import earlier_reply
-from workflows.services.quotas import check_limits, limits_on
-from workflows.services.writing import next_name, write
-from workflows.spec import Limits, Parsed, read_workflow
-from workflows.weight import too_heavy
+from workflows.submission.write import next_name, write
 
 log = structlog.get_logger(__name__)
 

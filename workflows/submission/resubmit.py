@@ -8,7 +8,7 @@ checked anew. Unlike a restart it does not matter how the workflow stands, and n
 from django.contrib.auth.models import AbstractBaseUser
 
 from workflows.models import Workflow
-from workflows.services.accepted import Mode, SubmissionRequest
+from workflows.submission.request import Mode, SubmissionRequest
 
 
 def resubmission(

@@ -17,9 +17,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from scheduling.errors import Conflict
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Workflow
-from workflows.services.accepted import Former, Mode
-from workflows.services.resubmission import resubmission
-from workflows.services.submission import submit
+from workflows.submission.request import Former, Mode
+from workflows.submission.resubmit import resubmission
+from workflows.submission.submit import submit
 
 
 def restart(

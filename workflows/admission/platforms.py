@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from scheduling import names
 from scheduling.errors import Fault, Notice, Path, listing
-from workflows.pool_facts import PlatformFacts, PoolFacts
+from workflows.admission.pool_facts import PlatformFacts, PoolFacts
 from workflows.spec.values import Resource, TaskSpec
 
 
