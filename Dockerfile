@@ -18,6 +18,7 @@ COPY pages pages
 COPY pools pools
 COPY scheduling scheduling
 COPY web web
+COPY whatif whatif
 COPY workflows workflows
 ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
 USER 10001:10001

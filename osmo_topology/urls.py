@@ -6,18 +6,13 @@ from django.urls import include, path
 from web import errors, health, metrics, scope
 from web.docs import DocsView, SchemaView
 from web.login import admin_login
-from workflows.admin.what_if import what_if_page
 
 urlpatterns = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("metrics", metrics.view),
     path("admin/login/", admin_login),
-    path(
-        "admin/pools/pool/<str:object_id>/what-if/",
-        admin.site.admin_view(what_if_page),
-        name="pool_what_if",
-    ),
+    path("", include("whatif.urls")),
     path("admin/", admin.site.urls),
     path("", include("web.urls")),
     path("", include("pools.api.urls")),

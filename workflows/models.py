@@ -104,7 +104,9 @@ class TaskGroup(models.Model):
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
-    got = models.JSONField(null=True, help_text="What it got of what was asked; see workflows.fit.got.")
+    got = models.JSONField(
+        null=True, help_text="What it got of what was asked; see workflows.feasibility.placed."
+    )
     conditions = models.JSONField(default=list)
     attempt = models.PositiveIntegerField(default=0, help_text="Counts pod groups made for it, from 0.")
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
@@ -117,11 +119,15 @@ class TaskGroup(models.Model):
         null=True, help_text="When all its pods were there without a node; patience counts from it."
     )
     waiting_why = models.CharField(
-        max_length=32, blank=True, default="", db_default="", help_text="Of what kind: workflows.explain.Why."
+        max_length=32,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Of what kind: workflows.explain.reasons.Why.",
     )
     waiting_reason = models.TextField(blank=True, default="")
     waiting_evidence = models.JSONField(
-        default=dict, db_default={}, help_text="What the reason rests on; see workflows.explain."
+        default=dict, db_default={}, help_text="What the reason rests on; see workflows.explain.reasons."
     )
     waiting_since = models.DateTimeField(null=True)
 
@@ -368,7 +374,7 @@ class AuditRun(models.Model):
 
 
 class MeasuredFragments(models.Model):
-    """How a pool's free nodes were spread when last measured; for metrics (workflows.fit.measured)."""
+    """How a pool's free nodes were spread when last measured (``feasibility.measured_fragmentation``)."""
 
     pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="fragments")
     measured_at = models.DateTimeField()

@@ -24,7 +24,7 @@ from pools.services import evaluation
 from web.periodic import Periodic
 from workflows import metrics
 from workflows.audit import asked
-from workflows.fit import measured
+from workflows.feasibility import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_SKIPPED
@@ -139,14 +139,14 @@ def evaluate_cluster(uid: str) -> None:
 @shared_task(base=Periodic, ignore_result=True)
 def measure_fragmentation() -> None:
     """Nudge a measurement of the pools of each cluster."""
-    for uid in measured.clusters_measured():
+    for uid in measured_fragmentation.clusters_measured():
         measure_cluster.delay(uid)
 
 
 @shared_task(base=Periodic, ignore_result=True)
 def measure_cluster(uid: str) -> None:
     """Keep how the free nodes of one cluster's pools are spread."""
-    measured.measure(uid)
+    measured_fragmentation.measure(uid)
 
 
 def _swept() -> Q:

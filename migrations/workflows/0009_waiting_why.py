@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='waiting_why',
-            field=models.CharField(blank=True, db_default='', default='', help_text='Of what kind: workflows.explain.Why.', max_length=32),
+            field=models.CharField(blank=True, db_default='', default='', help_text='Of what kind: workflows.explain.reasons.Why.', max_length=32),
         ),
     ]

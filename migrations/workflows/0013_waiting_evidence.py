@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='taskgroup',
             name='waiting_evidence',
-            field=models.JSONField(db_default={}, default=dict, help_text='What the reason rests on; see workflows.explain.'),
+            field=models.JSONField(db_default={}, default=dict, help_text='What the reason rests on; see workflows.explain.reasons.'),
         ),
     ]

@@ -23,10 +23,10 @@ from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
 from scheduling.tree import ConstraintTree
 from scheduling.tree import Node as TreeNode
-from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
-from workflows.fit.got import outcomes_on
-from workflows.fit.report import holders_of
-from workflows.fit.words import named_to, sentence
+from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
+from workflows.feasibility.placed import outcomes_on
+from workflows.feasibility.report import holders_of
+from workflows.feasibility.sentences import named_to, sentence
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.reconcile.values import group_values

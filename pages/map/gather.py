@@ -22,10 +22,10 @@ from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from web.access import grants_of
 from web.policy import Action
 from workflows import selectors
-from workflows.fit.fragments import PoolFragments, fragments_of, pool_nodes_seen
+from workflows.explain.obstacles import SOMEBODY
+from workflows.feasibility.fragmentation import PoolFragments, fragments_of, pool_nodes_seen
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
-from workflows.obstacles import SOMEBODY
 
 MOST_LISTED = 200
 """Workflows to choose from, the newest."""

@@ -15,11 +15,11 @@ from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
 from scheduling.capabilities import Capability
 from web.access import grants_of
 from web.policy import Action, Grants
-from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
-from workflows.fit.fragments import PoolFragments, pool_fragments
+from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
+from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
+from workflows.feasibility.usage import SeenNode, nodes_of, stands_on, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup
-from workflows.outcomes import PoolOutcomes, outcomes_in
 from workflows.values.amounts import NOTHING
 
 MOST_WAITING = 20

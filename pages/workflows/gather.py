@@ -24,7 +24,7 @@ from pools.selectors import Caller
 from scheduling import names
 from web.access import grants_of
 from web.policy import Action
-from workflows.explanation import in_one_line
+from workflows.explain.report import in_one_line
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of

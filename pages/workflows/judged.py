@@ -17,7 +17,7 @@ from django.core.cache import cache
 from pools.selectors import Caller
 from web.access import grants_of
 from web.policy import Action
-from workflows.explanation import explain
+from workflows.explain.report import explain
 from workflows.models import TaskGroup
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ FINDING = 60
 
 
 def explained(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[Json]:
-    """Explain each group that waits, as ``workflows.explanation`` does, from what was kept if it is good."""
+    """Explain each waiting group, as ``workflows.explain.report`` does; reuse a kept answer that holds."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []

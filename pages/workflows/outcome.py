@@ -1,4 +1,4 @@
-"""What a group got of what it asked for, as a page shows it. Pure: JSON of ``workflows.fit.got`` in.
+"""Which requirements a group's placing met, as a page shows it. Pure: reads JSON of ``feasibility.placed``.
 
 Sets that got what they asked for are counted; those that did not are told one by one, the worst first.
 """

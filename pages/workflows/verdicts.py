@@ -1,4 +1,4 @@
-"""An explanation and its verdict as a page shows them. Pure: JSON of ``workflows.explanation`` in.
+"""An explanation and its verdict as a page shows them. Pure: JSON of ``workflows.explain.report`` in.
 
 Whatever keys an explanation has beside those told here in words are shown as evidence, as they are.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from pages.workflows.evidence import Evidence, evidence
 from pages.workflows.words import count, instant, set_words
 from scheduling.fit.snapshot import OTHERS
-from workflows.obstacles import SOMEBODY
+from workflows.explain.obstacles import SOMEBODY
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""

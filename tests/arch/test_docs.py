@@ -8,7 +8,7 @@ from django.apps import apps
 
 from pools import pool_conditions
 from web.env import Environment
-from workflows.level_conditions import UNAVAILABLE
+from workflows.explain.levels import UNAVAILABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

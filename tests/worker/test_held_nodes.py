@@ -4,8 +4,8 @@ from django.utils import timezone
 
 from tests.factories import LEVELS
 from tests.worker.world import World
+from workflows.explain.obstacles import SOMEBODY
 from workflows.models import ObservedObject
-from workflows.obstacles import SOMEBODY
 from workflows.reconcile.observed import held_by
 from workflows.reconcile.values import load
 from workflows.services.lease import take_lease

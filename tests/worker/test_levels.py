@@ -9,7 +9,7 @@ from pools.models import Cluster, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import LEVELS
 from tests.worker.world import fresh
-from workflows.level_conditions import UNAVAILABLE
+from workflows.explain.levels import UNAVAILABLE
 from workflows.models import Event, TaskGroup
 from workflows.services.levels import evaluate
 from workflows.tasks import evaluate_cluster

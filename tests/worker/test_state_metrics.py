@@ -12,7 +12,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
 )
-from workflows.fit import measured
+from workflows.feasibility import measured_fragmentation
 from workflows.models import MeasuredFragments, TaskGroup
 from workflows.services.lease import take_lease
 from workflows.services.sweep import note_sweep
@@ -66,8 +66,11 @@ def test_free_nodes_show_by_size_and_key_until_nobody_counts_them_any_more(db):
     TaskFactory(group=group, node_name="n0", placement__gpu=1)
     PoolFactory(name="far", backend=BackendFactory(cluster=None))
 
-    assert measured.clusters_measured() == [cluster.uid]
-    assert (measured.measure(cluster.uid), measured.measure(cluster.uid)) == (1, 1)
+    assert measured_fragmentation.clusters_measured() == [cluster.uid]
+    assert (measured_fragmentation.measure(cluster.uid), measured_fragmentation.measure(cluster.uid)) == (
+        1,
+        1,
+    )
 
     told = values()
     assert told["osmo_free_nodes"] == {("train",): 3}

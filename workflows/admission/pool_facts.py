@@ -25,8 +25,8 @@ from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LevelCoverage, count, levels_named
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
-from workflows.explain import uncovered
-from workflows.level_conditions import NAMED_NODES, unavailable
+from workflows.explain.levels import NAMED_NODES, unavailable
+from workflows.explain.reasons import uncovered
 from workflows.values.placement import FrozenTemplate
 
 GPU = "nvidia.com/gpu"

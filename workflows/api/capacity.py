@@ -17,9 +17,9 @@ from pools.selectors import pool_levels, pools_allowed_to
 from web.permissions import Needs
 from web.policy import Action
 from workflows.api.queries import Query, flag, texts
-from workflows.capacity.quota import quota
-from workflows.capacity.resources import entry
-from workflows.capacity.seen import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.feasibility.quota import quota
+from workflows.feasibility.resources import entry
+from workflows.feasibility.usage import SeenNode, nodes_of, stands_on, used_by_node
 from workflows.values.amounts import NOTHING
 
 

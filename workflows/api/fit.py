@@ -16,7 +16,7 @@ from web.permissions import Needs
 from web.policy import Action
 from workflows.api.queries import NoQuery
 from workflows.api.shapes import moment
-from workflows.fit.fragments import PoolFragments, pool_fragments
+from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
 
 
 class SlotSerializer(serializers.Serializer[Any]):

@@ -13,7 +13,7 @@ from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action
 from workflows.api.queries import Query
-from workflows.outcomes import outcomes_in
+from workflows.feasibility.pool_outcomes import outcomes_in
 
 MOST_DAYS = 366
 

@@ -9,10 +9,10 @@ from typing import Any
 from rest_framework import serializers
 
 from pools.api.serializers import ConditionSerializer
-from workflows.explain import Why
+from workflows.explain.reasons import Why
+from workflows.feasibility.pool_outcomes import OUTCOMES
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 from workflows.models import Workflow
-from workflows.outcomes import OUTCOMES
 
 
 def _time(**options: Any) -> serializers.CharField:

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from scheduling import names
+from workflows.explain.summary import in_one_sentence, sentence_of
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
-from workflows.standing import in_one_sentence, sentence_of
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from workflows.api import audit, capacity, fit, listing, logs, outcomes, views, whatif
+from workflows.api import audit, capacity, fit, listing, logs, outcomes, views
 
 urlpatterns = [
     path("api/audit", audit.AuditsView.as_view()),
@@ -15,7 +15,6 @@ urlpatterns = [
     path("api/workflow/<str:workflow_id>/tag", listing.WorkflowTagView.as_view()),
     path("api/pool/<str:pool>/fragmentation", fit.FragmentationView.as_view()),
     path("api/pool/<str:pool>/outcomes", outcomes.OutcomesView.as_view()),
-    path("api/pool/<str:pool>/what-if", whatif.WhatIfView.as_view()),
     path("api/pool/<str:pool>/workflow", views.SubmitView.as_view()),
     path("api/pool/<str:pool>/workflow/<str:workflow_id>/restart", views.RestartView.as_view()),
     path("api/workflow", views.WorkflowListView.as_view()),

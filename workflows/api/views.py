@@ -23,10 +23,10 @@ from web.policy import Action
 from web.throttles import SubmitThrottle
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
-from workflows.explanation import explain, in_one_line
+from workflows.explain.report import explain, in_one_line
+from workflows.explain.summary import in_one_sentence
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
-from workflows.standing import in_one_sentence
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.restart import restart

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pools.models import Node
-from workflows.fit.got import Got, fingerprint, judge
+from workflows.feasibility.placed import Got, fingerprint, judge
 from workflows.metrics import PLACED
 from workflows.reconcile import observed
 from workflows.reconcile.follow import Sight

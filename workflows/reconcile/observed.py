@@ -7,9 +7,9 @@ from typing import Any
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
+from workflows.explain.obstacles import SOMEBODY, NodeHeld
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
-from workflows.obstacles import SOMEBODY, NodeHeld
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.values import GroupView, retry_rules
 from workflows.values.observation import POD_GROUP, PodSeen

@@ -17,11 +17,11 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
-from workflows import obstacles
-from workflows.explain import GroupSeen, Reason, Why, waiting_reason
-from workflows.level_conditions import Named, condition_of, coverage_of
+from workflows.explain import obstacles
+from workflows.explain.levels import Named, condition_of, coverage_of
+from workflows.explain.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
+from workflows.explain.reasons import GroupSeen, Reason, Why, waiting_reason
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
 from workflows.reconcile import observed
 from workflows.reconcile.follow import Sight
 from workflows.reconcile.outcomes import Retry

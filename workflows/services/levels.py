@@ -24,7 +24,7 @@ from pools.services import evaluation
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
-from workflows.level_conditions import UNAVAILABLE, External, Named, condition_of, coverage_of
+from workflows.explain.levels import UNAVAILABLE, External, Named, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
 from workflows.services.nudge import mark_due

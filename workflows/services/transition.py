@@ -19,7 +19,7 @@ from django.db import connection, transaction
 
 from pools import conditions
 from pools.conditions import Condition
-from workflows.explain import Reason
+from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.statuses import (
     TERMINAL,
@@ -76,7 +76,7 @@ class Changes:
     for none; without, it is left. ``created`` and ``released`` note that moment; ``touched`` that a create
     may be sent from now on.
     ``unplaced`` begins (True) or ends (False) the clock of patience, ``stage`` is one it has got to.
-    ``constraints`` are what the scheduler was told, ``got`` what came of it (``workflows.fit.got``).
+    ``constraints`` are what the scheduler was told, ``got`` what came of it (``feasibility.placed``).
     """
 
     tasks: Sequence[TaskMove] = ()

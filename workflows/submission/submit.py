@@ -27,7 +27,7 @@ from workflows.admission.admit import Admission, AdmittedGroup, Wish, admit, cap
 from workflows.admission.overrides import environment, merged_labels
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import too_heavy
-from workflows.fit.report import feasibility, hopeless
+from workflows.feasibility.report import feasibility, hopeless
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.spec import Limits, Parsed, read_workflow

@@ -17,7 +17,7 @@ from scheduling import names
 from scheduling.errors import Conflict, listing
 from web.crashpoints import reached
 from workflows.admission.admit import AdmittedGroup
-from workflows.explain import Why, starts_after
+from workflows.explain.reasons import Why, starts_after
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow

@@ -19,7 +19,7 @@ from tests.factories import (
     WorkflowFactory,
 )
 from web.models import Role, RoleAssignment
-from workflows.fit.whatif import compare, waiting
+from whatif import compare, waiting
 
 pytestmark = pytest.mark.django_db
 

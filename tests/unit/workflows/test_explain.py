@@ -10,9 +10,9 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import cover
 from scheduling.drift import Drift
 from scheduling.levels import Level
-from workflows.explain import HELP, GroupSeen, Why, uncovered, waiting_reason
+from workflows.explain.obstacles import SOMEBODY, ContainerWaits, Half, NodeHeld, TopologyDrift, of_held
+from workflows.explain.reasons import HELP, GroupSeen, Why, uncovered, waiting_reason
 from workflows.lifecycle.statuses import TERMINAL
-from workflows.obstacles import SOMEBODY, ContainerWaits, Half, NodeHeld, TopologyDrift, of_held
 
 KAI = scheduler_backend("kai")
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")

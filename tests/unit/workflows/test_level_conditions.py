@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling.levels import Level
-from workflows.level_conditions import External, Named, condition_of, coverage_of
+from workflows.explain.levels import External, Named, condition_of, coverage_of
 
 ZONE, RACK, HOST = LEVELS = (Level("zone", "z"), Level("rack", "r"), Level("host", "h"))
 FULL = {"z": "a", "r": "1", "h": "n"}

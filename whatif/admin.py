@@ -21,9 +21,9 @@ from pools.admin.pages import Page, row_or_404, said_by
 from pools.models import Pool
 from scheduling.errors import InvalidSpec, TopologyError
 from web.errors import faults_of
-from workflows.api.whatif import asked_in, notes_of
-from workflows.fit.fragments import PoolFragments
-from workflows.fit.whatif.compare import Change, WhatIf, what_if
+from whatif.api import asked_in, notes_of
+from whatif.compare import Change, WhatIf, what_if
+from workflows.feasibility.fragmentation import PoolFragments
 
 TOLD = (
     "Change what is asked about and see what would become of the groups that wait. Nothing is saved, and "
@@ -114,7 +114,7 @@ def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
         form=form,
         buttons=[("ask", "See what would become")],
         faults=faults,
-        **({"shown": render_to_string("workflows/admin/what_if.html", _context(found))} if found else {}),
+        **({"shown": render_to_string("whatif/what_if.html", _context(found))} if found else {}),
     )
     return page.response(request, Pool._meta)  # noqa: SLF001 -- Django's documented name
 

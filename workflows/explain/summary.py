@@ -7,7 +7,7 @@ for the attributes of rows.
 from collections.abc import Sequence
 from datetime import datetime
 
-from workflows.explain import Why
+from workflows.explain.reasons import Why
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import TaskGroup

@@ -16,8 +16,8 @@ from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode, Snapshot
-from workflows.fit.fragments import PoolFragments, of_snapshot
-from workflows.fit.gather import seen_nodes
+from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
+from workflows.feasibility.nodes import seen_nodes
 from workflows.models import MeasuredFragments
 
 MOST_SIZE = 512

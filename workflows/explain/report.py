@@ -12,13 +12,13 @@ from typing import Any
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
 from workflows.api.shapes import moment
-from workflows.explain import HELP, Why
-from workflows.fit.report import UNKNOWN, feasibility
+from workflows.explain.reasons import HELP, Why
+from workflows.explain.summary import in_words, sentence_of
+from workflows.feasibility.report import UNKNOWN, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
 from workflows.reconcile.values import group_values
-from workflows.standing import in_words, sentence_of
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]

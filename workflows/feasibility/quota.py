@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workflows.capacity.seen import SeenNode, Stand
+from workflows.feasibility.usage import SeenNode, Stand
 from workflows.values.amounts import NOTHING, Amounts
 
 PREEMPTIBLE = "LOW"

@@ -9,8 +9,8 @@ from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainRoom, Holder, SetFit, Verdict
 from scheduling.levels import Domain
-from workflows.fit.gather import Seen
-from workflows.obstacles import SOMEBODY
+from workflows.explain.obstacles import SOMEBODY
+from workflows.feasibility.nodes import Seen
 
 
 def sentence(verdict: Verdict) -> str:

@@ -1,6 +1,6 @@
 """What became of requirements in a pool: whether what is preferred is ever had, key by key.
 
-Read from what each group keeps of its last placing (``workflows.fit.got``), so it covers what the database
+Read from what each group keeps of its last placing (``feasibility.placed``), so it covers what the database
 still holds; the counter ``osmo_placed_groups`` counts every placing.
 """
 

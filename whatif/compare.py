@@ -16,12 +16,12 @@ from scheduling.fit.edits import after, drained
 from scheduling.fit.snapshot import FitNode
 from scheduling.levels import Levels
 from web.errors import summary
-from workflows.fit.fragments import PoolFragments, of_snapshot
-from workflows.fit.gather import Seen, seen_nodes, selectors_of
-from workflows.fit.whatif.asked import Asked, Target, edits_of, target_of
-from workflows.fit.whatif.standing import Anew, Judged, Nodes, Standing
-from workflows.fit.whatif.waiting import WaitingGroup, waiting_in
-from workflows.fit.words import unseen as why_unseen
+from whatif.asked import Asked, Target, edits_of, target_of
+from whatif.standing import Anew, Judged, Nodes, Standing
+from whatif.waiting import WaitingGroup, waiting_in
+from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
+from workflows.feasibility.nodes import Seen, seen_nodes, selectors_of
+from workflows.feasibility.sentences import unseen as why_unseen
 from workflows.selectors import names_known_to
 
 SECONDS = 10.0

@@ -6,8 +6,8 @@ need not read what its scheduler said an hour ago. What a scheduler says is read
 backend; conditions it left behind say nothing once the pods have nodes (KAI v0.13 keeps them).
 
 Nodes that a topology label keeps out are told beside the scheduler's reason, because KAI never mentions
-them: to it they do not exist. What is seen in objects alone (``workflows.obstacles``) is told before what
-the scheduler says where it is the cause of that. With each reason goes its evidence as data, what was seen
+them: to it they do not exist. What is seen in objects alone (``explain.obstacles``) comes before what the
+scheduler says where it is the cause of that. With each reason goes its evidence as data, what was seen
 and not what it means, so that a page or a program need not read sentences.
 """
 
@@ -20,9 +20,8 @@ from typing import Any
 from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
-from workflows.level_conditions import ADVICE
-from workflows.lifecycle.statuses import TERMINAL, TaskStatus
-from workflows.obstacles import (
+from workflows.explain.levels import ADVICE
+from workflows.explain.obstacles import (
     ContainerWaits,
     Half,
     NodeHeld,
@@ -36,6 +35,7 @@ from workflows.obstacles import (
     of_held,
     of_images,
 )
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pools.models import Platform
 from scheduling.levels import Levels
-from workflows.capacity.seen import SeenNode
+from workflows.feasibility.usage import SeenNode
 from workflows.values.amounts import Amounts
 
 GIB = 2**30

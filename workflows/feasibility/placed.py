@@ -18,7 +18,7 @@ from scheduling.fit.outcome import Outcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of
 from scheduling.requirements import Gang
 from scheduling.tree import ConstraintTree, build_tree
-from workflows.fit.words import got as missed
+from workflows.feasibility.sentences import got as missed
 from workflows.values.placement import GroupPlacement, GroupValues
 
 Json = dict[str, Any]

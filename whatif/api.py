@@ -15,11 +15,11 @@ from web.access import grants_of
 from web.permissions import Needs
 from web.policy import Action, refusal
 from web.throttles import SubmitThrottle
+from whatif.asked import MOST_ADDED, Asked, NewNodes
+from whatif.compare import Change, Compared, WhatIf, what_if
+from whatif.standing import Judged, Standing
 from workflows.api.fit import FragmentsSerializer, age_shown, fragments_shown
 from workflows.api.queries import NoQuery, Strict, validated
-from workflows.fit.whatif.asked import MOST_ADDED, Asked, NewNodes
-from workflows.fit.whatif.compare import Change, Compared, WhatIf, what_if
-from workflows.fit.whatif.standing import Judged, Standing
 
 _MOST = 1000
 

@@ -12,9 +12,9 @@ from scheduling.errors import Fault
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
 from scheduling.levels import Levels, domain_of
-from workflows.fit.gather import Seen, demand_of
-from workflows.fit.whatif.asked import Target
-from workflows.fit.words import named_to, sentence
+from whatif.asked import Target
+from workflows.feasibility.nodes import Seen, demand_of
+from workflows.feasibility.sentences import named_to, sentence
 from workflows.values.placement import GroupValues, TaskTry
 
 

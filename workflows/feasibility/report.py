@@ -8,8 +8,8 @@ from typing import Any
 from pools.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
-from workflows.fit.gather import Seen, demand_of, seen_nodes, selectors_of
-from workflows.fit.words import named_to, sentence, unseen
+from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
+from workflows.feasibility.sentences import named_to, sentence, unseen
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 

@@ -1,1 +1,0 @@
-"""Pages of the admin that tell of workflows; nothing here is the form of a row."""
