@@ -49,8 +49,8 @@ chaos: setup own ## let everything fail under load and count what was lost; CHAO
 	@$(RUN) -m chaos $(CHAOS)
 
 docs: export OSMO_ENV := development
-docs: venv ## write the OpenAPI schema to docs/openapi.yaml
-	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+docs: venv ## write the OpenAPI schema to docs/reference/openapi.yaml
+	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/reference/openapi.yaml
 
 venv: $(STAMP) ## make the virtual environment in .venv
 	@:

@@ -1,4 +1,4 @@
-"""One run: start, storm, heal, wait, check. See docs/chaos.md for what is promised of it."""
+"""One run: start, storm, heal, wait, check. See docs/reference/chaos.md for what is promised of it."""
 
 import random
 import time

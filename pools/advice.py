@@ -1,7 +1,7 @@
 """What each condition comes to for whoever looks after pools and backends: how grave, and what to do.
 
 A condition tells a fact, and some facts are good when they are "True" and some when they are "False". The
-words of ``docs/conditions.md`` are these (a test compares them), so that a page and the manual do not differ.
+words of ``docs/reference/conditions.md`` are these (a test compares them), so a page and the manual agree.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """The documentation page of capabilities, written from the table that refusals read.
 
-``python -m scheduling.capability_page > docs/capabilities.md``; a test compares the two.
+``python -m scheduling.capability_page > docs/reference/capabilities.md``; a test compares the two.
 """
 
 import sys

@@ -15,13 +15,15 @@ DOCS = ROOT / "docs"
 
 
 def test_every_setting_is_documented_and_no_other():
-    documented = set(re.findall(r"^\| `(OSMO_[A-Z_]+)`", (DOCS / "settings.md").read_text(), re.MULTILINE))
+    documented = set(
+        re.findall(r"^\| `(OSMO_[A-Z_]+)`", (DOCS / "reference" / "settings.md").read_text(), re.MULTILINE)
+    )
     assert documented == {f"OSMO_{name.upper()}" for name in Environment.model_fields}
 
 
 @pytest.mark.parametrize("app", ["pools", "web", "workflows"])
 def test_every_model_is_explained(app):
-    pages = "\n".join(page.read_text() for page in (DOCS / "models").glob("*.md"))
+    pages = "\n".join(page.read_text() for page in (DOCS / "reference" / "models").glob("*.md"))
     models = apps.get_app_config(app).get_models()
     untold = {model.__name__ for model in models if model.__name__ not in pages and not _headed(model, pages)}
     assert untold == set()
@@ -32,12 +34,16 @@ def test_every_condition_is_explained():
         path.read_text() for app in ("pools", "workflows") for path in (ROOT / app).rglob("*.py")
     )
     made = set(re.findall(r'Condition\(\s*type="(\w+)"', code)) | {*pool_conditions.TYPES, UNAVAILABLE}
-    pages = (DOCS / "conditions.md").read_text() + (DOCS / "models" / "backend.md").read_text()
+    pages = (DOCS / "reference" / "conditions.md").read_text() + (
+        DOCS / "reference" / "models" / "backend.md"
+    ).read_text()
     assert {kind for kind in made if f"| `{kind}` |" not in pages} == set()
 
 
 def test_the_threat_model_names_tests_that_exist():
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (DOCS / "threat-model.md").read_text())
+    named = re.findall(
+        r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (DOCS / "explanation" / "threat-model.md").read_text()
+    )
     assert len(named) > 20
     for path, name in named:
         text = (ROOT / path).read_text()
@@ -48,8 +54,8 @@ def test_every_example_is_in_the_index_and_every_recipe_in_the_cookbook():
     examples = {path.name for path in (ROOT / "examples").glob("*.yaml")}
     index = (ROOT / "examples" / "README.md").read_text()
     assert set(re.findall(r"^\| \[([\w.-]+)\]\(\1\)", index, re.MULTILINE)) == examples
-    cookbook = (DOCS / "cookbook.md").read_text()
-    told = set(re.findall(r"\(\.\./examples/([\w-]+\.yaml)\)", cookbook))
+    cookbook = (DOCS / "how-to" / "cookbook.md").read_text()
+    told = set(re.findall(r"\(\.\./\.\./examples/([\w-]+\.yaml)\)", cookbook))
     assert told == {name for name in examples if not name.startswith("use-case-")}
 
 

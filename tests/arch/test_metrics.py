@@ -12,8 +12,8 @@ from prometheus_client import REGISTRY
 from workflows.state_metrics import STATE
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "metrics.md").read_text()
-RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+RUNBOOK = (ROOT / "docs" / "how-to" / "runbook.md").read_text()
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "osmo-topology.json").read_text())
 ALERTS = [
     rule
@@ -85,7 +85,7 @@ def test_the_dashboard_asks_for_metrics_that_exist_and_shows_all_of_them():
 def test_an_alert_asks_for_metrics_that_exist_and_has_its_section(rule):
     assert set(re.findall(r"osmo_\w+", rule["expr"])) <= series()
     assert f"\n## {rule['alert']}\n" in RUNBOOK
-    assert rule["annotations"]["runbook"].startswith(f"docs/runbook.md#{rule['alert'].lower()}: ")
+    assert rule["annotations"]["runbook"].startswith(f"docs/how-to/runbook.md#{rule['alert'].lower()}: ")
 
 
 def test_the_runbook_speaks_of_no_alert_that_is_gone():

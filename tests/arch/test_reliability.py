@@ -10,7 +10,7 @@ import pytest
 from workflows.audit.facts import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "reliability.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "reliability.md").read_text()
 PROMISES = re.split(r"^## (?=\d\. )", PAGE.partition("## Where the times")[0], flags=re.MULTILINE)[1:]
 TIMES = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \|$", PAGE, re.MULTILINE)
 

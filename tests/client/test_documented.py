@@ -8,7 +8,7 @@ from client.main import app
 from client.outcomes import Exit
 from tests.client.conftest import ROOT
 
-PAGE = (ROOT / "docs" / "cli.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text()
 OPTION = re.compile(r"`(--?[a-z][a-z-]*)`")
 
 

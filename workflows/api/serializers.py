@@ -122,7 +122,9 @@ class GroupExplanation(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     since = _time()
     help = serializers.CharField(help_text="What would help.")
-    evidence = serializers.DictField(help_text="What the reason rests on, as data; docs/explain.md.")
+    evidence = serializers.DictField(
+        help_text="What the reason rests on, as data; docs/explanation/explain.md."
+    )
     feasibility = GroupFeasibility(allow_null=True, help_text="Where a place is what it lacks.")
     conditions = ConditionSerializer(many=True)
 

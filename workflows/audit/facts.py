@@ -176,7 +176,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long the two sides may differ before it is a finding; docs/reliability.md derives them.
+    """How long the two sides may differ before it is a finding; docs/explanation/reliability.md derives them.
 
     ``due``: a due group without a worker. ``orphan``: an object that no row wants. ``half_made``: a gang
     made in part. ``release``: an ended group that is not released. ``overdue``: a timeout not acted on.

@@ -104,7 +104,7 @@ def test_history_going_back_and_files_are_one_click_from_a_pool(browser, pool):
 
 
 def test_the_manual_has_the_words_of_the_desk():
-    page = re.sub(r"\s+", " ", (DOCS / "conditions.md").read_text().replace("`", ""))
+    page = re.sub(r"\s+", " ", (DOCS / "reference" / "conditions.md").read_text().replace("`", ""))
     assert {key: words for key, words in TO_DO.items() if words not in page} == {}
     assert GOOD_STATUS.keys() == LABELS.keys()
 

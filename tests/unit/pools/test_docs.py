@@ -11,12 +11,14 @@ from pools.documents.pool import PlatformDocument, PoolDocument
 from pools.documents.workflow import WorkflowConfigDocument
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-MODELS = "\n".join(page.read_text() for page in (DOCS / "models").glob("*.md"))
+MODELS = "\n".join(page.read_text() for page in (DOCS / "reference" / "models").glob("*.md"))
 NOT_CARRIED = re.compile(r"common_group|common_resource|resource_validations")
 
 
 def test_every_address_has_a_heading_and_no_other():
-    told = re.findall(r"^## `/(\S+)`", (DOCS / "api-configuration.md").read_text(), re.MULTILINE)
+    told = re.findall(
+        r"^## `/(\S+)`", (DOCS / "reference" / "api-configuration.md").read_text(), re.MULTILINE
+    )
     served = [re.sub(r"<config_name:(\w+)>", r"{\1}", str(entry.pattern)) for entry in urlpatterns]
     assert sorted(address.replace("{pool}", "{name}") for address in told) == sorted(served)
 

@@ -6,11 +6,11 @@ from scheduling.backends.registry import collect
 from scheduling.capabilities import Capability, rows
 from scheduling.capability_page import page
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "capabilities.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "capabilities.md"
 
 
 def test_the_page_is_the_one_that_is_generated():
-    """Write it anew with ``python -m scheduling.capability_page > docs/capabilities.md``."""
+    """Write it anew with ``python -m scheduling.capability_page > docs/reference/capabilities.md``."""
     assert PAGE.read_text() == page(collect(()).values())
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import BUILT_IN, GROUP
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "schedulers.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "schedulers.md").read_text()
 
 
 def test_every_member_of_the_interface_is_told():

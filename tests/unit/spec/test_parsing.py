@@ -270,7 +270,7 @@ def test_timeouts_are_seconds(written, want):
 
 def test_the_documentation_shows_every_field_that_is_carried_out():
     """The page's own workflow parses once the task that it waits for is there."""
-    page = (EXAMPLES.parent / "docs" / "spec.md").read_text()
+    page = (EXAMPLES.parent / "docs" / "reference" / "spec.md").read_text()
     shown = page.partition("```yaml\n")[2].partition("```")[0]
     prepare = "    - {name: first, tasks: [{name: prepare, image: i, command: [c], resource: shard}]}\n"
     parsed = parse(shown.replace("  resources:\n", prepare + "  resources:\n"))
