@@ -12,6 +12,7 @@ COPY --from=build /opt/osmo /opt/osmo
 WORKDIR /srv/osmo
 COPY manage.py pyproject.toml ./
 COPY cluster cluster
+COPY doctor doctor
 COPY migrations migrations
 COPY osmo_topology osmo_topology
 COPY pages pages

@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "web",
     "pools",
     "workflows",
+    "doctor",
     "whatif",
     "pages",
 ]

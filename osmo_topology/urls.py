@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("web.urls")),
     path("", include("pools.api.urls")),
     path("", include("workflows.api.urls")),
+    path("", include("doctor.urls")),
     path("", include("pages.urls")),
     path("api/schema", SchemaView.as_view(), name="schema"),
     path("api/docs", DocsView.as_view(url_name="schema"), name="docs"),

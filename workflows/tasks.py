@@ -23,7 +23,6 @@ from pools.models import Backend
 from pools.services import evaluation
 from web.periodic import Periodic
 from workflows import metrics
-from workflows.audit import asked
 from workflows.feasibility import measured_fragmentation
 from workflows.logs.archive import HOLD_SECONDS, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
@@ -44,7 +43,7 @@ _refilling = threading.Lock()
 _refilled_at = float("-inf")
 
 
-@shared_task(acks_late=True, ignore_result=True)
+@shared_task(acks_late=True, name="workflows.tasks.reconcile_task_group", ignore_result=True)
 def reconcile_task_group(group_id: str) -> None:
     """Bring one task group's objects in the cluster in line with its row.
 
@@ -91,7 +90,7 @@ def _bind(group_id: UUID) -> None:
         structlog.contextvars.bind_contextvars(workflow=workflow, request_id=request_id, task_group=name)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_due_groups", ignore_result=True)
 def sweep_due_groups() -> None:
     """Tell workers of the groups that are due, unless they have enough to do."""
     sweep.note_sweep()
@@ -119,14 +118,14 @@ def _refill() -> None:
         _refilling.release()
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_conditions", ignore_result=True)
 def sweep_conditions() -> None:
     """Nudge an evaluation of each cluster of which something changed, or that had none for long."""
     for uid in evaluation.clusters_due():
         evaluate_cluster.delay(uid)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.evaluate_cluster", ignore_result=True)
 def evaluate_cluster(uid: str) -> None:
     """Bring the conditions of one cluster's pools and groups in line with what was seen of it.
 
@@ -136,14 +135,14 @@ def evaluate_cluster(uid: str) -> None:
         levels.evaluate(uid)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.measure_fragmentation", ignore_result=True)
 def measure_fragmentation() -> None:
     """Nudge a measurement of the pools of each cluster."""
     for uid in measured_fragmentation.clusters_measured():
         measure_cluster.delay(uid)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.measure_cluster", ignore_result=True)
 def measure_cluster(uid: str) -> None:
     """Keep how the free nodes of one cluster's pools are spread."""
     measured_fragmentation.measure(uid)
@@ -154,7 +153,7 @@ def _swept() -> Q:
     return Q(cleaned_at=None) | Q(cleaned_at__gt=Now() - AFTERMATH)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_orphans", ignore_result=True)
 def sweep_orphans() -> None:
     """Have deleted, in each cluster, what bears our mark and belongs to no group that wants it."""
     clusters = Backend.objects.filter(_swept(), cluster__isnull=False).order_by("cluster_id")
@@ -162,7 +161,7 @@ def sweep_orphans() -> None:
         sweep_cluster_orphans.delay(uid)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_cluster_orphans", ignore_result=True)
 def sweep_cluster_orphans(uid: str) -> None:
     """The same in one cluster, through the first of its backends that leads there."""
     for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(
@@ -180,19 +179,13 @@ def sweep_cluster_orphans(uid: str) -> None:
                 log.warning("orphans_not_swept", backend=backend.name, error=str(error))
 
 
-@shared_task(acks_late=True, ignore_result=True)
-def run_audit(run_id: int) -> None:
-    """Carry out an audit that was asked for; one that was begun is nobody else's."""
-    asked.carry_out(run_id)
-
-
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.purge_observations", ignore_result=True)
 def purge_observations() -> None:
     """Drop what was seen of groups that were released long ago."""
     sweep.purge_observations()
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_logs", ignore_result=True)
 def sweep_logs() -> None:
     """Have the logs kept of pods that ended while their groups go on."""
     settle_released()
@@ -200,7 +193,7 @@ def sweep_logs() -> None:
         sweep_backend_logs.delay(backend_id)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.sweep_backend_logs", ignore_result=True)
 def sweep_backend_logs(backend_id: int) -> None:
     """The same of one backend, some at a time; what is left is claimed by the next sweep."""
     backend = Backend.objects.filter(pk=backend_id).first()
@@ -211,7 +204,7 @@ def sweep_backend_logs(backend_id: int) -> None:
             keep_ended(claimed, cluster=cluster_for(backend), seconds=HOLD_SECONDS)
 
 
-@shared_task(base=Periodic, ignore_result=True)
+@shared_task(base=Periodic, name="workflows.tasks.purge_logs", ignore_result=True)
 def purge_logs() -> None:
     """Keep the store of logs within its bounds."""
     keep_within_bounds()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workflows.audit.facts import KINDS
+from doctor.facts import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "reliability.md").read_text()

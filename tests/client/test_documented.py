@@ -4,8 +4,8 @@ import re
 
 import typer.main
 
-from client.main import app
-from client.outcomes import Exit
+from osmo_topology_cli.main import app
+from osmo_topology_cli.outcomes import Exit
 from tests.client.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text()

@@ -13,11 +13,11 @@ from importlib import import_module
 
 import pytest
 
-from client import tables
-from client.login import Login, find_login
-from client.outcomes import Misused
-from client.service import PATIENCE, PAUSES
-from client.show import aligned
+from osmo_topology_cli import tables
+from osmo_topology_cli.login import Login, find_login
+from osmo_topology_cli.outcomes import Misused
+from osmo_topology_cli.service import PATIENCE, PAUSES
+from osmo_topology_cli.show import aligned
 from tests.client.conftest import ROOT
 
 POOL = {

@@ -2,11 +2,9 @@
 
 from django.urls import path
 
-from workflows.api import audit, capacity, fit, listing, logs, outcomes, views
+from workflows.api import capacity, fit, listing, logs, outcomes, views
 
 urlpatterns = [
-    path("api/audit", audit.AuditsView.as_view()),
-    path("api/audit/<str:audit_id>", audit.AuditView.as_view()),
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
     path("api/resources", capacity.ResourcesView.as_view()),
     path("api/tag", listing.TagsView.as_view()),

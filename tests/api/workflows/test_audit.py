@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from workflows.audit import asked
+from doctor import asked
 from workflows.models import AuditRun
 
 pytestmark = pytest.mark.django_db

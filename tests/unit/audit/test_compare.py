@@ -6,19 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from workflows.audit.compare import compare, confirmed, counts
-from workflows.audit.facts import (
-    Backwards,
-    Facts,
-    GroupRow,
-    Limits,
-    PoolRow,
-    Seen,
-    Thing,
-    TryRow,
-    WorkflowRow,
-)
-from workflows.audit.timelines import forwards
+from doctor.compare import compare, confirmed, counts
+from doctor.facts import Backwards, Facts, GroupRow, Limits, PoolRow, Seen, Thing, TryRow, WorkflowRow
+from doctor.timelines import forwards
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 GROUP, TASK = UUID(int=1), UUID(int=2)

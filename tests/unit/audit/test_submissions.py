@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workflows.audit.submissions import Accepted, compare_submissions, read_log
+from doctor.submissions import Accepted, compare_submissions, read_log
 
 
 def sent(key="k1", status=201, workflow="train-1", **changes):

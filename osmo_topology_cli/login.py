@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from client.outcomes import Misused
+from osmo_topology_cli.outcomes import Misused
 
 EXPIRES_WITHIN = 5.0  # seconds; a token that ends sooner may end on its way
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import pairwise
 from uuid import UUID
 
-from workflows.audit.facts import Backwards
-from workflows.audit.rules_rows import LIVE
+from doctor.facts import Backwards
+from doctor.rules_rows import LIVE
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.transition import SOURCE

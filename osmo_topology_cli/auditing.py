@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from client import tables
-from client.outcomes import Exit, Unreachable
-from client.service import Service
-from client.show import Printer
+from osmo_topology_cli import tables
+from osmo_topology_cli.outcomes import Exit, Unreachable
+from osmo_topology_cli.service import Service
+from osmo_topology_cli.show import Printer
 
 Json = Mapping[str, Any]
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from workflows.audit.compare import compare, confirmed, counts
-from workflows.audit.facts import Facts, Finding, Limits
-from workflows.audit.gather import Gathered, NotLooked, gather
-from workflows.audit.repair import Repaired, repair
-from workflows.audit.submissions import Accepted, Sent, compare_submissions
+from doctor.compare import compare, confirmed, counts
+from doctor.facts import Facts, Finding, Limits
+from doctor.gather import Gathered, NotLooked, gather
+from doctor.repair import Repaired, repair
+from doctor.submissions import Accepted, Sent, compare_submissions
 from workflows.models import Workflow
 
 REPAIRS = {

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from client import tables
-from client.tables import Table, has_ended, moment
+from osmo_topology_cli import tables
+from osmo_topology_cli.tables import Table, has_ended, moment
 
 Json = Mapping[str, Any]
 

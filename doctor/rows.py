@@ -11,10 +11,10 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 
+from doctor.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
+from doctor.timelines import backwards
 from pools.models import Pool
 from scheduling.backends.registry import installed
-from workflows.audit.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
-from workflows.audit.timelines import backwards
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, TaskGroup
 from workflows.services.transition import database_now

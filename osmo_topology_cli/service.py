@@ -17,8 +17,8 @@ from urllib.parse import quote
 import requests
 from requests.auth import AuthBase
 
-from client.login import Login
-from client.outcomes import Refused, Unreachable
+from osmo_topology_cli.login import Login
+from osmo_topology_cli.outcomes import Refused, Unreachable
 
 CONNECT, READ = 10.0, 90.0
 PATIENCE = 120.0

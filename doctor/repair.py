@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cluster.errors import ClusterError
+from doctor.facts import Finding
 from pools import sync
 from pools.clusters import cluster_for
 from pools.models import Backend
-from workflows.audit.facts import Finding
 from workflows.reconcile import orphans
 from workflows.services.nudge import mark_due
 

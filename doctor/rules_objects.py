@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from workflows.audit.facts import Facts, Finding, GroupRow, Limits, Repair, Seen, Thing, TryRow
-from workflows.audit.rules_rows import LIVE, about
+from doctor.facts import Facts, Finding, GroupRow, Limits, Repair, Seen, Thing, TryRow
+from doctor.rules_rows import LIVE, about
 
 COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"

@@ -14,11 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from client import tables
-from client.outcomes import Exit, Refused, Unreachable
-from client.service import Service
-from client.show import Format, Printer, coloured, drawn
-from client.tables import has_ended, printable
+from osmo_topology_cli import tables
+from osmo_topology_cli.outcomes import Exit, Refused, Unreachable
+from osmo_topology_cli.service import Service
+from osmo_topology_cli.show import Format, Printer, coloured, drawn
+from osmo_topology_cli.tables import has_ended, printable
 
 Json = Mapping[str, Any]
 

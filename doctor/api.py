@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from doctor import asked
 from scheduling.errors import NotFound
 from web.permissions import Needs
 from web.policy import Action
@@ -15,7 +16,6 @@ from web.throttles import AuditThrottle
 from workflows.api import queries
 from workflows.api.shapes import moment
 from workflows.api.views import username
-from workflows.audit import asked
 from workflows.models import AuditRun
 
 AUDIT = Needs(Action.AUDIT_RUN)

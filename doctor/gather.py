@@ -26,12 +26,12 @@ from cluster.kinds import (
     SERVICE,
     Kind,
 )
+from doctor.facts import Facts, Seen, Thing
+from doctor.rows import read_rows
 from pools.clusters import cluster_for
 from pools.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
-from workflows.audit.facts import Facts, Seen, Thing
-from workflows.audit.rows import read_rows
 from workflows.manifests.labels import RETRY, TASK
 from workflows.models import TaskGroup
 from workflows.services.transition import database_now

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from client import explain as explaining
-from client import tables
-from client.auditing import audited, exit_of, show_report
-from client.login import find_login
-from client.outcomes import Exit, Failure, Misused, Refused
-from client.service import Call, Service, address
-from client.show import Format, Printer
-from client.watching import watch as follow
+from osmo_topology_cli import explain as explaining
+from osmo_topology_cli import tables
+from osmo_topology_cli.auditing import audited, exit_of, show_report
+from osmo_topology_cli.login import find_login
+from osmo_topology_cli.outcomes import Exit, Failure, Misused, Refused
+from osmo_topology_cli.service import Call, Service, address
+from osmo_topology_cli.show import Format, Printer
+from osmo_topology_cli.watching import watch as follow
 
 EPILOG = (
     "Exit codes: 0 done; 1 refused by the service; 2 not understood, or no login; 3 watch: the workflow did "

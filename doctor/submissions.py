@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workflows.audit.facts import Finding, KindOfFinding
+from doctor.facts import Finding, KindOfFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

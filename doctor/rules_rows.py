@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from workflows.audit.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
+from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
 from workflows.lifecycle.statuses import LIVE_ORDER
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)

@@ -16,8 +16,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from kombu.exceptions import KombuError
 
-from workflows.audit.facts import Limits
-from workflows.audit.run import as_json, audit
+from doctor.facts import Limits
+from doctor.run import as_json, audit
 from workflows.models import AuditRun
 
 GIVEN_UP = timedelta(minutes=5)

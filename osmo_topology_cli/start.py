@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     try:
-        from client.main import run  # noqa: PLC0415 -- its packages are an extra, which may be missing
+        from osmo_topology_cli.main import run  # noqa: PLC0415 -- its packages are an extra, which may be missing
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in {"requests", "rich", "typer", "yaml"}:
             raise

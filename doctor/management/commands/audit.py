@@ -11,10 +11,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 
+from doctor.facts import Limits
+from doctor.run import as_json, as_text, audit
+from doctor.submissions import Sent, read_log
 from pools.models import Backend
-from workflows.audit.facts import Limits
-from workflows.audit.run import as_json, as_text, audit
-from workflows.audit.submissions import Sent, read_log
 
 SWEEPS = 5
 COULD_NOT_LOOK = 2

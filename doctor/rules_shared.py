@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from doctor.facts import Facts, Finding, Seen, Thing
 from scheduling import names
-from workflows.audit.facts import Facts, Finding, Seen, Thing
 
 
 def shared_rules(facts: Facts) -> Iterator[Finding]:

@@ -16,8 +16,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from client.outcomes import Failure, Refused
-from client.tables import Table, printable
+from osmo_topology_cli.outcomes import Failure, Refused
+from osmo_topology_cli.tables import Table, printable
 
 COLOURS = (
     ("COMPLETED", "green"),

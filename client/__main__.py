@@ -1,3 +1,0 @@
-from client.start import main
-
-main()

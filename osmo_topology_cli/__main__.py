@@ -1,0 +1,3 @@
+from osmo_topology_cli.start import main
+
+main()
