@@ -10,7 +10,7 @@ from scheduling import names
 from scheduling.backends import registry
 from scheduling.backends.base import PoolRequest
 from scheduling.backends.default import Default
-from scheduling.backends.kai import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
+from scheduling.backends.kai.render import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.backends.priorities import priority_classes
 from scheduling.errors import Conflict, InvalidSpec, NotFound, UnsupportedCapability

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling.backends.kai import Kai
-from scheduling.backends.kai_features import POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, look, lost
 from tests.unit.scheduling import crds
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.backends.kai import SUBGROUP_LABEL, Kai
+from scheduling.backends.kai.render import SUBGROUP_LABEL, Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.capabilities import Capability
 from scheduling.checks import check_gang

@@ -23,7 +23,6 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends import kai_minimum, kai_reasons, kai_relax
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
     GangRequest,
@@ -36,7 +35,8 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai_features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.backends.kai import minimum, reasons, relax
+from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.capabilities import (
     KAI_OLDEST,
     Capability,
@@ -51,7 +51,7 @@ from scheduling.tree import Constraint, ConstraintTree, build_tree
 
 POD_GROUP_ANNOTATION = "pod-group-name"
 QUEUE_LABEL = "kai.scheduler/queue"
-SUBGROUP_LABEL = kai_minimum.SUBGROUP_LABEL
+SUBGROUP_LABEL = minimum.SUBGROUP_LABEL
 SKIP_PODGROUPER_LABEL = "kai.scheduler/skip-podgrouper"
 SETS_ANNOTATION = "osmo.topology_sets"
 SETS_OMITTED_ANNOTATION = "osmo.topology_sets_omitted"
@@ -73,11 +73,11 @@ class Kai(ByTable):
     scheduler_name = "kai-scheduler"
     read_back = ReadBack(
         status=("schedulingConditions",),
-        annotations=(kai_minimum.STALE_ANNOTATION,),
+        annotations=(minimum.STALE_ANNOTATION,),
         events=("Evict", "StaleJob", "NotReady"),
         waiting=("NotReady",),
         evicting=("Evict",),
-        stale=kai_minimum.STALE_ANNOTATION,
+        stale=minimum.STALE_ANNOTATION,
     )
     edits_pod_groups = True
     counts_largest = True
@@ -112,10 +112,10 @@ class Kai(ByTable):
     def resized(
         self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
     ) -> Manifest:
-        return kai_minimum.resized(gang, living=living, waiting=waiting, rest=rest)
+        return minimum.resized(gang, living=living, waiting=waiting, rest=rest)
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        return kai_relax.relaxed(before, after)
+        return relax.relaxed(before, after)
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         return (
@@ -138,7 +138,7 @@ class Kai(ByTable):
         return str((pool_object.get("spec") or {}).get("parentQueue") or "")
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
-        return kai_reasons.read(waiting)
+        return reasons.read(waiting)
 
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:
