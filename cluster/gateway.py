@@ -29,7 +29,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import answers, bulk, errors, metrics, requests
+from cluster import bulk, errors, metrics, reachability, requests
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import AlreadyExists, ClusterError, Conflict, Expired, NotFound, NotServed, Unreachable
 from cluster.interface import (
@@ -255,7 +255,7 @@ class ClusterGateway:
         )
         if jobs:
             replied = any(not isinstance(o.error, Unreachable) for o in outcomes)
-            answers.note(self._access, replied=replied)
+            reachability.note(self._access, replied=replied)
         if any(isinstance(outcome.error, errors.Unauthorized) for outcome in outcomes):
             forget(self._access)
         return outcomes
@@ -377,7 +377,7 @@ class ClusterGateway:
                 f"no reply: {failure}", request=str(request), maybe_applied=request.writes
             ) from failure
         finally:
-            answers.note(self._access, replied=replied)
+            reachability.note(self._access, replied=replied)
         return reply
 
 

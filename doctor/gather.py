@@ -28,8 +28,8 @@ from cluster.kinds import (
 )
 from doctor.facts import Facts, Seen, Thing
 from doctor.rows import read_rows
-from pools.clusters import cluster_for
-from pools.kinds import pod_group_kinds
+from pools.clusters.connect import cluster_for
+from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
 from workflows.manifests.labels import RETRY, TASK

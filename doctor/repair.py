@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from cluster.errors import ClusterError
 from doctor.facts import Finding
-from pools import sync
-from pools.clusters import cluster_for
+from pools.clusters import sync
+from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from workflows.reconcile import orphans
 from workflows.services.nudge import mark_due

@@ -66,11 +66,11 @@ def _keep_our_logging(**_: Any) -> None:
 @worker_ready.connect
 def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
-    from pools import seats  # noqa: PLC0415 -- the same
+    from cluster import concurrency  # noqa: PLC0415 -- the same
     from web import metrics  # noqa: PLC0415 -- once Django has its settings
 
     settle()
-    seats.share(sender.controller.concurrency)
+    concurrency.share(sender.controller.concurrency)
     metrics.serve()
 
 
@@ -80,7 +80,7 @@ def _show_the_rows(**_: Any) -> None:
     from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
 
     from web import metrics  # noqa: PLC0415 -- the same
-    from workflows.state_metrics import StateCollector  # noqa: PLC0415 -- the same
+    from workflows.services.gauges import StateCollector  # noqa: PLC0415 -- the same
 
     REGISTRY.register(StateCollector())
     metrics.serve()

@@ -6,6 +6,6 @@ class PoolsConfig(AppConfig):
     verbose_name = "Pools"
 
     def ready(self) -> None:
-        from pools import health  # noqa: PLC0415 -- after the apps are loaded
+        from pools.services import health  # noqa: PLC0415 -- after the apps are loaded
 
         health.tell()

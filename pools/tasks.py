@@ -7,13 +7,15 @@ one that is down delays no other; a cluster that does not answer is only probed.
 
 from celery import shared_task
 
-from pools import conditions, seats, sync
-from pools.clusters import access_of, cluster_for
+from cluster import concurrency
+from pools.clusters import sync
+from pools.clusters.connect import access_of, cluster_for
+from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
 from pools.models import Backend
-from pools.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
 from pools.selectors import installation
 from pools.services import declared
 from pools.services.observed import record_probe
+from pools.status import conditions
 from scheduling.backends.registry import installed
 from web.periodic import Periodic
 
@@ -43,7 +45,7 @@ def probe_backend(backend_id: int) -> None:
     named = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
     if named is None:
         return
-    with seats.PROBES.seat(access_of(named)) as free:
+    with concurrency.PROBES.seat(access_of(named)) as free:
         if not free:  # another probe goes through the same backends
             return
         same = Backend.objects.filter(cleaned_at=None, kubeconfig=named.kubeconfig, context=named.context)

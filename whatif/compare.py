@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, pool_levels

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pools.capabilities import capabilities_at, capabilities_of
+from pools.clusters.capabilities import capabilities_at, capabilities_of
 from pools.models import Platform
 from pools.pod_templates.applied import node_selection, tolerations_of
 from scheduling.backends.registry import scheduler_backend

@@ -1,6 +1,6 @@
 """What the processes count of workflows, where it happens; the names are told in docs/reference/metrics.md.
 
-Everything that the rows can say is left to ``workflows.state_metrics``: a count kept twice goes wrong once.
+Everything that the rows can say is left to ``workflows.services.gauges``: a count kept twice goes wrong once.
 Labels are kinds, results and clusters, never names of workflows, groups or users.
 """
 

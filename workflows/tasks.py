@@ -2,7 +2,7 @@
 
 A message is a nudge and the row is the truth. Cluster calls hold worker threads (``-P threads``), so what
 bounds a run is its lease's deadline, not a time limit, and what bounds a cluster's share of the threads are
-its seats (``pools.seats``).
+its seats (``cluster.concurrency``).
 """
 
 import threading
@@ -15,10 +15,10 @@ from celery import shared_task
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from cluster import concurrency
 from cluster.connection import Access
 from cluster.errors import ClusterError
-from pools import seats
-from pools.clusters import access_of, cluster_for
+from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
 from web.periodic import Periodic
@@ -51,7 +51,7 @@ def reconcile_task_group(group_id: str) -> None:
     ``sweep_due_groups`` finds it again from ``next_reconcile_at``.
     """
     access = _access(group_id)
-    if access is None or not seats.WORK.enter(access, group_id):
+    if access is None or not concurrency.WORK.enter(access, group_id):
         RECONCILES_SKIPPED.labels("not_due" if access is None else "no_seat").inc()
         return
     try:
@@ -59,9 +59,9 @@ def reconcile_task_group(group_id: str) -> None:
         following: str | None = group_id
         while following is not None:
             _look(UUID(following))
-            following = seats.WORK.next(access) if time.monotonic() < until else None
+            following = concurrency.WORK.next(access) if time.monotonic() < until else None
     finally:
-        seats.WORK.leave(access)
+        concurrency.WORK.leave(access)
     _refill()
 
 
@@ -167,7 +167,7 @@ def sweep_cluster_orphans(uid: str) -> None:
     for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(
         F("cleaned_at").asc(nulls_first=True), "pk"
     ):
-        with seats.WORK.seat(access_of(backend)) as free:
+        with concurrency.WORK.seat(access_of(backend)) as free:
             if not free:
                 continue
             try:
@@ -199,7 +199,7 @@ def sweep_backend_logs(backend_id: int) -> None:
     backend = Backend.objects.filter(pk=backend_id).first()
     if backend is None:
         return
-    with seats.WORK.seat(access_of(backend)) as free:
+    with concurrency.WORK.seat(access_of(backend)) as free:
         if free and (claimed := claim(backend_id)):
             keep_ended(claimed, cluster=cluster_for(backend), seconds=HOLD_SECONDS)
 

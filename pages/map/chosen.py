@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from pages.map.tree import Chosen, Mark, Path, Room
-from pools.capabilities import capabilities_at
+from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
 from scheduling.capabilities import Capabilities, Capability

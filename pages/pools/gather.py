@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from pools.api.representations import pool_status
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.interfaces import usage
 from pools.models import Pool
 from pools.selectors import Caller, KeyDomains, domains_of, pool_levels

@@ -15,11 +15,11 @@ from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_mark, s
 from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, YamlField
 from pools.admin.revision import shown_history
-from pools.advice import Tone
-from pools.capabilities import capabilities_of, table_of
+from pools.clusters.capabilities import capabilities_of, table_of
 from pools.documents.backend import COLUMNS
 from pools.models import Backend, ConfigRevision
 from pools.services import Change, Saved
+from pools.status.advice import Tone
 from scheduling.backends.registry import installed
 
 _HELD = {True: (Tone.GOOD, "held"), False: ("", "no")}

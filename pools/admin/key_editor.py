@@ -20,9 +20,9 @@ from unfold.admin import TabularInline
 
 from pools.admin.base import StaffInline
 from pools.admin.forms import RowForm, RowFormSet
-from pools.key_editor import DraftRow, KeysSeen, see_keys
+from pools.checks.selection import label_faults
 from pools.models import Backend, Pool, TopologyKey
-from pools.selection_checks import label_faults
+from pools.services.key_preview import DraftRow, KeysSeen, see_keys
 from scheduling.levels import is_label_key
 
 PREFIX = "topology_keys"

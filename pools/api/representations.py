@@ -9,12 +9,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pools import conditions
-from pools.capabilities import capabilities_of, table_of
+from pools.clusters.capabilities import capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
 from pools.selectors import PoolDomains
+from pools.status import conditions
 from scheduling.errors import Notice, format_path
 
 HEARTBEAT_LASTS = timedelta(minutes=2)

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from pools.documents.reading import Document, Line
-from pools.durations import parse_duration
+from pools.values.durations import parse_duration
 
 
 def _duration(text: str) -> str:

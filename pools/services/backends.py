@@ -12,20 +12,21 @@ from typing import Any
 
 from django.utils import timezone
 
-from pools import notices, selectors
-from pools.capabilities import capabilities_at
-from pools.checks import (
+from pools import selectors
+from pools.checks import notices
+from pools.checks.configuration import (
     check_backend,
     check_backend_serves_pools,
     check_name,
     check_scheduler_holds_pools,
 )
-from pools.clusters import cluster_for
+from pools.clusters.capabilities import capabilities_at
+from pools.clusters.connect import cluster_for
+from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, lacks
 from pools.documents import backend as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
-from pools.probe import READ_SECONDS, Address, Probe, ask, lacks
 from pools.services.observed import note_probe
 from pools.services.recording import (
     Change,

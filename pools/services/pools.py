@@ -8,18 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pools import conditions, notices, selectors
-from pools.capabilities import capabilities_of
-from pools.checks import check_name, check_placement, check_pool, unknown_backend
+from pools import selectors
+from pools.checks import notices
+from pools.checks.configuration import check_name, check_placement, check_pool, unknown_backend
+from pools.clusters.capabilities import capabilities_of
+from pools.clusters.probe import lacks
 from pools.documents import pool as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
 from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
-from pools.probe import lacks
 from pools.services.pod_templates import all_templates
 from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from pools.status import conditions
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from pools import pool_conditions
+from pools.status import pool_conditions
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
 

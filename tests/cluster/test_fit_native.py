@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from localcluster import nodes
-from pools.capabilities import capabilities_at
+from pools.clusters.capabilities import capabilities_at
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.levels import Level

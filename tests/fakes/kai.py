@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from cluster.kinds import CRD, NAMESPACE
-from pools import clusters
+from pools.clusters import connect
 from tests.fakes.cluster import FakeCluster
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -45,9 +45,9 @@ def kai_cluster(*, uid="", **schema):
 @contextmanager
 def reached_through(by_kubeconfig):
     """Let pools reach these clusters by the kubeconfig of their backend."""
-    before = clusters.connect
-    clusters.connect = lambda access, _seconds: by_kubeconfig[access.kubeconfig]
+    before = connect.connect
+    connect.connect = lambda access, _seconds: by_kubeconfig[access.kubeconfig]
     try:
         yield by_kubeconfig
     finally:
-        clusters.connect = before
+        connect.connect = before

@@ -13,8 +13,8 @@ from rest_framework.test import APIClient
 
 from cluster.errors import Forbidden, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
-from pools import clusters
-from pools.sync import sync_cluster
+from pools.clusters import connect
+from pools.clusters.sync import sync_cluster
 from scheduling import names
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.worker.world import World, chain, fresh
@@ -26,7 +26,7 @@ from workflows.services.stop import request_stop
 def world(db, monkeypatch):
     installation()
     world = World()
-    monkeypatch.setattr(clusters, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
     return world
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
-from pools import clusters
+from pools.clusters import connect
 from pools.models import Backend, Cluster, HeldByOthers, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import held_by_others
@@ -34,7 +34,7 @@ def until(look):
 @pytest.fixture
 def world(transactional_db, monkeypatch):
     world = World()
-    monkeypatch.setattr(clusters, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
     monkeypatch.setattr(process, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(inbox, "OTHERS_SECONDS", 0.05)
     monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)

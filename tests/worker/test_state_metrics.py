@@ -14,9 +14,9 @@ from tests.factories import (
 )
 from workflows.feasibility import measured_fragmentation
 from workflows.models import MeasuredFragments, TaskGroup
+from workflows.services.gauges import STATE, StateCollector, read
 from workflows.services.lease import take_lease
 from workflows.services.sweep import note_sweep
-from workflows.state_metrics import STATE, StateCollector, read
 
 
 def values():

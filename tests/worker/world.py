@@ -5,7 +5,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE
-from pools.kinds import pod_group_kind
+from pools.clusters.kinds import pod_group_kind
 from scheduling.backends.registry import installed
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players

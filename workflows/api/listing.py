@@ -16,12 +16,12 @@ from web.policy import Action
 from workflows import selectors
 from workflows.api.queries import Query, flag, texts
 from workflows.api.shapes import address_of, moment, overview
+from workflows.api.task_page import ListedTask, TaskFilter, task_page
 from workflows.api.views import base_address, username
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE
 from workflows.services.tags import change_tags
-from workflows.task_page import ListedTask, TaskFilter, task_page
 
 GIB = 2**30
 

@@ -16,7 +16,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from pools.clusters import cluster_for
+from pools.clusters.connect import cluster_for
 from pools.selectors import workflow_limits
 from web.policy import Action
 from workflows import selectors

@@ -7,7 +7,7 @@ verdict reads, so a slot that is told here is one that a gang of whole nodes fin
 from dataclasses import dataclass
 from datetime import datetime
 
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from pools.capabilities import capabilities_at
+from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
 from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of

@@ -7,7 +7,7 @@ so an action may also name an eviction. Pure but for the names.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from pools.exit_codes import read_range
+from pools.values.exit_codes import read_range
 
 
 class ExitAction(StrEnum):

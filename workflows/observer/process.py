@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 from django.db import DatabaseError, close_old_connections, connection
 
-from pools.clusters import cluster_for
+from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from workflows import metrics
 from workflows.observer.inbox import Batch, Inbox, Others

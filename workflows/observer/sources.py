@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
-from pools.kinds import as_kind, pod_group_kind
+from pools.clusters.kinds import as_kind, pod_group_kind
 from pools.models import Backend, HeldByOthers, Installation, Node, ObservedTopology
 from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from cluster.kinds import NODE
-from pools.capabilities import capabilities_at
+from pools.clusters.capabilities import capabilities_at
 from pools.models import Cluster, Node
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability

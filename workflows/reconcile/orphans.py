@@ -18,7 +18,7 @@ import structlog
 from cluster.errors import ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
-from pools.kinds import pod_group_kinds
+from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
 from workflows.metrics import ORPHANS_FOUND

@@ -15,7 +15,7 @@ from typing import Literal
 
 from cluster.interface import Doomed, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
-from pools.kinds import kind_of
+from pools.clusters.kinds import kind_of
 from workflows.reconcile.seen import Found, Many, Seen
 
 Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]

@@ -19,7 +19,7 @@ from cluster.kinds import (
     SERVICE,
     Kind,
 )
-from pools import kinds
+from pools.clusters import kinds
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from workflows.reconcile.leased import LeasedCluster

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import TypeVar
 
 from pools.documents.text import Limits
-from pools.durations import parse_duration
-from pools.exit_codes import exit_codes
+from pools.values.durations import parse_duration
+from pools.values.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.spec import words

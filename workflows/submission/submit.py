@@ -13,7 +13,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError
 from django.utils import timezone
 
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling.backends.registry import scheduler_backend

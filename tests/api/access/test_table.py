@@ -8,7 +8,7 @@ from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from pools import clusters
+from pools.clusters import connect
 from tests.api.access.table import rows
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory
@@ -51,7 +51,7 @@ def nothing_by_default(settings):
 @pytest.fixture
 def workflows(monkeypatch):
     """A workflow in each pool, by the pool's name; somebody else submitted them."""
-    monkeypatch.setattr(clusters, "connect", lambda *args: FakeCluster())
+    monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
     return {name: TaskGroupFactory(pool=PoolFactory(name=name, levels=LEVELS)).workflow for name in POOLS}
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from pools import clusters
+from pools.clusters import connect
 from tests.api.workflows.specs import gang, text
 from tests.factories import PoolFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
@@ -91,7 +91,7 @@ def test_a_workflow_that_has_ended_is_not_cancelled(strict, workflow):
 
 
 def test_a_workflow_is_submitted_again_as_a_new_one_of_whoever_asks(strict, workflow, monkeypatch):
-    monkeypatch.setattr(clusters, "connect", lambda *args: FakeCluster())
+    monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
     address = f"/ui/workflows/{workflow.name}/again"
     answer = send(strict, address, csrfmiddlewaretoken=token(strict, address))
     assert answer.status_code == 303, answer.content.decode()
@@ -101,7 +101,7 @@ def test_a_workflow_is_submitted_again_as_a_new_one_of_whoever_asks(strict, work
 
 
 def test_a_form_that_is_sent_twice_submits_once(strict, workflow, monkeypatch):
-    monkeypatch.setattr(clusters, "connect", lambda *args: FakeCluster())
+    monkeypatch.setattr(connect, "connect", lambda *args: FakeCluster())
     address = f"/ui/workflows/{workflow.name}/again"
     said = token(strict, address)
     answers = [send(strict, address, csrfmiddlewaretoken=said, key="once") for _ in range(2)]

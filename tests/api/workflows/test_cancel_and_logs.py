@@ -5,7 +5,7 @@ from celery import current_app
 from django.contrib.auth.models import User
 
 from cluster.kinds import POD
-from pools import clusters
+from pools.clusters import connect
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
@@ -28,7 +28,7 @@ def sent(monkeypatch):
 @pytest.fixture
 def cluster(monkeypatch):
     cluster = FakeCluster()
-    monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: cluster)
     return cluster
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.errors import Invalid, Unreachable
 from cluster.kinds import POD
-from pools import clusters
+from pools.clusters import connect
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
@@ -60,7 +60,7 @@ class Speaking(FakeCluster):
 @pytest.fixture
 def cluster(monkeypatch):
     cluster = Speaking()
-    monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: cluster)
     monkeypatch.setattr(follow, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(follow, "AGAIN_SECONDS", 0.05)
     return cluster

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from pools import clusters
+from pools.clusters import connect
 from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
@@ -23,7 +23,7 @@ def no_cluster(monkeypatch):
     def refuse(*args):
         raise AssertionError("a read must not ask a cluster")
 
-    monkeypatch.setattr(clusters, "connect", refuse)
+    monkeypatch.setattr(connect, "connect", refuse)
 
 
 def names(answer):
@@ -316,7 +316,7 @@ def test_the_number_of_queries_does_not_grow(api, address):
 
 def test_logs_say_plainly_that_a_pod_is_gone(api, monkeypatch):
     cluster = FakeCluster()
-    monkeypatch.setattr(clusters, "connect", lambda *args: cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: cluster)
     group = TaskGroupFactory(status="RUNNING")
     text = read_text(api.get(f"/api/workflow/{group.workflow.name}/logs?follow=False"))
     assert text == f"Pod {group.tasks.get().pod_name} is not in the cluster, so it has no log.\n"

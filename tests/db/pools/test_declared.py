@@ -5,13 +5,13 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
-from pools import health, selectors, services
+from pools import selectors, services
 from pools.models import Backend, ConfigRevision, PodTemplate, Pool
-from pools.services import declared, recording
+from pools.services import declared, health, recording
 from tests.db.pools.test_import_and_export import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
-from workflows.state_metrics import read
+from workflows.services.gauges import read
 
 pytestmark = pytest.mark.django_db
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pools import services, sync
+from pools import services
+from pools.clusters import sync
 from scheduling import names
 from scheduling.errors import Conflict
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory, installation

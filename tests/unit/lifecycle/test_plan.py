@@ -5,7 +5,7 @@ from itertools import accumulate, count, takewhile
 import pytest
 
 from cluster.errors import NotServed
-from pools.kinds import kind_of
+from pools.clusters.kinds import kind_of
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
 from workflows.reconcile.apply import trouble_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pools.checks import check_backend, check_name, check_pool, check_workflow_config
+from pools.checks.configuration import check_backend, check_name, check_pool, check_workflow_config
 from pools.documents.backend import BackendDocument
 from pools.documents.pool import READ_ONLY, PoolDocument
 from pools.documents.reading import merged, read

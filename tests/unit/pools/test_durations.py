@@ -2,7 +2,7 @@
 
 import pytest
 
-from pools.durations import parse_duration
+from pools.values.durations import parse_duration
 
 
 @pytest.mark.parametrize(

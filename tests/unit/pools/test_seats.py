@@ -2,9 +2,9 @@
 
 import pytest
 
-from cluster import answers
+from cluster import reachability
+from cluster.concurrency import Seats
 from cluster.connection import Access
-from pools.seats import Seats
 
 WELL, DEAD, DEAD_TOO = (Access(f"/etc/seats/{name}") for name in ("well", "dead", "dead-too"))
 
@@ -13,11 +13,11 @@ WELL, DEAD, DEAD_TOO = (Access(f"/etc/seats/{name}") for name in ("well", "dead"
 def seats():
     seats = Seats()
     seats.share(most=3, silent=1)
-    answers.note(DEAD, replied=False)
-    answers.note(DEAD_TOO, replied=False)
+    reachability.note(DEAD, replied=False)
+    reachability.note(DEAD_TOO, replied=False)
     yield seats
     for access in (DEAD, DEAD_TOO, WELL):
-        answers.note(access, replied=True)
+        reachability.note(access, replied=True)
 
 
 def taken(seats, access, times):
@@ -37,7 +37,7 @@ def test_a_silent_cluster_gets_one_and_all_of_them_share(seats):
 
 def test_a_cluster_that_fell_silent_gets_no_more_than_it_holds(seats):
     taken(seats, WELL, 2)
-    answers.note(WELL, replied=False)
+    reachability.note(WELL, replied=False)
     assert not seats.enter(WELL)
 
 
@@ -51,7 +51,7 @@ def test_work_without_a_seat_is_done_by_those_who_sit_there_once(seats):
 def test_work_for_a_cluster_that_fell_silent_is_left_to_the_sweep(seats):
     taken(seats, WELL, 3)
     seats.enter(WELL, "a")
-    answers.note(WELL, replied=False)
+    reachability.note(WELL, replied=False)
     assert seats.next(WELL) is None
 
 

@@ -24,16 +24,17 @@ from uuid import UUID
 
 import structlog
 
+from cluster import concurrency
 from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
 from cluster.interface import Cluster, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
-from pools import seats, selectors
-from pools.clusters import access_of, cluster_for
-from pools.conditions import Condition
+from pools import selectors
+from pools.clusters.connect import access_of, cluster_for
+from pools.clusters.kinds import as_kind, kind_of, pool_kinds
 from pools.interfaces import usage
-from pools.kinds import as_kind, kind_of, pool_kinds
 from pools.models import Backend, Pool
 from pools.services.observed import record_cleaned, record_sync
+from pools.status.conditions import Condition
 from scheduling import names
 from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes
@@ -260,7 +261,7 @@ def sync_cluster(uid: str) -> None:
     news: list[Condition] = []
     for backend in sorted(backends, key=lambda row: row.deleted_at is not None):
         try:
-            with seats.WORK.seat(access_of(backend)) as free:
+            with concurrency.WORK.seat(access_of(backend)) as free:
                 if not free:  # beat asks again in some seconds
                     return
                 news, clean = _sync(cluster_for(backend), uid)

@@ -5,7 +5,7 @@ some twenty seconds. Without a bound the groups of one such cluster take every t
 others wait. So the work for a cluster needs a seat:
 
 - a cluster never gets all threads, so one that falls silent leaves some to the others from the first moment;
-- while it is silent (``cluster.answers``) it has one seat, enough to hear when it is back;
+- while it is silent (``cluster.reachability``) it has one seat, enough to hear when it is back;
 - all silent clusters together have half of the threads.
 
 Who finds no seat at a cluster that answers leaves its work with those who sit there, and the next one done
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from cluster import answers
+from cluster import reachability
 from cluster.connection import Access
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Seats(Generic[T]):
             if self._is_free(access):
                 self._taken[access] += 1
                 return True
-            if work is not None and not answers.is_silent(access):
+            if work is not None and not reachability.is_silent(access):
                 waiting = self._waiting.setdefault(access, OrderedDict())
                 if len(waiting) < KEPT:
                     waiting[work] = None
@@ -70,7 +70,7 @@ class Seats(Generic[T]):
             waiting = self._waiting.get(access)
             if waiting is None:
                 return None
-            if not waiting or answers.is_silent(access):
+            if not waiting or reachability.is_silent(access):
                 del self._waiting[access]
                 return None
             return waiting.popitem(last=False)[0]
@@ -86,9 +86,9 @@ class Seats(Generic[T]):
                 self.leave(access)
 
     def _is_free(self, access: Access) -> bool:
-        if not answers.is_silent(access):
+        if not reachability.is_silent(access):
             return self._taken[access] < self._most
-        silent = sum(taken for other, taken in self._taken.items() if answers.is_silent(other))
+        silent = sum(taken for other, taken in self._taken.items() if reachability.is_silent(other))
         return self._taken[access] < 1 and silent < self._most_silent
 
 

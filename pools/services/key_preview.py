@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pools import selectors
-from pools.capabilities import capabilities_of
+from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels
 from scheduling.errors import Fault

@@ -14,9 +14,9 @@ from uuid import UUID
 from cluster.errors import AlreadyExists, ClusterError, Forbidden, Invalid, NotFound, NotServed
 from cluster.interface import Cluster
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
-from pools.conditions import Condition
-from pools.kinds import as_kind
+from pools.clusters.kinds import as_kind
 from pools.models import Backend
+from pools.status.conditions import Condition
 from scheduling import conformance
 from scheduling.backends.base import Purpose, ResourceKind, SchedulerBackend
 from scheduling.capabilities import SchedulerVersion

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from pools.models import Backend, Pool
-from pools.pool_conditions import DRIFT, INCOMPLETE, SHARED
+from pools.status.pool_conditions import DRIFT, INCOMPLETE, SHARED
 
 
 class Tone(StrEnum):
