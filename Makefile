@@ -49,8 +49,10 @@ chaos: setup own ## let everything fail under load and count what was lost; CHAO
 	@$(RUN) -m chaos $(CHAOS)
 
 docs: export OSMO_ENV := development
-docs: venv ## write the OpenAPI schema to docs/reference/openapi.yaml
+docs: venv ## write the OpenAPI document and build the site of docs/ into build/site
 	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/reference/openapi.yaml
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
+	@echo 'build/site/index.html; with search: $(RUN) -m http.server --directory build/site'
 
 venv: $(STAMP) ## make the virtual environment in .venv
 	@:

@@ -1,0 +1,84 @@
+"""The site of docs/: every page in its menu, every link and anchor there, nothing fetched from elsewhere."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTSIDE = sorted({*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("deploy/**/*.md")})
+BROKEN = {
+    "a dead link": ("how-to/cookbook.md", "[x](nowhere.md)", "nowhere.md"),
+    "an anchor that is missing": ("how-to/cookbook.md", "[x](runbook.md#nothing)", "#nothing"),
+    "a link to a file of the repository that is gone": (
+        "how-to/cookbook.md",
+        "[x](../../examples/gone.yaml)",
+        "gone.yaml",
+    ),
+    "a page that is in no menu": ("how-to/forgotten.md", "# Forgotten", "forgotten.md"),
+}
+
+
+def build(root, target):
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(target)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    target = tmp_path_factory.mktemp("site")
+    run = build(ROOT, target)
+    assert run.returncode == 0, run.stderr
+    return target
+
+
+def test_every_page_is_built(site):
+    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    assert {str(page) for page in pages if not (site / page).exists()} == set()
+
+
+def test_no_page_fetches_anything_from_another_host(site):
+    tags = "script|link|img|iframe|source"
+    for page in site.rglob("*.html"):
+        fetched = re.findall(rf"<(?:{tags})\b[^>]*(?:src|href)=\"?(?:https?:)?//[^>]*>", page.read_text())
+        assert [tag for tag in fetched if 'rel="canonical"' not in tag] == [], page
+
+
+def test_words_of_every_page_can_be_searched(site):
+    assert "ComputeDomain" in (site / "search" / "search_index.json").read_text()
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_the_build_fails_for(fault, tmp_path):
+    page, text, told = BROKEN[fault]
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for name in ("examples", "deploy"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    with (tmp_path / "docs" / page).open("a") as file:
+        file.write(f"\n{text}\n")
+    run = build(tmp_path, tmp_path / "site")
+    assert run.returncode != 0
+    assert told in run.stderr + run.stdout
+
+
+@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_pages_outside_docs_lead_somewhere(page):
+    for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text()):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors_of(file), f"{target}#{anchor}"
+
+
+def anchors_of(page):
+    """Anchors as code hosts make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
