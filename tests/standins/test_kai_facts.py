@@ -1,4 +1,7 @@
-"""The KAI stand-in behaves as running KAI was seen to; ``fact NN`` is the number in those notes."""
+"""The KAI stand-in behaves as running KAI was seen to.
+
+Each behaviour is described in docs/explanation/kai-behaviour.md.
+"""
 
 import dataclasses
 
@@ -35,7 +38,7 @@ TWO_ZONES = """
 
 
 @VERSIONS
-def test_fact_01_a_tree_with_minimums_on_leaves_only_is_one_gang(version):
+def test_a_tree_with_minimums_on_leaves_only_is_one_gang(version):
     subs = (leaf("s0", 4, both("t", RACK)), leaf("s1", 4, both("t", RACK)))
     one = group(subgroups=subs, constraint=both("t", ZONE))
     members = (*pods(4, "x", subgroup="s0"), *pods(4, "y", subgroup="s1"))
@@ -49,7 +52,7 @@ def test_fact_01_a_tree_with_minimums_on_leaves_only_is_one_gang(version):
 
 
 @VERSIONS
-def test_fact_01_one_leaf_without_room_keeps_the_whole_gang_waiting(version):
+def test_one_leaf_without_room_keeps_the_whole_gang_waiting(version):
     subs = (leaf("s0", 4, both("t", RACK)), leaf("s1", 5, both("t", RACK)))
     members = (*pods(4, "x", subgroup="s0"), *pods(5, "y", subgroup="s1"))
     snapshot = world(TWO_ZONES, groups=(group(subgroups=subs),), pods=members)
@@ -58,7 +61,7 @@ def test_fact_01_one_leaf_without_room_keeps_the_whole_gang_waiting(version):
 
 
 @VERSIONS
-def test_fact_02_required_and_preferred_in_one_constraint_both_hold(version):
+def test_required_and_preferred_in_one_constraint_both_hold(version):
     picture = """
         a/r1: a1 a2 a3
         a/r2: a4 a5 a6
@@ -74,7 +77,7 @@ def test_fact_02_required_and_preferred_in_one_constraint_both_hold(version):
     assert len(set(domains(decisions, snapshot, ZONE))) == 1
 
 
-def test_fact_02_with_only_the_preferred_rack_six_pods_may_spread_over_two_zones():
+def test_with_only_the_preferred_rack_six_pods_may_spread_over_two_zones():
     picture = """
         a/r1: a1 a2 a3
         a/r2: a4x a5x a6x
@@ -93,7 +96,7 @@ ONE_RACK = """
 
 
 @VERSIONS
-def test_fact_03_required_only_fails_where_all_nodes_share_a_finer_domain(version):
+def test_required_only_fails_where_all_nodes_share_a_finer_domain(version):
     required = Constraint("t", required=ZONE)
     snapshot = world(ONE_RACK, groups=(group(min_member=4, constraint=required),), pods=pods(4))
 
@@ -107,14 +110,14 @@ def test_fact_03_required_only_fails_where_all_nodes_share_a_finer_domain(versio
 
 @VERSIONS
 @pytest.mark.parametrize("preferred", [ZONE, RACK])
-def test_fact_03_a_preferred_level_equal_or_finer_cures_it(version, preferred):
+def test_a_preferred_level_equal_or_finer_cures_it(version, preferred):
     cured = Constraint("t", required=ZONE, preferred=preferred)
     snapshot = world(ONE_RACK, groups=(group(min_member=4, constraint=cured),), pods=pods(4))
 
     assert len(placed(run(snapshot, version=version))) == 4
 
 
-def test_fact_03_the_fault_also_bites_below_a_parent_with_one_child_domain():
+def test_the_fault_also_bites_below_a_parent_with_one_child_domain():
     """A child level equal to what the parent's domain already is: the rack of a one-rack zone, by host."""
     levels = ("topo/zone", "topo/rack", "kubernetes.io/hostname")
     picture = """
@@ -146,7 +149,7 @@ SILENT = {
 
 @VERSIONS
 @pytest.mark.parametrize("case", SILENT)
-def test_fact_04_some_mistakes_wait_for_ever_with_the_generic_message_alone(version, case):
+def test_some_mistakes_wait_for_ever_with_the_generic_message_alone(version, case):
     least = {} if "subgroups" in SILENT[case] else {"min_member": 4}
     label = "s0" if "subgroups" in SILENT[case] else None
     snapshot = world(TWO_ZONES, groups=(group(**SILENT[case], **least),), pods=pods(4, subgroup=label))
@@ -159,7 +162,7 @@ def test_fact_04_some_mistakes_wait_for_ever_with_the_generic_message_alone(vers
 
 @VERSIONS
 @pytest.mark.parametrize("label", [None, "s9"])
-def test_fact_05_a_pod_without_its_label_is_dropped_and_the_gang_runs_without_it(version, label):
+def test_a_pod_without_its_label_is_dropped_and_the_gang_runs_without_it(version, label):
     lost = pod("lost", subgroup=label)
     members = (*pods(2, subgroup="s0"), lost)
     snapshot = world(TWO_ZONES, groups=(group(subgroups=(leaf("s0", 2),)),), pods=members)
@@ -172,13 +175,13 @@ def test_fact_05_a_pod_without_its_label_is_dropped_and_the_gang_runs_without_it
     assert told == ([] if version == "0.13" else ["lost"])
 
 
-def test_fact_05_a_label_in_a_group_without_sub_groups_drops_the_pod_too():
+def test_a_label_in_a_group_without_sub_groups_drops_the_pod_too():
     snapshot = world(TWO_ZONES, groups=(group(min_member=1),), pods=(pod("lost", subgroup="s0"), pod("kept")))
 
     assert sorted(placed(run(snapshot))) == ["kept"]
 
 
-def test_fact_05_a_leaf_named_default_catches_pods_without_the_label():
+def test_a_leaf_named_default_catches_pods_without_the_label():
     subs = (leaf("default", 2), leaf("s0", 2))
     members = (*pods(2, "x"), *pods(2, "y", subgroup="s0"))
     snapshot = world(TWO_ZONES, groups=(group(subgroups=subs),), pods=members)
@@ -186,7 +189,7 @@ def test_fact_05_a_leaf_named_default_catches_pods_without_the_label():
     assert len(placed(run(snapshot))) == 4
 
 
-def test_fact_06_nodes_without_any_one_label_are_invisible_to_preferred_constraints_too():
+def test_nodes_without_any_one_label_are_invisible_to_preferred_constraints_too():
     picture = """
         a/r1: a1 a2 a3 a4
         a/r2: a5 a6 a7 a8
@@ -202,7 +205,7 @@ def test_fact_06_nodes_without_any_one_label_are_invisible_to_preferred_constrai
 
 
 @VERSIONS
-def test_fact_07_removing_the_required_level_of_a_pending_group_is_honoured(version):
+def test_removing_the_required_level_of_a_pending_group_is_honoured(version):
     waiting = group(min_member=5, constraint=Constraint("t", required=RACK, preferred=RACK))
     snapshot = world(TWO_ZONES, groups=(waiting,), pods=pods(5))
     first = run(snapshot, version=version)
@@ -213,7 +216,7 @@ def test_fact_07_removing_the_required_level_of_a_pending_group_is_honoured(vers
     assert len(placed(run(relaxed, version=version))) == 5
 
 
-def test_fact_08_conditions_stay_after_success_until_v0_17_which_clears_them():
+def test_conditions_stay_after_success_until_v0_17_which_clears_them():
     waiting = group(min_member=4, constraint=both("t", RACK))
     picture = "a/r1: a1 a2 a3 a4x\nb/r2: b1x b2x b3x b4x"
     for version in ("0.13", "0.17"):
@@ -232,7 +235,7 @@ def test_fact_08_conditions_stay_after_success_until_v0_17_which_clears_them():
         assert cleared == ([] if version == "0.13" else [()])
 
 
-def test_fact_09_a_zone_that_cannot_hold_is_explained_per_domain_and_then_as_a_whole():
+def test_a_zone_that_cannot_hold_is_explained_per_domain_and_then_as_a_whole():
     snapshot = world(TWO_ZONES, groups=(group(min_member=9, constraint=both("t", ZONE)),), pods=pods(9))
 
     decisions = run(snapshot)
@@ -246,14 +249,14 @@ def test_fact_09_a_zone_that_cannot_hold_is_explained_per_domain_and_then_as_a_w
     assert reasons_given == ["Not enough resources for the workload"] * 2 + ["PodSchedulingErrors"]
 
 
-def test_fact_09_a_topology_that_does_not_exist_is_named():
+def test_a_topology_that_does_not_exist_is_named():
     missing = group(min_member=1, constraint=both("nope", ZONE))
     decisions = run(world(TWO_ZONES, groups=(missing,), pods=pods(1)))
 
     assert message(decisions) == "PodSchedulingErrors: Requested topology nope does not exist."
 
 
-def test_fact_09_an_unmet_sub_group_is_named():
+def test_an_unmet_sub_group_is_named():
     one = group(subgroups=(leaf("s0", 5, both("t", RACK)),))
     decisions = run(world(TWO_ZONES, groups=(one,), pods=pods(5, subgroup="s0")))
 
@@ -270,7 +273,7 @@ def test_fact_09_an_unmet_sub_group_is_named():
         pytest.param((SubGroup("ZoneA"), leaf("s0", 2, parent="ZoneA")), id="a parent in upper case"),
     ],
 )
-def test_fact_10_trees_only_the_webhook_refuses_make_kai_drop_every_labelled_pod(subs):
+def test_trees_only_the_webhook_refuses_make_kai_drop_every_labelled_pod(subs):
     snapshot = world(TWO_ZONES, groups=(group(subgroups=subs),), pods=pods(2, subgroup="s0"))
 
     decisions = run(snapshot)
@@ -280,14 +283,14 @@ def test_fact_10_trees_only_the_webhook_refuses_make_kai_drop_every_labelled_pod
     assert decisions.group_conditions == ()
 
 
-def test_fact_12_groups_of_one_name_in_two_namespaces_are_merged_and_all_placed():
+def test_groups_of_one_name_in_two_namespaces_are_merged_and_all_placed():
     groups = (group(namespace="a", min_member=2), group(namespace="b", min_member=2))
     members = (*pods(2, "x", namespace="a"), *pods(2, "y", namespace="b"))
 
     assert len(placed(run(world(TWO_ZONES, groups=groups, pods=members)))) == 4
 
 
-def test_fact_12_a_gang_short_of_pods_is_completed_by_its_namesakes():
+def test_a_gang_short_of_pods_is_completed_by_its_namesakes():
     groups = (group(namespace="a", min_member=4), group(namespace="b", min_member=4))
     members = (*pods(2, "x", namespace="a"), *pods(2, "y", namespace="b"))
 
@@ -303,7 +306,7 @@ ONE_GOOD_RACK = """
 
 @VERSIONS
 @pytest.mark.parametrize(("free", "want"), [("a-free", 0), ("z-free", 7)])
-def test_fact_13_siblings_are_placed_by_name_and_a_placed_one_is_never_moved(version, free, want):
+def test_siblings_are_placed_by_name_and_a_placed_one_is_never_moved(version, free, want):
     subs = (leaf("m-set", 4, both("t", RACK)), leaf(free, 3))
     one = group(subgroups=subs, constraint=both("t", ZONE))
     members = (*pods(4, "x", subgroup="m-set"), *pods(3, "y", subgroup=free))
@@ -314,7 +317,7 @@ def test_fact_13_siblings_are_placed_by_name_and_a_placed_one_is_never_moved(ver
 
 
 @pytest.mark.parametrize(("version", "want"), [("0.13", 0), ("0.17", 6)])
-def test_fact_13_v0_13_places_inner_groups_before_leaves_whatever_their_names(version, want):
+def test_v0_13_places_inner_groups_before_leaves_whatever_their_names(version, want):
     picture = """
         a/r1: n1 n2 n3 n4
         a/r2: n5 n6
@@ -337,7 +340,7 @@ THREE_WITHOUT_RACK = """
 
 @VERSIONS
 @pytest.mark.parametrize(("zone_topology", "want"), [("zones", 7), ("racks", 0)])
-def test_fact_14_several_topologies_cut_at_their_own_level_cure_fact_06(version, zone_topology, want):
+def test_several_topologies_cut_at_their_own_level_make_unlabelled_nodes_usable(version, zone_topology, want):
     subs = (leaf("s0", 4, both("racks", RACK)), leaf("s1-free", 3))
     one = group(subgroups=subs, constraint=both(zone_topology, ZONE))
     members = (*pods(4, "x", subgroup="s0"), *pods(3, "y", subgroup="s1-free"))
@@ -350,7 +353,7 @@ def test_fact_14_several_topologies_cut_at_their_own_level_cure_fact_06(version,
         assert {placed(decisions)[f"y00{n}"] for n in range(3)} == {"o1", "o2", "o3"}
 
 
-def test_fact_14_a_preferred_zone_on_its_own_topology_uses_nodes_without_rack():
+def test_a_preferred_zone_on_its_own_topology_uses_nodes_without_rack():
     picture = """
         a/r1: n1 n2 n3 n4
         a/r2: n5 n6 n7 n8
@@ -363,7 +366,7 @@ def test_fact_14_a_preferred_zone_on_its_own_topology_uses_nodes_without_rack():
 
 
 @VERSIONS
-def test_fact_15_relaxing_one_sub_group_of_a_pending_group_is_honoured(version):
+def test_relaxing_one_sub_group_of_a_pending_group_is_honoured(version):
     subs = (leaf("s0", 5, both("t", RACK)), leaf("s1", 2, both("t", RACK)))
     members = (*pods(5, "x", subgroup="s0"), *pods(2, "y", subgroup="s1"))
     snapshot = world(TWO_ZONES, groups=(group(subgroups=subs),), pods=members)
@@ -375,7 +378,7 @@ def test_fact_15_relaxing_one_sub_group_of_a_pending_group_is_honoured(version):
 
 
 @VERSIONS
-def test_fact_16_a_selector_falls_back_to_the_next_domain_though_counts_ignore_it(version):
+def test_a_selector_falls_back_to_the_next_domain_though_counts_ignore_it(version):
     snapshot = world(
         """
         a/r1: n1 n2
@@ -418,7 +421,7 @@ def short_of_one(snapshot, state="failed"):
 
 
 @VERSIONS
-def test_fact_17_a_gang_below_its_minimum_is_marked_at_once_and_deleted_after_the_grace_period(version):
+def test_a_gang_below_its_minimum_is_marked_at_once_and_deleted_after_the_grace_period(version):
     snapshot = short_of_one(running_gang())
 
     first = run(snapshot, version=version, stale_grace=60)
@@ -435,7 +438,7 @@ def test_fact_17_a_gang_below_its_minimum_is_marked_at_once_and_deleted_after_th
     assert sorted(each.pod.name for each in evicted) == ["p001", "p002", "p003"]
 
 
-def test_fact_17_lowering_the_minimum_within_the_grace_period_saves_the_gang():
+def test_lowering_the_minimum_within_the_grace_period_saves_the_gang():
     snapshot = short_of_one(running_gang())
     marked = after(snapshot, run(snapshot), seconds=30)
 
@@ -445,7 +448,7 @@ def test_fact_17_lowering_the_minimum_within_the_grace_period_saves_the_gang():
     assert [mark.since for mark in saved.stale_marks] == [None]
 
 
-def test_fact_17_a_replacement_pod_in_time_saves_the_gang():
+def test_a_replacement_pod_in_time_saves_the_gang():
     snapshot = short_of_one(running_gang())
     marked = after(snapshot, run(snapshot), seconds=30)
     retried = dataclasses.replace(marked, pods=(*marked.pods, pod("retry")))
@@ -456,11 +459,11 @@ def test_fact_17_a_replacement_pod_in_time_saves_the_gang():
     assert [mark.since for mark in run(healed).stale_marks] == [None]
 
 
-def test_fact_17_a_pod_being_deleted_already_counts_as_gone():
+def test_a_pod_being_deleted_already_counts_as_gone():
     assert run(short_of_one(running_gang(), state="releasing")).stale_marks
 
 
-def test_fact_17_once_a_pod_has_succeeded_the_gang_is_never_stale():
+def test_once_a_pod_has_succeeded_the_gang_is_never_stale():
     snapshot = short_of_one(short_of_one(running_gang()))
     done = dataclasses.replace(snapshot.pods[1], state="succeeded")
     decisions = run(dataclasses.replace(snapshot, pods=(snapshot.pods[0], done, *snapshot.pods[2:])))
@@ -469,7 +472,7 @@ def test_fact_17_once_a_pod_has_succeeded_the_gang_is_never_stale():
     assert decisions.evictions == ()
 
 
-def test_fact_17_a_sub_group_below_its_minimum_is_named():
+def test_a_sub_group_below_its_minimum_is_named():
     subs = (leaf("s0", 2), leaf("s1", 2))
     snapshot = edit(running_gang(), subgroups=subs, min_member=None)
     labelled = tuple(
@@ -482,8 +485,8 @@ def test_fact_17_a_sub_group_below_its_minimum_is_named():
 
 
 @VERSIONS
-def test_fact_17_a_set_taken_out_for_a_moment_lets_the_grace_period_begin_anew(version):
-    """And its pod, whose label fits no leaf then, is left alone (fact 5) until the set is back."""
+def test_a_set_taken_out_for_a_moment_lets_the_grace_period_begin_anew(version):
+    """And its pod, whose label fits no leaf then, is left alone until the set is back."""
     sets = (leaf("s0", 1), leaf("s1", 3))
     snapshot = edit(running_gang(), subgroups=sets, min_member=None)
     names = ("s0", "s1", "s1", "s1")
@@ -503,7 +506,7 @@ def test_fact_17_a_set_taken_out_for_a_moment_lets_the_grace_period_begin_anew(v
     assert (again.evictions, again.wake_at) == ((), back.now + 60)
 
 
-def test_fact_17_only_v0_17_reads_a_grace_period_of_the_group_itself():
+def test_only_v0_17_reads_a_grace_period_of_the_group_itself():
     snapshot = short_of_one(running_gang(version_grace=5.0))
     for version, want in (("0.13", 0), ("0.17", 3)):
         marked = after(snapshot, run(snapshot, version=version), seconds=10)
@@ -534,7 +537,7 @@ USE_CASE_4 = {
 
 @VERSIONS
 @pytest.mark.parametrize("case", USE_CASE_4)
-def test_fact_20_use_case_4_with_preferred_racks_and_a_preferred_spine(version, case):
+def test_use_case_4_with_preferred_racks_and_a_preferred_spine(version, case):
     picture, want = USE_CASE_4[case]
     cut = (Topology("spines", SPINES[:1]), Topology("racks", SPINES))
     preferred = Constraint("racks", preferred="topo/rack")
@@ -571,7 +574,7 @@ NESTED = """
 
 
 def nested(inner_free, root_free):
-    """Fact 21: an inner group in one zone with a rack set and a free leaf, and a free leaf at the root."""
+    """An inner group in one zone with a rack set and a free leaf, and a free leaf at the root."""
     return group(
         subgroups=(
             SubGroup("m-zone", None, None, both("zones", ZONE)),
@@ -593,7 +596,7 @@ NESTED_ORDERS = {
 
 
 @pytest.mark.parametrize(("inner_free", "root_free", "version"), NESTED_ORDERS)
-def test_fact_21_the_nested_shape_is_placed_in_the_order_of_its_names(inner_free, root_free, version):
+def test_the_nested_shape_is_placed_in_the_order_of_its_names(inner_free, root_free, version):
     members = (
         *pods(4, "x", subgroup="m-set"),
         *pods(2, "y", subgroup=inner_free),
@@ -616,7 +619,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize(("form", "version"), WRAPPED)
-def test_fact_22_wrapping_a_leaf_set_puts_it_before_an_inner_sibling_on_both_versions(form, version):
+def test_wrapping_a_leaf_set_puts_it_before_an_inner_sibling_on_both_versions(form, version):
     picture = """
         a/r1: n1 n2 n3 n4
         a/r2: n5 n6

@@ -148,7 +148,7 @@ def test_a_second_gang_waits_for_the_channels_of_the_first(standins, make_corner
     corner.until(lambda: sorted(corner.running()) == ["y0", "y1"])
 
 
-def test_fact_10_names_no_label_could_hold_are_accepted_by_v0_13(standins, make_corner):
+def test_names_no_label_could_hold_are_accepted_by_v0_13(standins, make_corner):
     corner = make_corner(standins, {"a/r1": 1})
 
     corner.pod_group(
@@ -158,7 +158,7 @@ def test_fact_10_names_no_label_could_hold_are_accepted_by_v0_13(standins, make_
     assert corner.group("g")["spec"]["subGroups"][1]["name"] == "x" * 70
 
 
-def test_fact_10_only_the_webhook_refuses_a_name_that_stands_twice(standins, make_corner):
+def test_only_the_webhook_refuses_a_name_that_stands_twice(standins, make_corner):
     corner = make_corner(standins, {"a/r1": 1})
     twice = [{"name": "same", "minMember": 1}, {"name": "same", "minMember": 1}]
 
@@ -171,7 +171,7 @@ def test_fact_10_only_the_webhook_refuses_a_name_that_stands_twice(standins, mak
     assert "x-kubernetes-validations" not in groups
 
 
-def test_fact_11_the_levels_of_a_topology_cannot_be_changed(standins, make_corner):
+def test_the_levels_of_a_topology_cannot_be_changed(standins, make_corner):
     corner = make_corner(standins, {"a/r1": 1})
     path = f"/apis/kai.scheduler/v1alpha1/topologies/{corner.name}-rack"
 
@@ -188,7 +188,7 @@ BAD_LEVELS = {
 
 
 @pytest.mark.parametrize("case", BAD_LEVELS)
-def test_fact_11_topologies_refuse(case, plane, cluster_api):
+def test_topologies_refuse(case, plane, cluster_api):
     body = {
         "apiVersion": "kai.scheduler/v1alpha1",
         "kind": "Topology",

@@ -87,7 +87,7 @@ def group(name="g", *, namespace="ns", **more):
 
 
 def both(topology, level):
-    """A required level with the equal preferred level that fact 3 makes necessary."""
+    """A required level with the equal preferred level that "Preferred beside required" makes necessary."""
     return Constraint(topology, required=level, preferred=level)
 
 

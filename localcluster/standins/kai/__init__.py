@@ -2,7 +2,7 @@
 
 The core is one pure function, ``cycle.schedule``: a ``Snapshot`` in, ``Decisions`` out. Around it stand
 ``mirror`` (list and watch), ``reader`` (objects to values), ``writer`` (decisions to requests) and
-``loop``. Facts are numbered as in the notes taken on running KAI; the tests name them.
+``loop``. Quoted titles are sections of docs/explanation/kai-behaviour.md.
 
 Left out on purpose, because nothing here relies on it:
 

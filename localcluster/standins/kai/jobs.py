@@ -1,7 +1,8 @@
 """Pod groups together with their pods: what is ready, what is stale, what is left to place.
 
 Groups and pods are joined by *bare name*: KAI's index ignores namespaces, so of two groups with one name the
-last listed gets the pods of both (fact 12). A pod whose sub-group label fits no leaf is dropped (fact 5).
+last listed gets the pods of both ("Names are unique in the cluster"). A pod whose sub-group label fits no
+leaf is dropped ("Pods outside the tree").
 A pod without annotation becomes a group of one in the queue its label ``kai.scheduler/queue`` names. So does
 one with ownerReferences whatever its annotation says: KAI's podgrouper overwrites that, unless the pod asks
 to be skipped and the version knows how to.
@@ -82,7 +83,7 @@ class Job:
         return {}
 
     def stale(self) -> list[tuple[Leaf, int]]:
-        """Leaves below their minimum while the gang runs; none once a pod has succeeded (fact 17)."""
+        """Leaves below their minimum while the gang runs; none once a pod has succeeded."""
         pods = self.all_pods()
         if not any(pod.state == "active" for pod in pods) or any(pod.state == "succeeded" for pod in pods):
             return []

@@ -1,7 +1,7 @@
 r"""The texts KAI shows, word for word where they were seen, and how it joins them.
 
 One error: ``<reason>: <message>.``; several: ``Unable to schedule podgroup: m1. \nm2.``, sorted, equal
-ones counted; none: ``Unable to schedule podgroup.`` (fact 4). With ``--detailed-fit-errors`` each
+ones counted; none: ``Unable to schedule podgroup.`` ("Silent errors"). With ``--detailed-fit-errors`` each
 error stands on a line of its own with its domain and amounts.
 Source: KAI v0.13 ``common_info/{job,pod}_errors.go``.
 """

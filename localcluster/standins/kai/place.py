@@ -2,7 +2,7 @@
 
 The tree is walked from the root. A constraint offers places in order; each is tried with all that stands
 below and rolled back if that fails. Siblings are placed one after the other and a placed sibling is never
-moved (fact 13), so an early sibling can take the room a later one needs, for ever.
+moved ("Siblings in order of name"), so an early sibling can take the room a later one needs, for ever.
 
 Pods go one by one to the first node in order: best topology score, CPU-only nodes for pods without GPU, the
 fullest node (bin-packing), name. Within one attempt room only shrinks, so a node that once refused a shape

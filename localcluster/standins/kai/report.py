@@ -1,8 +1,8 @@
 """What KAI tells about a group that still waits: conditions and events.
 
 A condition is written only for a group that is ready, has pending pods and no pod on a node. v0.13 never
-takes it back (fact 8); v0.17 clears it once nothing is pending. A group that is not ready gets an event only,
-a dropped pod nothing at all on v0.13 and a bare condition on v0.17 (fact 5).
+takes it back ("Conditions that stay"); v0.17 clears it once nothing is pending. A group that is not ready
+gets an event only, a dropped pod nothing at all on v0.13 and a bare condition on v0.17.
 """
 
 import datetime as dt

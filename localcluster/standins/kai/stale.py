@@ -1,4 +1,4 @@
-"""Gangs that fell below their minimum while running (fact 17).
+"""Gangs that fell below their minimum while running ("Stale gangs").
 
 Such a gang is marked at once (annotation and event ``StaleJob``). If it is still short when the grace period
 is over, every pod of it that holds a node is deleted. Filling the gap or lowering ``minMember`` in time

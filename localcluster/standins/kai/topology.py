@@ -1,18 +1,18 @@
 """Which sets of nodes a topology constraint allows, in the order KAI tries them.
 
 A node stands in a Topology's tree only if it carries the label of *every* level, also of levels finer than
-the one asked for (fact 6). For one constraint KAI
+the one asked for ("Nodes without a label"). For one constraint KAI
 
 1. descends to the narrowest domain that all candidate nodes share, stopping early only at the *preferred*
    level, and computes capacity below it alone. A required level broader than that domain then counts as
-   empty: that is the shortcut fault of fact 3, kept here;
+   empty: that is the shortcut fault of "Preferred beside required", kept here;
 2. counts what fits per domain (equal pods: per node by the largest pod; otherwise by sums), without
-   regard to selectors and taints (fact 16);
+   regard to selectors and taints ("Selectors and domains");
 3. offers domains from the preferred level up to the required one (or the whole tree), narrowest level
    first, within a parent the fullest first (requested/free descending, then name).
 
 With a preferred level, nodes of its emptiest domain score highest. Source: KAI v0.13
-``plugins/topology/{common,job_filtering,node_scoring}.go``; fact 4 is from running schedulers.
+``plugins/topology/{common,job_filtering,node_scoring}.go``; "Silent errors" was seen on running ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -137,7 +137,7 @@ class _Search:
         scores = self._scores(domain, order) if self.q.constraint.preferred else None
         levels = self._levels()
         if levels is None or self._coarser_than_parent():
-            return Subset(())  # fact 4: only KAI's own log says why
+            return Subset(())  # only KAI's own log says why
         return self._choose(levels, order, set(valid), scores)
 
     def _common(self, valid: Sequence[str]) -> Domain:
@@ -252,7 +252,7 @@ class _Search:
         return scores
 
     def _levels(self) -> list[str] | None:
-        """Levels to try, narrowest first; None where KAI only logs an error (fact 4)."""
+        """Levels to try, narrowest first; None where KAI only logs an error ("Silent errors")."""
         required, preferred = self.q.constraint.required, self.q.constraint.preferred
         if not required and not preferred:
             return None

@@ -4,7 +4,7 @@ A sub-group with children is an inner group and its ``minMember`` is ignored; on
 pods live in leaves. The names of parents are lower-cased before they are looked up, those of sub-groups
 are not, so a parent ``ZoneA`` is never found. When the list cannot be parsed (unknown parent, a name
 twice) KAI falls back to one leaf called ``default`` without constraint and with a minimum of one; every
-labelled pod is then dropped. A pod without label belongs to ``default`` (fact 5).
+labelled pod is then dropped. A pod without label belongs to ``default`` ("Pods outside the tree").
 
 Source: KAI v0.13 ``subgroup_info/factory.go``; v0.17 also wants ``minMember`` on every leaf.
 """
@@ -42,7 +42,7 @@ class _BadTreeError(ValueError):
 
 
 def tree_of(group: PodGroup, *, version: Version) -> Inner:
-    """Build the tree, with children in the order in which this version places them (facts 13, 21, 22)."""
+    """Build the tree, with children in the order in which this version places them."""
     try:
         root = _parse(group, version=version)
     except _BadTreeError:

@@ -8,7 +8,8 @@ KAI then places as additional pods in the domain the others hold. A leaf with no
 
 A leaf of which all living tasks wait cannot be lowered below one (v0.13 accepts no 0), so its gang stays
 stale while the others run. Taken out for a moment it is stale no more, and KAI counts its grace period anew
-once the leaf is back; meanwhile its pods, whose label fits no leaf, are left alone (facts 5 and 17).
+once the leaf is back; meanwhile its pods, whose label fits no leaf, are left alone. Tried on running KAI:
+docs/explanation/kai-behaviour.md.
 
 ``subGroups`` is one atomic list, so all of it is given.
 """

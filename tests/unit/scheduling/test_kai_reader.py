@@ -67,7 +67,7 @@ ZONE = bound("z", "zone", "zone")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fact_3_required_alone_can_fail_for_ever_and_a_preferred_level_cures_it(version):
+def test_required_alone_can_fail_for_ever_and_a_preferred_level_cures_it(version):
     one_rack = "zone a\n  rack r1 ....\n"
     alone, cured = bound("zr", "zone"), bound("zr", "zone", "rack")
     assert outcome(one_rack, top=alone, minimum=3, version=version) is None
@@ -77,31 +77,31 @@ def test_fact_3_required_alone_can_fail_for_ever_and_a_preferred_level_cures_it(
 @pytest.mark.parametrize(
     "constraint", [bound("zr", "rack", "zone"), bound("z", "rack", "rack"), bound("nope", "zone", "zone")]
 )
-def test_facts_4_and_9_a_constraint_kai_cannot_read_is_never_placed(constraint):
+def test_a_constraint_kai_cannot_read_is_never_placed(constraint):
     with pytest.raises(NeverPlaced):
         outcome(MIXED, top=constraint, minimum=1)
 
 
-def test_fact_4_a_child_coarser_than_its_parent_is_never_placed():
+def test_a_child_coarser_than_its_parent_is_never_placed():
     with pytest.raises(NeverPlaced):
         outcome(MIXED, leaf("00", 1, ZONE), leaf("01", 1), top=RACK)
 
 
 @pytest.mark.parametrize("labels", [{}, {"kai.scheduler/subgroup-name": "other"}])
-def test_fact_5_a_pod_without_a_leaf_is_never_placed(labels):
+def test_a_pod_without_a_leaf_is_never_placed(labels):
     with pytest.raises(NeverPlaced):
         outcome(MIXED, leaf("00", 1), labels=labels)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_facts_6_and_14_a_missing_label_hides_a_node_from_a_topology_that_lists_it(version):
+def test_a_missing_label_hides_a_node_from_a_topology_that_lists_it(version):
     whole = [leaf("00", 4, RACK), leaf("01-free", 3)]
     assert outcome(MIXED, *whole, top=bound("zr", "zone", "zone"), version=version) is None
     assert outcome(MIXED, *whole, top=ZONE, version=version) == 7
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fact_13_free_pods_named_first_take_the_only_rack(version):
+def test_free_pods_named_first_take_the_only_rack(version):
     first = [leaf("00-free", 3), leaf("01", 4, RACK)]
     last = [leaf("00", 4, RACK), leaf("01-free", 3)]
     assert outcome(MIXED, *last, top=ZONE, version=version) == 7
@@ -128,12 +128,12 @@ zone b
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fact_21_a_nested_shape_places_right_with_free_leaves_last(version):
+def test_a_nested_shape_places_right_with_free_leaves_last(version):
     assert outcome(TWO_ZONES, *nested(inside="last", outside="last"), version=version) == 8
     assert outcome(TWO_ZONES, *nested(inside="first", outside="last"), version=version) is None
 
 
-def test_fact_21_a_free_leaf_at_the_root_named_first_hurts_v017_alone():
+def test_a_free_leaf_at_the_root_named_first_hurts_v017_alone():
     shape = nested(inside="last", outside="first")
     assert outcome(TWO_ZONES, *shape, version=V013) == 8
     assert outcome(TWO_ZONES, *shape, version=V017) is None
@@ -146,7 +146,7 @@ zone a
 """
 
 
-def test_fact_22_wrapping_makes_names_alone_decide_on_both_versions():
+def test_wrapping_makes_names_alone_decide_on_both_versions():
     beside = [inner("01-inner", ZONE), leaf("02", 2, parent="01-inner"), leaf("03", 2, parent="01-inner")]
     bare = [leaf("00-set", 4, RACK), *beside]
     wrapped = [inner("00-set", RACK), leaf("00-all", 4, parent="00-set"), *beside]

@@ -118,7 +118,7 @@ def test_folded_to(phrase):
 
 
 PLACED = {
-    "fact 13: the free tasks leave the only rack to the set that needs it": (
+    "the free tasks leave the only rack to the set that needs it": (
         gang("a b c d: zone! z, rack! r", "e f g: zone! z"),
         """
         zone a
@@ -127,7 +127,7 @@ PLACED = {
             rack r2 ...
         """,
     ),
-    "fact 14: free tasks use nodes of the zone that have no rack label": (
+    "free tasks use nodes of the zone that have no rack label": (
         gang("a b c d: zone! z, rack! r", "e f g: zone! z"),
         """
         zone a
@@ -136,7 +136,7 @@ PLACED = {
             rack - ...
         """,
     ),
-    "fact 21: free leaves inside and outside an inner set": (
+    "free leaves inside and outside an inner set": (
         gang("a b c d: zone! z, rack! r", "e f: zone! z", "g h"),
         """
         zone a
@@ -148,7 +148,7 @@ PLACED = {
             rack r9 ..
         """,
     ),
-    "fact 22: a set of four beside an inner set of two": (
+    "a set of four beside an inner set of two": (
         gang("a b c d: rack! big", "e: zone! z, rack! r1", "f: zone! z, rack! r2"),
         """
         zone a
@@ -158,7 +158,7 @@ PLACED = {
             rack r3 .
         """,
     ),
-    "fact 3: a zone with one rack holds a set that requires the zone": (
+    "a zone with one rack holds a set that requires the zone": (
         gang("a b c: zone! z"),
         """
         zone a
