@@ -1,7 +1,7 @@
 """Audits that are asked for over REST: a row says what was asked and found, a worker does the looking.
 
 A web process may not list what is in clusters (``deploy/rbac``), and a look takes longer than a request
-should. So asking writes a row and nudges; whoever asks reads the row until it has ended. There is one audit
+should. So asking writes a row and enqueues; whoever asks reads the row until it has ended. There is one audit
 at a time for the whole installation: who asks while one goes on is given that one. A message that is lost is
 sent again by the next who asks, and an audit whose worker died is given up after ``GIVEN_UP``.
 """

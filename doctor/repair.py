@@ -1,6 +1,6 @@
 """What ``--repair`` does: only what the product does by itself, only sooner.
 
-Groups are nudged, objects that no row wants are deleted by the sweep for orphans (with its grace, pods
+Groups are enqueued, objects that no row wants are deleted by the sweep for orphans (with its grace, pods
 first), queues and topologies by the sync of pools. Nothing else: no finalizer is touched, nothing is deleted
 under pods that run, no row's status is written.
 """
@@ -14,7 +14,7 @@ from pools.clusters import sync
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from workflows.reconcile import orphans
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

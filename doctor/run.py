@@ -14,7 +14,7 @@ from doctor.submissions import Accepted, Sent, compare_submissions
 from workflows.models import Workflow
 
 REPAIRS = {
-    "nudge": "nudge the group, so that a worker looks at it now",
+    "nudge": "enqueue the group, so that a worker reconciles it now",
     "sweep": "let the sweep for orphans delete it, pods first, after its grace",
     "sync": "let the sync of pools remove it",
     "": "nothing, somebody must look",
@@ -136,7 +136,7 @@ def as_text(report: Report) -> str:
     if report.repaired:
         done = report.repaired
         lines.append(
-            f"repair: groups nudged: {done.nudged}, deletes sent: {done.deleted}, "
+            f"repair: groups enqueued: {done.nudged}, deletes sent: {done.deleted}, "
             f"clusters synced: {done.synced}"
         )
         lines += [f"repair failed: {why}" for why in done.failed]

@@ -1,4 +1,4 @@
-"""The Celery application: messages that nudge, and the sweeps that make lost ones harmless."""
+"""The Celery application: messages that notify workers, and the sweeps that make lost ones harmless."""
 
 import os
 import sys

@@ -193,7 +193,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 600,
     "socket_timeout": 10,
     "socket_connect_timeout": 5,
-    "max_retries": 1,  # a nudge that cannot be sent costs a sweep's wait, never a request's
+    "max_retries": 1,  # a notification that cannot be sent costs a sweep's wait, never a request's
     "interval_start": 0.1,
 }
 CELERY_TASK_DEFAULT_QUEUE = periodic.MAIN_QUEUE

@@ -78,7 +78,7 @@ class PoolUsage(Protocol):
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
         """The queues that unreleased groups name; one outlives its pool until they are released."""
 
-    def nudge_backend(self, backend_id: int) -> None:
+    def notify_backend(self, backend_id: int) -> None:
         """Look at the backend's groups again: its cluster answers, or its configuration changed."""
 
 
@@ -112,7 +112,7 @@ class NoUsage:
         del cluster_uid
         return frozenset()
 
-    def nudge_backend(self, backend_id: int) -> None:
+    def notify_backend(self, backend_id: int) -> None:
         del backend_id
 
 

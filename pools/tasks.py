@@ -1,8 +1,8 @@
 """Background work on configuration: probing backends and keeping clusters in line with pools.
 
-Messages are nudges and the rows are the truth, so a late, lost or doubled one is harmless: beat has them
-all sent again every few seconds (``web.periodic``). One message per backend or cluster, so that
-one that is down delays no other; a cluster that does not answer is only probed.
+Messages are notifications and the rows are the truth, so a late, lost or doubled one is harmless: beat has
+them all sent again every few seconds (``web.periodic``). One message per backend or cluster, so that one
+that is down delays no other; a cluster that does not answer is only probed.
 """
 
 from celery import shared_task
@@ -30,7 +30,7 @@ def apply_declared() -> None:
 
 @shared_task(base=Periodic, name="pools.probe_backends")
 def probe_backends() -> None:
-    """Nudge a probe of each address at which a backend may still have something in its cluster."""
+    """Enqueue a probe of each address at which a backend may still have something in its cluster."""
     rows = Backend.objects.filter(cleaned_at=None).order_by("kubeconfig", "context", "pk")
     for pk in rows.distinct("kubeconfig", "context").values_list("pk", flat=True):
         probe_backend.delay(pk)
@@ -71,7 +71,7 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
 
 @shared_task(base=Periodic, name="pools.sync_clusters")
 def sync_clusters() -> None:
-    """Nudge each cluster of which a backend answers."""
+    """Enqueue a sync of each cluster that answers through a backend."""
     rows = Backend.objects.filter(cleaned_at=None, cluster__isnull=False)
     answering = {
         str(row.cluster_id) for row in rows if conditions.status_of(row.conditions, "Reachable") == "True"

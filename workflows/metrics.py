@@ -34,7 +34,7 @@ PLACED = Counter(
     "Placings of groups that asked for topology: all required or some preferred; match, degraded, violation.",
     ("pool", "asked", "outcome"),
 )
-NUDGES_DROPPED = Counter(
+NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )
 ORPHANS_FOUND = Counter("osmo_orphans_found", "Objects of ours that no row wanted, deleted.", ("kind",))

@@ -142,8 +142,10 @@ class TaskGroup(models.Model):
     touched_at = models.DateTimeField(null=True, help_text="When the first create may have been sent.")
     released_at = models.DateTimeField(null=True)
 
-    next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: only when nudged.")
-    nudges = models.PositiveBigIntegerField(default=0, help_text="Raised by whoever saw news of the group.")
+    next_reconcile_at = models.DateTimeField(null=True, help_text="When it is due; null: on notification.")
+    notifications = models.PositiveBigIntegerField(
+        default=0, db_column="nudges", help_text="Rises with each notification that something may be due."
+    )
     failures = models.PositiveIntegerField(default=0, help_text="Reconciles in a row that did not succeed.")
     lease_token = models.UUIDField(null=True)
     lease_until = models.DateTimeField(null=True)

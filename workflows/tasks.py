@@ -1,8 +1,8 @@
 """The messages of workflows, and the sweeps that make lost ones harmless.
 
-A message is a nudge and the row is the truth. Cluster calls hold worker threads (``-P threads``), so what
-bounds a run is its lease's deadline, not a time limit, and what bounds a cluster's share of the threads are
-its seats (``cluster.concurrency``).
+A message is a notification and the row is the truth. Cluster calls hold worker threads (``-P threads``), so
+what bounds a run is its lease's deadline, not a time limit, and what bounds a cluster's share of the
+threads are its seats (``cluster.concurrency``).
 """
 
 import threading
@@ -31,7 +31,7 @@ from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
 from workflows.services import levels, queue, sweep
 from workflows.services.lease import take_lease
-from workflows.services.nudge import nudge_on_commit
+from workflows.services.notify import notify_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long orphans of a backend that is gone are looked for
 SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
@@ -99,7 +99,7 @@ def sweep_due_groups() -> None:
 
 def _tell_of_due() -> None:
     if room := queue.room():
-        nudge_on_commit(sweep.due_groups(limit=room), most=room)
+        notify_on_commit(sweep.due_groups(limit=room), most=room)
 
 
 def _refill() -> None:
@@ -120,7 +120,7 @@ def _refill() -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_conditions", ignore_result=True)
 def sweep_conditions() -> None:
-    """Nudge an evaluation of each cluster of which something changed, or that had none for long."""
+    """Enqueue an evaluation of each cluster of which something changed, or that had none for long."""
     for uid in evaluation.clusters_due():
         evaluate_cluster.delay(uid)
 
@@ -137,7 +137,7 @@ def evaluate_cluster(uid: str) -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.measure_fragmentation", ignore_result=True)
 def measure_fragmentation() -> None:
-    """Nudge a measurement of the pools of each cluster."""
+    """Enqueue a measurement of the pools of each cluster."""
     for uid in measured_fragmentation.clusters_measured():
         measure_cluster.delay(uid)
 

@@ -12,7 +12,7 @@ from scheduling.levels import Level, Levels
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
 from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.selectors import COMPUTE_DOMAIN
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 
 _TOPOLOGIES = """
     SELECT DISTINCT g.placement->>'scheduler_type', g.placement->'levels', line->>'label'
@@ -74,7 +74,7 @@ class WorkflowUsage:
         queues = rows.order_by().values_list("placement__queue", flat=True).distinct()
         return {queue for queue in queues if queue}
 
-    def nudge_backend(self, backend_id: int) -> None:
+    def notify_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)
         mark_due(rows.values_list("pk", flat=True))
 

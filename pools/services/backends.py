@@ -32,8 +32,8 @@ from pools.services.recording import (
     Change,
     Saved,
     configuration_change,
+    enqueue,
     expect,
-    nudge,
     record,
     refuse,
     refuse_declared,
@@ -87,7 +87,7 @@ def delete_backend(*, name: str, change: Change, force: bool, expected_revision:
         if backend.cluster_id is None:  # never reached, so nothing was made there
             backend.cleaned_at = backend.deleted_at
         backend.save()
-        nudge("pools.sync_backend", backend.pk)
+        enqueue("pools.sync_backend", backend.pk)
 
 
 def probe_address(address: Address) -> Probe | None:
@@ -269,6 +269,6 @@ def _write(
         backend.scheduler_version = ""  # of another address or scheduler
         note_probe(backend, probe)
     backend.save()
-    nudge("pools.probe_backend", backend.pk)
-    nudge("pools.sync_backend", backend.pk)
+    enqueue("pools.probe_backend", backend.pk)
+    enqueue("pools.sync_backend", backend.pk)
     return backend

@@ -8,7 +8,7 @@ from django.utils import timezone
 from pools.clusters.probe import Address, Probe, conditions_of
 from pools.interfaces import usage
 from pools.models import Backend, Cluster
-from pools.services.recording import nudge
+from pools.services.recording import enqueue
 from pools.status import conditions
 from pools.status.conditions import Condition
 
@@ -43,9 +43,9 @@ def record_probe(
         back = note_probe(backend, probe, more=more)
         backend.save(update_fields=[*_OBSERVED])
         if back:
-            nudge("pools.sync_backend", backend.pk)
+            enqueue("pools.sync_backend", backend.pk)
     if back:
-        usage().nudge_backend(backend_id)
+        usage().notify_backend(backend_id)
     return back
 
 

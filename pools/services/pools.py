@@ -20,7 +20,7 @@ from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
 from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
 from pools.services.pod_templates import all_templates
-from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from pools.services.recording import Change, Saved, configuration_change, enqueue, expect, record, refuse
 from pools.status import conditions
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
@@ -91,7 +91,7 @@ def delete_pool(*, name: str, change: Change, force: bool, expected_revision: in
                 "deletion, which leaves them running."
             )
         record(config_type=POOL, name=name, content=None, change=change)
-        nudge("pools.sync_backend", pool.backend_id)
+        enqueue("pools.sync_backend", pool.backend_id)
         pool.delete()
 
 
@@ -235,9 +235,9 @@ def _write(draft: _Draft, templates: Templates, *, change: Change) -> Pool:
     apply_to_pool(pool, platforms, templates)
     pool.save()
     _replace_rows(document, pool, platforms)
-    nudge("pools.sync_backend", backend.pk)
+    enqueue("pools.sync_backend", backend.pk)
     if moved_from is not None:
-        nudge("pools.sync_backend", moved_from)
+        enqueue("pools.sync_backend", moved_from)
     return pool
 
 

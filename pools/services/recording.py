@@ -148,7 +148,7 @@ def refuse(faults: Sequence[Fault]) -> None:
         raise InvalidSpec(f"The configuration was not changed. {summary(ordered)}", ordered)
 
 
-def nudge(task: str, *arguments: Any) -> None:
+def enqueue(task: str, *arguments: Any) -> None:
     """Send a message once this transaction is committed. A lost one costs time, not correctness."""
     transaction.on_commit(lambda: _send(task, arguments), robust=True)
 
@@ -157,4 +157,4 @@ def _send(task: str, arguments: tuple[Any, ...]) -> None:
     try:
         current_app.send_task(task, args=arguments, retry=False)
     except (KombuError, OSError) as error:
-        log.warning("nudge_not_sent", task=task, error=str(error))
+        log.warning("notification_not_sent", task=task, error=str(error))

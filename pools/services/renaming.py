@@ -18,7 +18,7 @@ from pools.documents import pool as shape
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Pool
 from pools.services.pools import existing, put_pool
-from pools.services.recording import Change, Saved, configuration_change, expect, nudge, record, refuse
+from pools.services.recording import Change, Saved, configuration_change, enqueue, expect, record, refuse
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
 from web.models import Profile
 
@@ -47,7 +47,7 @@ def rename_pool(
         record(config_type=POOL, name=name, content=None, change=change)
         pool.save()
         Profile.objects.filter(pool=name).update(pool=new_name)
-        nudge("pools.sync_backend", pool.backend_id)
+        enqueue("pools.sync_backend", pool.backend_id)
     message = f'Roles that grant something on "{name}", and role osmo-{name}, do not reach "{new_name}".'
     return Saved(pool, (Notice("roles_not_renamed", message),))
 

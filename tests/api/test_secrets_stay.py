@@ -55,7 +55,7 @@ def nothing_told(logs):
     """Afterwards no secret is in the logs, in any event, or in the history of configuration."""
     yield
     written = logs.getvalue()
-    assert "request_finished" in written or "database_away" in written or "nudge_not_sent" in written
+    assert "request_finished" in written or "database_away" in written or "notification_not_sent" in written
     assert [line for line in written.splitlines() if WORD in line] == []
     assert not Event.objects.filter(message__contains=WORD).exists()
     assert not [row for row in ConfigRevision.objects.all() if WORD in str(row.content)]
@@ -285,4 +285,4 @@ def test_the_password_of_redis(root, monkeypatch, django_capture_on_commit_callb
     broken.conf.update(broker_transport_options={"max_retries": 0}, task_publish_retry=False)
     monkeypatch.setattr(recording, "current_app", broken)
     with django_capture_on_commit_callbacks(execute=True):
-        recording.nudge("pools.sync_backend", 1)
+        recording.enqueue("pools.sync_backend", 1)

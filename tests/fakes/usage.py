@@ -12,7 +12,7 @@ class Usage(NoUsage):
 
     def __init__(self):
         self.living, self.unreleased, self.topologies, self.queues = 0, 0, set(), set()
-        self.nudged, self.domains = [], []
+        self.notified, self.domains = [], []
 
     def live_workflows(self, pool_name):
         return self.living
@@ -33,8 +33,8 @@ class Usage(NoUsage):
     def needed_queues(self, cluster_uid):
         return self.queues
 
-    def nudge_backend(self, backend_id):
-        self.nudged.append(backend_id)
+    def notify_backend(self, backend_id):
+        self.notified.append(backend_id)
 
 
 @contextmanager

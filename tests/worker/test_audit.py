@@ -265,9 +265,9 @@ def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
     assert lost.startswith(
         f"lost         {group.workflow.name} {group.name}: Task task-0 is RUNNING and its pod"
     )
-    assert lost.endswith(" is gone. (--repair: nudge the group, so that a worker looks at it now)")
+    assert lost.endswith(" is gone. (--repair: enqueue the group, so that a worker reconciles it now)")
     assert leaked.startswith("leaked       Secret osmo/stray is there though no task group wants it. (since ")
-    assert repair == "repair: groups nudged: 1, deletes sent: 1, clusters synced: 0"
+    assert repair == "repair: groups enqueued: 1, deletes sent: 1, clusters synced: 0"
     assert total.startswith("groups: 1, objects: ")
     assert total.endswith("clusters: 1; found: 1 lost, 1 leaked")
 

@@ -124,7 +124,7 @@ def test_a_group_that_is_not_due_is_nobodys_turn(world):
     assert take_lease(group.pk) is None
 
 
-def test_a_nudge_during_a_look_makes_the_group_due_again(world):
+def test_a_notification_during_a_reconcile_makes_the_group_due_again(world):
     group = world.group(pods=1)
     lease = take_lease(group.pk)
     request_stop(Q(pk=group.pk), status="FAILED_CANCELED", message="", force=False)

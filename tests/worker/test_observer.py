@@ -63,7 +63,7 @@ def pods():
     return {pod.name: pod for pod in ObservedPod.objects.all()}
 
 
-def test_what_is_there_and_what_comes_is_written_and_its_group_nudged(world, observer):
+def test_what_is_there_and_what_comes_is_written_and_its_group_notified(world, observer):
     group = world.group(pods=1)
     world.look(group)
     world.look(group)
@@ -76,11 +76,11 @@ def test_what_is_there_and_what_comes_is_written_and_its_group_nudged(world, obs
             == {"ComputeDomain", "PodGroup", "ResourceClaimTemplate"}
         )
     )
-    before = TaskGroup.objects.get().nudges
+    before = TaskGroup.objects.get().notifications
     world.finish(group, 3)
     until(lambda: pods()[name].phase == "Failed")
     assert pods()[name].digest["containers"][0]["exit"] == 3
-    assert TaskGroup.objects.get().nudges > before
+    assert TaskGroup.objects.get().notifications > before
 
 
 def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):

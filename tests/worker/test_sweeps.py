@@ -27,9 +27,9 @@ from tests.fakes.kai import reached_through
 from tests.worker.world import World, fresh
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans
-from workflows.services import nudge, queue
+from workflows.services import notify, queue
 from workflows.services.lease import take_lease
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 from workflows.services.sweep import due_groups, purge_observations
 from workflows.tasks import sweep_cluster_orphans
 
@@ -92,7 +92,7 @@ def test_no_message_is_sent_while_many_wait_already(world, redis_url, monkeypatc
         assert (queue.length(), queue.room()) == (queue.FULL + 1, 0)
         sent = []
         monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
-        nudge._send([world.group().pk])
+        notify._send([world.group().pk])
         client.delete(name)
         queue.forget()
     assert sent == []
@@ -108,8 +108,8 @@ def test_nothing_is_sent_to_a_broker_that_does_not_answer(world, monkeypatch):
         sent = []
         monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: sent.append(args))
         group = world.group()
-        nudge._send([group.pk])
-        nudge._send([group.pk])
+        notify._send([group.pk])
+        notify._send([group.pk])
         assert (sent, queue.is_silent()) == ([], True)
     monkeypatch.undo()
     queue.forget()
@@ -120,7 +120,7 @@ def test_nudging_counts_even_while_somebody_looks(world):
     group = world.group()
     lease = take_lease(group.pk)
     mark_due([group.pk])
-    assert fresh(group).nudges == lease.nudges + 1
+    assert fresh(group).notifications == lease.notifications + 1
 
 
 def old_cluster():
@@ -208,7 +208,7 @@ def test_a_backend_that_is_back_has_its_groups_looked_at(db):
     world = World()
     group = world.group()
     TaskGroup.objects.update(next_reconcile_at=None)
-    usage().nudge_backend(group.backend_id)
+    usage().notify_backend(group.backend_id)
     assert due_groups() == [group.pk]
 
 

@@ -3,7 +3,7 @@
 ``streams`` has a thread for each kind and namespace, which keeps a fingerprint of what it last passed on and
 passes on only what differs. ``inbox`` gathers changes for a moment, the newest of an object winning, and
 makes streams wait when the database falls behind. ``writer`` puts a batch into the rows in one
-transaction and nudges the task groups it concerns, each once. ``process`` decides what to follow.
+transaction and notifies the task groups it concerns, each once. ``process`` decides what to follow.
 
 Nothing here decides anything about a group, and everything it holds can be lost: a restart lists again.
 """

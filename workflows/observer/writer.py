@@ -1,8 +1,8 @@
 """Putting a batch of what was seen into the rows, and nudging whom it concerns.
 
-One transaction for a batch: rows and nudges appear together, so no group can be looked at before what it is
-nudged for. Rows are upserted whole by their natural key; the observer is their only writer. What pods of
-others hold is a transaction of its own, whose failure stops nothing.
+One transaction for a batch: rows and notifications appear together, so no group is reconciled before what
+it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. What
+pods of others hold is a transaction of its own, whose failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
 from workflows.observer.inbox import Batch, Others
 from workflows.observer.requests import NOTHING
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 from workflows.services.transition import database_now
 from workflows.values.observation import (
     EventSeen,
@@ -37,7 +37,7 @@ _NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "read
 
 
 def write(cluster: str, batch: Batch) -> int:
-    """Write a batch about one cluster; returns how many groups were nudged."""
+    """Write a batch about one cluster; returns how many groups were notified."""
     with transaction.atomic():
         now = database_now()
         Cluster.objects.get_or_create(uid=cluster)

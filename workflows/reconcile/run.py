@@ -35,7 +35,7 @@ from workflows.reconcile.seen import Looker
 from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
 from workflows.reconcile.values import GroupView, load
 from workflows.services.lease import Lease, LeaseLost, release
-from workflows.services.nudge import nudge_on_commit
+from workflows.services.notify import notify_on_commit
 from workflows.services.transition import Changes, TaskMove, record
 
 TURNS = 6
@@ -73,7 +73,7 @@ def _give_back(lease: Lease, outcome: Outcome) -> None:
     else:
         due = release(lease, failures=0)
     if due:
-        nudge_on_commit([lease.group_id])
+        notify_on_commit([lease.group_id])
 
 
 @dataclass(slots=True)
@@ -239,7 +239,7 @@ def _started(view: GroupView) -> Changes | None:
 def _unreachable(view: GroupView, lease: Lease) -> Retry | None:
     """Spare the workers the timeouts of a cluster that is known not to answer.
 
-    Only after a failure of our own, and not each time: who probes the cluster nudges its groups once it is
+    Only after a failure of our own, and not each time: who probes the cluster notifies its groups once it is
     back, but must not be depended on.
     """
     down = conditions.status_of(view.backend.conditions, "Reachable") == "False"

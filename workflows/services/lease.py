@@ -30,7 +30,7 @@ _TAKE = """
        SET lease_token = %(token)s, lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
      WHERE uuid = %(group)s AND released_at IS NULL AND next_reconcile_at <= clock_timestamp()
        AND (lease_until IS NULL OR lease_until < clock_timestamp())
- RETURNING nudges, failures, backend_id
+ RETURNING nudges AS notifications, failures, backend_id
 """
 _EXTEND = """
     UPDATE workflows_taskgroup SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s)
@@ -41,7 +41,7 @@ _RELEASE = """
        SET lease_token = NULL, lease_until = NULL, failures = %(failures)s,
            next_reconcile_at = CASE
              WHEN released_at IS NOT NULL THEN NULL
-             WHEN nudges <> %(nudges)s THEN clock_timestamp()
+             WHEN nudges <> %(notifications)s THEN clock_timestamp()
              WHEN %(at)s::timestamptz IS NOT NULL THEN %(at)s
              WHEN %(seconds)s::float8 IS NOT NULL THEN clock_timestamp() + make_interval(secs => %(seconds)s)
            END
@@ -60,7 +60,7 @@ class Lease:
 
     group_id: UUID
     token: UUID
-    nudges: int
+    notifications: int
     failures: int
     backend: Backend
     ends: float
@@ -79,10 +79,10 @@ def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None
         row = cursor.fetchone()
     if row is None:
         return None
-    nudges, failures, backend_id = row
+    notifications, failures, backend_id = row
     backend = selectors.way_to_cluster(backend_id)
     ends = began + settings.ENV.lease_seconds
-    return Lease(group_id, token, nudges, failures, backend, ends, clock)
+    return Lease(group_id, token, notifications, failures, backend, ends, clock)
 
 
 def extend(lease: Lease) -> None:
@@ -101,15 +101,15 @@ def extend(lease: Lease) -> None:
 
 
 def release(lease: Lease, *, failures: int, seconds: float | None = None, at: datetime | None = None) -> bool:
-    """Give the group back, due in ``seconds``, ``at`` that time, or only when nudged (neither).
+    """Give the group back, due in ``seconds``, ``at`` that time, or only on notification (neither).
 
-    A group that was nudged meanwhile is due at once. Returns whether it is due already. Does nothing if
+    A group that was notified meanwhile is due at once. Returns whether it is due already. Does nothing if
     the lease is somebody else's by now.
     """
     values: dict[str, Any] = {
         "group": lease.group_id,
         "token": lease.token,
-        "nudges": lease.nudges,
+        "notifications": lease.notifications,
         "failures": failures,
         "seconds": seconds,
         "at": at,

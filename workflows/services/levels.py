@@ -27,7 +27,7 @@ from scheduling.capabilities import Capability
 from workflows.explain.levels import UNAVAILABLE, External, Named, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 from workflows.services.transition import SOURCE, database_now
 from workflows.values.placement import GroupPlacement
 

@@ -3,8 +3,8 @@
 A queue is taken in the order of its messages, and the sweep in fair turns. So the queue is kept as short as
 keeps the workers busy: a newcomer waits for a few dozen looks at others' groups and not for thousands. Its
 length is asked for in Redis, remembered for a moment and counted on by what this process sends, so that a
-burst of nudges costs one question. A broker that does not answer is *silent* for a while: nothing is sent to
-it, since a request would wait for each message as long as a connection lasts.
+burst of notifications costs one question. A broker that does not answer is *silent* for a while: nothing is
+sent to it, since a request would wait for each message as long as a connection lasts.
 """
 
 import threading

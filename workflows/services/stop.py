@@ -10,7 +10,7 @@ from django.db.models import Q
 from scheduling.errors import Conflict
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import TaskGroup, Workflow
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 
 
 def request_stop(groups: Q, *, status: TaskStatus, message: str, force: bool) -> int:

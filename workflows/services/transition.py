@@ -31,7 +31,7 @@ from workflows.lifecycle.statuses import (
 )
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.lease import Lease, LeaseLost
-from workflows.services.nudge import mark_due
+from workflows.services.notify import mark_due
 
 SOURCE = "osmo-topology"
 

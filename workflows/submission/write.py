@@ -1,4 +1,4 @@
-"""Writing an accepted workflow: all its rows in one transaction, then the nudge.
+"""Writing an accepted workflow: all its rows in one transaction, then the notification.
 
 A number is taken under a lock on the base name, so two submissions never race for one; pool and backend are
 held in share mode meanwhile, so neither is deleted or disabled under an accepted workflow.
@@ -21,7 +21,7 @@ from workflows.explain.reasons import Why, starts_after
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.services.nudge import nudge_on_commit
+from workflows.services.notify import notify_on_commit
 from workflows.submission.quotas import check_limits, hold_limits
 from workflows.submission.request import Accepted, Former, reply_to, task_count
 
@@ -64,7 +64,7 @@ def write(accepted: Accepted) -> dict[str, Any]:
             message=f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}.",
             dedupe="submitted",
         )
-        nudge_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
+        notify_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)

@@ -28,7 +28,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--repair", action="store_true", help="nudge groups, sweep orphans, sync pools")
+        parser.add_argument("--repair", action="store_true", help="enqueue groups, sweep orphans, sync pools")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--backend", default="", metavar="NAME", help="only this backend's cluster")
         parser.add_argument(

@@ -47,7 +47,7 @@ def test_a_cancel_asks_every_group_to_end_and_tells_the_workers(
     for group in TaskGroup.objects.all():
         assert group.stop_status == "FAILED_CANCELED"
         assert group.stop_message == "Canceled by ann: wrong data"
-        assert group.nudges == 1
+        assert group.notifications == 1
         assert group.next_reconcile_at is not None
         assert group.force is False
     assert set(sent) == {str(first.pk), str(second.pk)}

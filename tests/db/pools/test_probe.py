@@ -74,7 +74,7 @@ def test_an_unreachable_cluster_is_registered_as_the_oldest_version(cluster):
     assert Capability.TOPOLOGY_REQUIRED in capabilities_of(saved.value)
 
 
-def test_it_is_probed_once_it_answers_and_its_groups_are_nudged(cluster, running):
+def test_it_is_probed_once_it_answers_and_its_groups_are_notified(cluster, running):
     with cluster.unreachable():
         backend = register().value
         tasks.probe_backend(backend.pk)
@@ -82,9 +82,9 @@ def test_it_is_probed_once_it_answers_and_its_groups_are_nudged(cluster, running
     tasks.probe_backend(backend.pk)
     assert status("Reachable") == "True"
     assert Backend.objects.get().scheduler_version == "0.13"
-    assert running.nudged == [backend.pk]
+    assert running.notified == [backend.pk]
     tasks.probe_backend(backend.pk)
-    assert running.nudged == [backend.pk]
+    assert running.notified == [backend.pk]
 
 
 def test_a_condition_says_since_when_it_holds(cluster, time_machine_at):
