@@ -1,41 +1,37 @@
-"""The real CustomResourceDefinitions, and what an API server does with an object of theirs.
+"""CustomResourceDefinitions of KAI, and what an API server does with an object of theirs.
 
-They are read from a folder ``shared`` beside the checkout or beside its parent; the repository holds no
-copy. ``served`` validates against the schema and prunes unknown fields, so that a round trip without loss
-shows that we wrote no field the schema does not have (``subgroups`` for ``subGroups`` would vanish).
+The definitions are those of the local cluster. Where OSMO_REAL_DEFINITIONS names a folder with the real ones
+(``tests/real_definitions.py``), every test runs on those too. ``served`` validates against the schema and
+prunes unknown fields, so that a round trip without loss shows that we wrote no field the schema does not
+have (``subgroups`` for ``subGroups`` would vanish).
 """
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 import yaml
 
-KAI_VERSIONS = ("kai-v0.13", "kai-v0.17")
+from localcluster.crds import kai, nvidia
+from tests import real_definitions
 
-
-def folder() -> Path | None:
-    checkout = Path(__file__).resolve().parents[3]
-    return next(
-        (
-            f
-            for above in (checkout.parent, checkout.parent.parent)
-            if (f := above / "shared" / "crds").is_dir()
-        ),
-        None,
-    )
+OURS = {
+    "local-v0.13": kai.definitions("0.13"),
+    "local-v0.17": kai.definitions("0.17"),
+    "local-nvidia": nvidia.definitions(),
+}
+OLDEST = ("local-v0.13", "kai-v0.13") if real_definitions.FOLDER else ("local-v0.13",)
+NEWEST = ("local-v0.17", "kai-v0.17") if real_definitions.FOLDER else ("local-v0.17",)
+SOURCES = (*OLDEST, *NEWEST)
 
 
 @cache
-def definition(version: str, plural: str, group: str) -> dict[str, Any]:
-    found = folder()
-    if found is None:
-        pytest.skip(
-            "the folder shared/crds with the real CustomResourceDefinitions is not beside the checkout"
-        )
-    return yaml.safe_load((found / version / f"{group}_{plural}.yaml").read_text())
+def definition(source: str, plural: str, group: str) -> dict[str, Any]:
+    if source in OURS:
+        name = f"{plural}.{group}"
+        return next(document for document in OURS[source] if document["metadata"]["name"] == name)
+    assert real_definitions.FOLDER is not None
+    return yaml.safe_load((real_definitions.FOLDER / source / f"{group}_{plural}.yaml").read_text())
 
 
 def schema_of(crd: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
@@ -49,8 +45,8 @@ def served(crd: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     """The object as the API server would keep it. Raises if it would refuse it."""
     schema = schema_of(crd, manifest)
     jsonschema.Draft202012Validator(schema).validate(manifest)
-    kept = {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}
-    return {**_pruned(manifest, schema), **kept}
+    identity = {key: manifest[key] for key in ("apiVersion", "kind", "metadata")}
+    return {**_pruned(manifest, schema), **identity}
 
 
 def _pruned(value: Any, schema: dict[str, Any]) -> Any:
@@ -60,5 +56,5 @@ def _pruned(value: Any, schema: dict[str, Any]) -> Any:
         return value
     if isinstance(schema.get("additionalProperties"), dict):
         return {key: _pruned(item, schema["additionalProperties"]) for key, item in value.items()}
-    known = schema.get("properties", {})
-    return {key: _pruned(item, known[key]) for key, item in value.items() if key in known}
+    properties = schema.get("properties", {})
+    return {key: _pruned(item, properties[key]) for key, item in value.items() if key in properties}

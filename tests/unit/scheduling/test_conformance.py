@@ -1,4 +1,4 @@
-"""What a cluster must serve, found in real definitions, and what a dry run shows to be lost."""
+"""What a cluster must serve, found in definitions, and what a dry run shows to be lost."""
 
 import pytest
 
@@ -8,10 +8,11 @@ from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, look, lost
 from tests.unit.scheduling import crds
 
 
-def served(version):
-    """The real schemas of one version of KAI and of NVIDIA's driver."""
-    sources = {POD_GROUP: version, QUEUE: version, TOPOLOGY: version, COMPUTE_DOMAIN: "nvidia-dra"}
-    return {one: schema(one, source) for one, source in sources.items()}
+def served(kai):
+    """The schemas of one version of KAI and of NVIDIA's driver."""
+    nvidia = "local-nvidia" if kai in crds.OURS else "nvidia-dra"
+    sources = {POD_GROUP: kai, QUEUE: kai, TOPOLOGY: kai, COMPUTE_DOMAIN: nvidia}
+    return {resource: schema(resource, source) for resource, source in sources.items()}
 
 
 def schema(resource, source):
@@ -21,14 +22,17 @@ def schema(resource, source):
 
 
 @pytest.mark.parametrize(
-    ("version", "not_found"),
+    ("source", "not_found"),
     [
-        ("kai-v0.13", {"PodGroup.spec.subGroups.minSubGroup", "Topology.spec.levels.alias"}),
-        ("kai-v0.17", set()),
+        *(
+            (source, {"PodGroup.spec.subGroups.minSubGroup", "Topology.spec.levels.alias"})
+            for source in crds.OLDEST
+        ),
+        *((source, set()) for source in crds.NEWEST),
     ],
 )
-def test_the_real_definitions_have_every_feature_that_is_used(version, not_found):
-    findings = list(look((*Kai.features, *NVLINK), served(version)))
+def test_the_definitions_have_every_feature_that_is_used(source, not_found):
+    findings = list(look((*Kai.features, *NVLINK), served(source)))
     assert {one.name for one in findings if not one.found} == not_found
     assert not {one.name for one in findings if not one.found and one.purpose}
 

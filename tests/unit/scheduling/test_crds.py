@@ -1,4 +1,4 @@
-"""Every object we render for KAI, against the schemas KAI really serves."""
+"""Every object we render for KAI, against the schemas that KAI serves."""
 
 import jsonschema
 import pytest
@@ -16,45 +16,52 @@ GROUP_OF = {"PodGroup": "scheduling.run.ai", "Queue": "scheduling.run.ai", "Topo
 PLURAL_OF = {"PodGroup": "podgroups", "Queue": "queues", "Topology": "topologies"}
 
 
-def served(version, manifest):
+def served(source, manifest):
     kind = manifest["kind"]
-    return crds.served(crds.definition(version, PLURAL_OF[kind], GROUP_OF[kind]), manifest)
+    return crds.served(crds.definition(source, PLURAL_OF[kind], GROUP_OF[kind]), manifest)
 
 
-@pytest.mark.parametrize("version", crds.KAI_VERSIONS)
-def test_pool_objects_pass_a_round_trip(version):
+@pytest.mark.parametrize("source", crds.SOURCES)
+def test_pool_objects_pass_a_round_trip(source):
     pool = PoolRequest(
         namespace="osmo", pool="H100", installation=INSTALLATION, levels=POOL, gpu_guarantee=8, gpu_maximum=16
     )
     manifests = Kai().pool_objects(pool)
     assert [m["kind"] for m in manifests] == ["Queue", "Queue", "Topology", "Topology", "Topology"]
     for manifest in manifests:
-        assert served(version, manifest) == manifest
+        assert served(source, manifest) == manifest
 
 
-@pytest.mark.parametrize("version", crds.KAI_VERSIONS)
+@pytest.mark.parametrize("source", crds.SOURCES)
 @given(case=sound())
-def test_pod_groups_and_topologies_pass_a_round_trip(version, case):
+def test_pod_groups_and_topologies_pass_a_round_trip(source, case):
     pool, asked = case
     rendered = Kai().render(request(asked, pool))
     for manifest in (*rendered.pod_groups, *rendered.topologies):
-        assert served(version, manifest) == manifest
+        assert served(source, manifest) == manifest
 
 
-def test_the_round_trip_notices_a_field_that_does_not_exist():
+@pytest.mark.parametrize("source", crds.NEWEST)
+def test_the_round_trip_notices_a_field_that_does_not_exist(source):
     (pod_group,) = Kai().render(request(gang("a: rack! r", "b"), POOL)).pod_groups
     pod_group["spec"]["subgroups"] = pod_group["spec"].pop("subGroups")
-    assert served("kai-v0.17", pod_group) != pod_group
+    assert served(source, pod_group) != pod_group
 
 
-def test_the_round_trip_notices_a_name_v017_refuses():
+@pytest.mark.parametrize("source", crds.NEWEST)
+def test_the_round_trip_notices_a_name_v017_refuses(source):
     (pod_group,) = Kai().render(request(gang("a: rack! r", "b"), POOL)).pod_groups
     pod_group["spec"]["subGroups"][0]["name"] = "Rack"
     with pytest.raises(jsonschema.ValidationError):
-        served("kai-v0.17", pod_group)
+        served(source, pod_group)
 
 
-@pytest.mark.parametrize(("version", "want"), [("kai-v0.13", "0.13"), ("kai-v0.17", "0.15")])
-def test_the_version_is_inferred_from_the_real_schema(version, want):
-    definition = crds.definition(version, "podgroups", "scheduling.run.ai")
+VERSION_IN_SCHEMA = [(source, "0.13") for source in crds.OLDEST] + [
+    (source, "0.15") for source in crds.NEWEST
+]
+
+
+@pytest.mark.parametrize(("source", "want"), VERSION_IN_SCHEMA.items())
+def test_the_version_is_inferred_from_the_schema(source, want):
+    definition = crds.definition(source, "podgroups", "scheduling.run.ai")
     assert str(kai_version_from_schema(definition)) == want

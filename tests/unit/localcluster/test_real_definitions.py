@@ -1,15 +1,11 @@
 """The definitions that we wrote accept what the real ones accept, field by field."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from localcluster.crds import kai, nvidia
+from tests.real_definitions import FOLDER
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-CANDIDATES = [CHECKOUT.parent / "shared" / "crds", CHECKOUT.parent.parent / "shared" / "crds"]
-REAL = next((path for path in CANDIDATES if path.is_dir()), None)
 COMPARED = {
     *("type", "format", "enum", "default", "pattern", "required"),
     *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
@@ -21,11 +17,9 @@ OURS = {
     "nvidia-dra": nvidia.definitions(),
 }
 
-pytestmark = pytest.mark.skipif(REAL is None, reason="the real definitions are not beside this checkout")
-
 
 def real(folder):
-    documents = [yaml.safe_load(path.read_text()) for path in sorted((REAL / folder).glob("*.yaml"))]
+    documents = [yaml.safe_load(path.read_text()) for path in sorted((FOLDER / folder).glob("*.yaml"))]
     return {document["metadata"]["name"]: document for document in documents}
 
 
