@@ -12,9 +12,9 @@ from doctor import asked
 from scheduling.errors import NotFound
 from web.permissions import Needs
 from web.policy import Action
+from web.queries import NoQuery
 from web.throttles import AuditThrottle
-from workflows.api import queries
-from workflows.api.shapes import moment
+from web.times import naive_utc
 from workflows.api.views import username
 from workflows.models import AuditRun
 
@@ -69,7 +69,7 @@ class AuditsView(APIView):
     @extend_schema(operation_id="ask_for_audit", request=None, responses={200: AuditShape})
     def post(self, request: Request) -> Response:
         """Ask a worker to compare rows and clusters; while one goes on, that one is answered."""
-        queries.NoQuery.of(request)
+        NoQuery.of(request)
         return Response(_shown(asked.ask(by=username(request))))
 
 
@@ -79,7 +79,7 @@ class AuditView(APIView):
     @extend_schema(operation_id="get_audit", responses=AuditShape)
     def get(self, request: Request, audit_id: str) -> Response:
         """Show an audit that was asked for, with its report once it has ended."""
-        queries.NoQuery.of(request)
+        NoQuery.of(request)
         is_number = audit_id.isascii() and audit_id.isdecimal() and len(audit_id) <= DIGITS
         row = AuditRun.objects.filter(pk=int(audit_id)).first() if is_number else None
         if row is None:
@@ -93,9 +93,9 @@ def _shown(row: AuditRun) -> dict[str, Any]:
     return {
         "id": row.pk,
         "asked_by": row.asked_by,
-        "asked_at": moment(row.asked_at),
-        "began_at": moment(row.began_at),
-        "ended_at": moment(row.ended_at),
+        "asked_at": naive_utc(row.asked_at),
+        "began_at": naive_utc(row.began_at),
+        "ended_at": naive_utc(row.ended_at),
         "failure": row.failure or None,
         "report": row.report,
     }

@@ -6,10 +6,10 @@ from rest_framework.authentication import CSRFCheck
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 
-from workflows.api.queries import Strict
+from web.queries import StrictForm
 
 
-class Form(Strict):
+class Form(StrictForm):
     """Base of all: what is declared may be sent, and the token that says whose page it was on."""
 
     csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)

@@ -20,6 +20,7 @@ from web.models import TOKEN_NAME_LENGTH, PersonalToken
 from web.permissions import Needs, caller
 from web.policy import NAME, Action
 from web.throttles import LoginThrottle
+from web.times import naive_utc
 
 TOKEN = Needs(Action.AUTH_TOKEN)
 
@@ -106,18 +107,13 @@ def _expiry(request: Request) -> datetime:
         asked = datetime.combine(day, time.min, UTC) + timedelta(days=1)
         if datetime.now(UTC) < asked <= latest:
             return asked
-    message = f"A token expires after now and not after {instant(latest)}."
+    message = f"A token expires after now and not after {naive_utc(latest)}."
     raise InvalidSpec(message, [Fault(("expires_at",), "out_of_range", message)])
 
 
 def _shown(row: PersonalToken) -> dict[str, Any]:
     return {
         "token_name": row.name,
-        "created_at": instant(row.created),
-        "expires_at": instant(row.expiry),
+        "created_at": naive_utc(row.created),
+        "expires_at": naive_utc(row.expiry),
     }
-
-
-def instant(moment: datetime | None) -> str | None:
-    """A time as OSMO's client reads it: UTC without a zone."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if moment else None

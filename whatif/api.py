@@ -14,12 +14,12 @@ from scheduling.levels import Level
 from web.access import grants_of
 from web.permissions import Needs
 from web.policy import Action, refusal
+from web.queries import NoQuery, StrictForm, valid_values
 from web.throttles import SubmitThrottle
 from whatif.asked import MOST_ADDED, Asked, NewNodes
 from whatif.compare import Change, Compared, WhatIf, what_if
 from whatif.standing import Judged, Standing
 from workflows.api.fit import FragmentsSerializer, age_shown, fragments_shown
-from workflows.api.queries import NoQuery, Strict, validated
 
 _MOST = 1000
 
@@ -28,7 +28,7 @@ def _label_value(**options: Any) -> serializers.CharField:
     return serializers.CharField(max_length=316, allow_blank=True, **options)
 
 
-class NewNodesBody(Strict):
+class NewNodesBody(StrictForm):
     """Nodes like a known one, or with amounts of their own."""
 
     count = serializers.IntegerField(min_value=1, max_value=MOST_ADDED, default=1)
@@ -46,12 +46,12 @@ class NewNodesBody(Strict):
     )
 
 
-class KeyBody(Strict):
+class KeyBody(StrictForm):
     key = serializers.CharField(max_length=63)
     label = serializers.CharField(max_length=316)  # type: ignore[assignment]  # a declared field
 
 
-class WhatIfBody(Strict):
+class WhatIfBody(StrictForm):
     """What would be otherwise; everything left out stays as it is."""
 
     drain = serializers.ListField(
@@ -139,7 +139,7 @@ class WhatIfReply(serializers.Serializer[Any]):
 
 def asked_in(data: Any) -> Asked:
     """The document, read strictly. Raises ValidationError with everything that is wrong in its shape."""
-    said = validated(WhatIfBody(data=data))
+    said = valid_values(WhatIfBody(data=data))
     keys = said["topology_keys"]
     return Asked(
         drain=tuple(said["drain"]),

@@ -21,7 +21,7 @@ from pages.map.words import about_place
 from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action
-from workflows.api.queries import Query
+from web.queries import Query
 from workflows.selectors import workflow_known_as
 
 LIVE_UP_TO = 250

@@ -23,8 +23,8 @@ from scheduling.fit.verdict import Answer
 from web import errors
 from web.permissions import Needs, caller
 from web.policy import Action
+from web.queries import NoQuery, valid_values
 from web.throttles import SubmitThrottle
-from workflows.api.queries import NoQuery, validated
 from workflows.models import Workflow
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
@@ -58,7 +58,7 @@ class SubmitPage(Page):
         """Check what was written, or submit it and go to its page."""
         check_form(request)
         pool = _pool(request, name)
-        form = validated(SubmitForm(data=request.data))
+        form = valid_values(SubmitForm(data=request.data))
         try:
             reply = submit(_asked(request, pool, form))
         except NotFound:

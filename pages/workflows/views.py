@@ -16,9 +16,9 @@ from pages.workflows.gather import TaskWish, workflow_view
 from pages.workflows.listed import STATUSES, list_view
 from web.permissions import Needs, caller
 from web.policy import Action
+from web.queries import NoQuery, Query, valid_values
 from web.throttles import SubmitThrottle
 from workflows import selectors
-from workflows.api.queries import NoQuery, Query, validated
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
 from workflows.services.stop import cancel_workflow
@@ -99,7 +99,7 @@ class CancelPage(Page):
         """Cancel it, as REST does."""
         check_form(request)
         workflow = _known(request, name, Action.WORKFLOW_CANCEL)
-        form = validated(CancelForm(data=request.data))
+        form = valid_values(CancelForm(data=request.data))
         by = caller(request).get_username()
         cancel_workflow(workflow, by=by, message=form["message"], force=form["force"])
         return _to(workflow.name)
@@ -128,7 +128,7 @@ class AgainPage(Page):
         """Submit its spec to its pool once more, as REST does."""
         check_form(request)
         workflow = _known(request, name, Action.WORKFLOW_CREATE)
-        form = validated(AgainForm(data=request.data))
+        form = valid_values(AgainForm(data=request.data))
         asked = resubmission(
             workflow,
             pool_name=workflow.pool_name,

@@ -27,6 +27,7 @@ from scheduling.errors import Fault, InvalidSpec, in_order
 from web.access import grants_of
 from web.permissions import Needs, caller, check
 from web.policy import Action
+from web.queries import Query
 
 UPDATE = Needs(Action.CONFIG_UPDATE, on=None)
 MAX_REVISION = 2**31 - 1
@@ -37,7 +38,7 @@ class Tag(serializers.CharField):
         super().__init__(max_length=63, **kwargs)
 
 
-class HistoryQuery(serializers.Serializer[Any]):
+class HistoryQuery(Query):
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     limit = serializers.IntegerField(min_value=1, max_value=history.MAX_PAGE, default=20)
     order = serializers.ChoiceField(
@@ -62,30 +63,10 @@ class HistoryQuery(serializers.Serializer[Any]):
     omit_data = serializers.BooleanField(default=False)
 
 
-class DiffQuery(serializers.Serializer[Any]):
+class DiffQuery(Query):
     config_type = serializers.ChoiceField(choices=history.known_types())
     first_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
     second_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
-
-
-def _query(request: Request, form: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-    """The parameters of a request. Raises ValidationError naming every one that is wrong."""
-    given, fields = request.query_params, form().fields
-    wrong = {
-        name[:80]: [ErrorDetail(f"There is no such parameter; accepted are {', '.join(fields)}.")]
-        for name in sorted(given.keys() - fields.keys())[:20]
-    }
-    values: dict[str, Any] = {}
-    for name in given.keys() & fields.keys():
-        several = isinstance(fields[name], serializers.ListField)
-        values[name] = given.getlist(name) if several else given[name]
-        if not several and len(given.getlist(name)) > 1:
-            wrong[name] = [ErrorDetail("It is given more than once.", code="repeated")]
-    if wrong:
-        raise serializers.ValidationError(wrong)
-    read = form(data=values)
-    read.is_valid(raise_exception=True)
-    return dict(read.validated_data)
 
 
 class RevisionSerializer(serializers.Serializer[Any]):
@@ -143,7 +124,7 @@ class HistoryView(APIView):
     @extend_schema(operation_id="list_config_history", parameters=[HistoryQuery], responses=HistorySerializer)
     def get(self, request: Request) -> Response:
         """Show changes of configuration, each with the whole set of its type after it."""
-        query = _query(request, HistoryQuery)
+        query = HistoryQuery.of(request)
         _one_time(query)
         wanted = HistoryFilter(
             types=query["config_types"],
@@ -189,7 +170,7 @@ class DiffView(APIView):
     @extend_schema(operation_id="diff_config_history", parameters=[DiffQuery], responses=DiffSerializer)
     def get(self, request: Request) -> Response:
         """Compare the sets of one type after two revisions."""
-        query, user = _query(request, DiffQuery), caller(request)
+        query, user = DiffQuery.of(request), caller(request)
         kind, first, second = query["config_type"], query["first_revision"], query["second_revision"]
         rows = [history.revision_visible_to(user, kind, number) for number in (first, second)]
         sets = history.sets_after(user, rows)

@@ -15,7 +15,7 @@ from web.access import grants_of
 from web.models import PersonalToken, Profile
 from web.permissions import Needs, caller
 from web.policy import Action
-from web.tokens import instant
+from web.times import naive_utc
 
 
 class ProfileSettingsSerializer(serializers.Serializer[Any]):
@@ -93,4 +93,4 @@ def _token(credential: Any) -> dict[str, Any] | None:
     """The personal token that a request came with, by its name."""
     if not isinstance(credential, PersonalToken):
         return None
-    return {"name": credential.name, "expires_at": instant(credential.expiry)}
+    return {"name": credential.name, "expires_at": naive_utc(credential.expiry)}

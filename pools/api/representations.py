@@ -6,7 +6,7 @@ document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET retu
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_of, table_of
@@ -16,6 +16,7 @@ from pools.models import Backend, Pool
 from pools.selectors import PoolDomains
 from pools.status import conditions
 from scheduling.errors import Notice, format_path
+from web.times import naive_utc
 
 HEARTBEAT_LASTS = timedelta(minutes=2)
 
@@ -68,7 +69,7 @@ def editable_pool(pool: Pool, *, now: datetime, verbose: str) -> dict[str, Any]:
             "parsed_resource_validations": [],
             "parsed_group_templates": [],
             "parsed_pod_template_for_accounting": pool.applied_template.get("pod", {}),
-            "last_heartbeat": _time(pool.backend.probed_at),
+            "last_heartbeat": naive_utc(pool.backend.probed_at),
         }
     return shown
 
@@ -106,8 +107,8 @@ def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
         "capability_table": [asdict(row) for row in table_of(backend)],
         "card": backend.card,
         "conditions": backend.conditions,
-        "last_heartbeat": _time(backend.probed_at),
-        "created_date": _time(backend.created_at),
+        "last_heartbeat": naive_utc(backend.probed_at),
+        "created_date": naive_utc(backend.created_at),
         "online": online(backend, now=now),
         "revision": backend.revision,
     }
@@ -130,7 +131,7 @@ def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
         **keys_of(pool),
         "capabilities": capabilities_of(pool.backend).as_json(),
         "nodes": found.nodes,
-        "nodes_synced_at": _time(found.synced_at),
+        "nodes_synced_at": naive_utc(found.synced_at),
         "topology_keys": [
             {
                 "key": entry.level.key,
@@ -148,7 +149,3 @@ def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
 def warnings(notices: Iterable[Notice]) -> list[str]:
     """Notices as OSMO's clients print them."""
     return [f"{format_path(n.path)}: {n.message}" if n.path else n.message for n in notices]
-
-
-def _time(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() if moment else None

@@ -7,8 +7,10 @@ something holds. Times are naive UTC as in the rest of the API.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
+
+from web.times import naive_utc
 
 Status = Literal["True", "False", "Unknown"]
 
@@ -65,9 +67,9 @@ def status_of(conditions: Iterable[dict[str, Any]], kind: str) -> str | None:
 
 def as_time(moment: datetime) -> str:
     """An instant as naive UTC, to the second."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+    return naive_utc(moment, precision="seconds")
 
 
 def as_exact_time(moment: datetime) -> str:
     """An instant as naive UTC, to the microsecond, which tells apart what one second held."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    return naive_utc(moment, precision="microseconds")

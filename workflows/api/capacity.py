@@ -16,7 +16,7 @@ from pools.models import Pool
 from pools.selectors import pool_levels, pools_allowed_to
 from web.permissions import Needs
 from web.policy import Action
-from workflows.api.queries import Query, flag, texts
+from web.queries import Query, flag, texts
 from workflows.feasibility.quota import quota
 from workflows.feasibility.resources import entry
 from workflows.feasibility.usage import SeenNode, nodes_of, stands_on, used_by_node

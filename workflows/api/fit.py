@@ -14,8 +14,8 @@ from pools.selectors import pool_visible_to
 from scheduling.fit.fragmentation import LevelSlots
 from web.permissions import Needs
 from web.policy import Action
-from workflows.api.queries import NoQuery
-from workflows.api.shapes import moment
+from web.queries import NoQuery
+from web.times import naive_utc
 from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
 
 
@@ -57,7 +57,7 @@ def fragments_shown(found: PoolFragments) -> dict[str, Any]:
 
 def age_shown(synced_at: datetime | None, *, now: datetime) -> dict[str, Any]:
     age = max(0.0, (now - synced_at).total_seconds()) if synced_at else None
-    return {"nodes_synced_at": moment(synced_at), "age_seconds": age}
+    return {"nodes_synced_at": naive_utc(synced_at), "age_seconds": age}
 
 
 def _key(one: LevelSlots) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from rest_framework.views import APIView
 
 from web.permissions import Needs
 from web.policy import Action
+from web.queries import Query, flag, texts
+from web.times import naive_utc
 from workflows import selectors
-from workflows.api.queries import Query, flag, texts
-from workflows.api.shapes import address_of, moment, overview
+from workflows.api.shapes import address_of, overview
 from workflows.api.task_page import ListedTask, TaskFilter, task_page
 from workflows.api.views import base_address, username
 from workflows.lifecycle.statuses import TaskStatus
@@ -118,8 +119,8 @@ def _shown(task: ListedTask, *, base: str, now: datetime) -> dict[str, Any]:
         "retry_id": task.retry_id,
         "pool": task.pool,
         "node": task.node or None,
-        "start_time": moment(task.start_time),
-        "end_time": moment(task.end_time),
+        "start_time": naive_utc(task.start_time),
+        "end_time": naive_utc(task.end_time),
         "duration": max(0.0, took.total_seconds()) if took else None,
         "status": task.status,
         "overview": overview(task.workflow, base=base),

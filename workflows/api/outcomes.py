@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action
-from workflows.api.queries import Query
+from web.queries import Query
 from workflows.feasibility.pool_outcomes import outcomes_in
 
 MOST_DAYS = 366

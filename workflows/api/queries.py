@@ -1,71 +1,13 @@
-"""Query strings and bodies, read strictly: a mistyped ``dryrun=True`` must not submit.
+"""The parameters and bodies of requests about workflows."""
 
-OSMO's client writes booleans as Python does (``True``) and lists as repeated keys; both are read here, and
-a field nobody knows is refused with those that are.
-"""
-
-from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
-from rest_framework.exceptions import ErrorDetail
-from rest_framework.request import Request
 
+from web.queries import Query, StrictForm, flag, texts
 from workflows.lifecycle.statuses import WorkflowStatus
 from workflows.models import Workflow
 from workflows.selectors import MAX_PAGE, WorkflowFilter
-
-
-class Strict(serializers.Serializer[Any]):
-    """Base of all: what is declared may be given, nothing else."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
-            accepted = ", ".join(self.fields)
-            which = f"accepted are {accepted}" if accepted else "none is accepted"
-            said = [ErrorDetail(f"There is no such field; {which}.", code="unknown_field")]
-            raise serializers.ValidationError({name[:80]: said for name in unknown[:20]})
-        return super().to_internal_value(data)
-
-
-class Query(Strict):
-    """A query string."""
-
-    @classmethod
-    def of(cls, request: Request) -> dict[str, Any]:
-        """The parameters of a request. Raises ValidationError naming every one that is wrong."""
-        fields = cls().fields
-        given = request.query_params
-        repeated = [
-            name
-            for name in given
-            if len(given.getlist(name)) > 1
-            and name in fields
-            and not isinstance(fields[name], serializers.ListField)
-        ]
-        if repeated:  # the last would win in silence: dry_run=True&dry_run=False must not submit
-            said = [ErrorDetail("It is given more than once.", code="repeated")]
-            raise serializers.ValidationError(dict.fromkeys(repeated, said))
-        values = {
-            name: given.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
-            for name, value in given.items()
-        }
-        return validated(cls(data=values))
-
-
-def validated(form: Strict) -> dict[str, Any]:
-    """What was given, checked. Raises ValidationError."""
-    form.is_valid(raise_exception=True)
-    return dict(form.validated_data)
-
-
-def flag(help_text: str) -> serializers.BooleanField:
-    return serializers.BooleanField(default=False, help_text=help_text)
-
-
-def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
-    child = serializers.CharField(max_length=max_length)
-    return serializers.ListField(child=child, max_length=100, default=list, help_text=help_text)
 
 
 def _pairs(help_text: str) -> serializers.ListField:
@@ -75,7 +17,7 @@ def _pairs(help_text: str) -> serializers.ListField:
     )
 
 
-class SubmitBody(Strict):
+class SubmitBody(StrictForm):
     """What OSMO's client sends."""
 
     file = serializers.CharField(
@@ -115,7 +57,7 @@ class SubmitQuery(Query):
     )
 
 
-class ListQuery(Query):
+class WorkflowListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     order = serializers.ChoiceField(
@@ -162,10 +104,6 @@ def workflow_filter(query: dict[str, Any], *, user: str) -> WorkflowFilter:
 def _pair(text: str) -> tuple[str, str | None]:
     key, equals, value = text.partition("=")
     return key, value if equals else None
-
-
-class NoQuery(Query):
-    """No parameters at all."""
 
 
 class DetailQuery(Query):

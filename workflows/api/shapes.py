@@ -6,23 +6,19 @@ UTC, durations seconds as floats, uuids 32 hex digits. OSMO's fields that have n
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from scheduling import names
+from web.times import naive_utc
 from workflows.explain.summary import in_one_sentence, sentence_of
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
 
 Json = dict[str, Any]
-
-
-def moment(time: datetime | None) -> str | None:
-    """An instant as naive UTC: OSMO's client refuses a zone."""
-    return None if time is None else time.astimezone(UTC).replace(tzinfo=None).isoformat()
 
 
 def submitted(reply: Mapping[str, Any], *, base: str) -> Json:
@@ -49,9 +45,9 @@ def listed(workflow: Workflow, *, base: str, now: datetime) -> Json:
         "user": workflow.submitted_by,
         "name": workflow.name,
         "workflow_uuid": workflow.uuid.hex,
-        "submit_time": moment(workflow.submit_time),
-        "start_time": moment(workflow.start_time),
-        "end_time": moment(workflow.end_time),
+        "submit_time": naive_utc(workflow.submit_time),
+        "start_time": naive_utc(workflow.start_time),
+        "end_time": naive_utc(workflow.end_time),
         "queued_time": _queued(workflow, now),
         "duration": _duration(workflow, now),
         "status": workflow.status,
@@ -94,9 +90,9 @@ def detailed(
         "dashboard_url": workflow.backend.dashboard_url or None,
         "grafana_url": workflow.backend.grafana_url or None,
         "tags": workflow.tags,
-        "submit_time": moment(workflow.submit_time),
-        "start_time": moment(workflow.start_time),
-        "end_time": moment(workflow.end_time),
+        "submit_time": naive_utc(workflow.submit_time),
+        "start_time": naive_utc(workflow.start_time),
+        "end_time": naive_utc(workflow.end_time),
         "exec_timeout": workflow.exec_timeout,
         "queue_timeout": workflow.queue_timeout,
         "duration": _duration(workflow, now),
@@ -124,26 +120,26 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "name": group.name,
         "uuid": group.uuid.hex,
         "status": group.status,
-        "start_time": moment(group.start_time),
-        "end_time": moment(group.end_time),
-        "processing_start_time": moment(group.processing_start_time),
-        "scheduling_start_time": moment(group.scheduling_start_time),
-        "initializing_start_time": moment(group.initializing_start_time),
+        "start_time": naive_utc(group.start_time),
+        "end_time": naive_utc(group.end_time),
+        "processing_start_time": naive_utc(group.processing_start_time),
+        "scheduling_start_time": naive_utc(group.scheduling_start_time),
+        "initializing_start_time": naive_utc(group.initializing_start_time),
         "remaining_upstream_groups": [
             one.name for one in group.upstream.all() if one.status != TaskStatus.COMPLETED
         ],
         "downstream_groups": [one.name for one in group.downstream.all()],
         "failure_message": group.failure_message or None,
         "waiting_reason": sentence_of(group, now=now) or None,
-        "waiting_since": moment(group.waiting_since),
+        "waiting_since": naive_utc(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),
         "got": _got(group.got),
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
         "template_revisions": group.placement.get("template_revisions", {}),
-        "created_in_cluster_at": moment(group.created_in_cluster_at),
-        "released_at": moment(group.released_at),
+        "created_in_cluster_at": naive_utc(group.created_in_cluster_at),
+        "released_at": naive_utc(group.released_at),
         "tasks": [_task(task, address=address) for task in group.tasks.all()],
     }
 
@@ -159,8 +155,8 @@ def _patience(group: TaskGroup) -> Json | None:
         return None
     return {
         "stage": group.stage,
-        "unplaced_since": moment(group.unplaced_since),
-        "next_relaxation_at": moment(patience.next_relaxation(group.constraints, group.unplaced_since)),
+        "unplaced_since": naive_utc(group.unplaced_since),
+        "next_relaxation_at": naive_utc(patience.next_relaxation(group.constraints, group.unplaced_since)),
     }
 
 
@@ -174,7 +170,7 @@ def _compute_domain(group: TaskGroup, seen: ObservedObject | None) -> Json | Non
         "claim_template": names.claim_template(group.uuid),
         "present": seen is not None,
         "deleting": seen.deleting if seen else False,
-        "seen_at": moment(seen.seen_at) if seen else None,
+        "seen_at": naive_utc(seen.seen_at) if seen else None,
     }
 
 
@@ -188,12 +184,12 @@ def _task(task: Task, *, address: str) -> Json:
         "exit_code": task.exit_code,
         "logs": f"{address}/logs?{tail}",
         "error_logs": f"{address}/error_logs?{tail}",
-        "processing_start_time": moment(task.processing_start_time),
-        "scheduling_start_time": moment(task.scheduling_start_time),
-        "initializing_start_time": moment(task.initializing_start_time),
+        "processing_start_time": naive_utc(task.processing_start_time),
+        "scheduling_start_time": naive_utc(task.scheduling_start_time),
+        "initializing_start_time": naive_utc(task.initializing_start_time),
         "events": f"{address}/events?{tail}",
-        "start_time": moment(task.start_time),
-        "end_time": moment(task.end_time),
+        "start_time": naive_utc(task.start_time),
+        "end_time": naive_utc(task.end_time),
         "input_download_start_time": None,
         "input_download_end_time": None,
         "output_upload_start_time": None,

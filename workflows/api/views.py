@@ -20,7 +20,9 @@ from scheduling.errors import Fault, InvalidSpec
 from web.env import environment
 from web.permissions import Needs
 from web.policy import Action
+from web.queries import NoQuery, valid_values
 from web.throttles import SubmitThrottle
+from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.explain.report import explain, in_one_line
@@ -97,7 +99,7 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
     }
     if said:
         return resubmission(_readable(request, said), priority=query["priority"], **common)
-    body = queries.validated(queries.SubmitBody(data=request.data))
+    body = valid_values(queries.SubmitBody(data=request.data))
     template = body.get("uploaded_templated_spec") or ""
     return SubmissionRequest(
         text=body["file"],
@@ -134,7 +136,7 @@ class RestartView(APIView):
     )
     def post(self, request: Request, pool: str, workflow_id: str) -> Response:
         """Run a finished workflow again, as a new one; groups that COMPLETED are carried over."""
-        queries.NoQuery.of(request)
+        NoQuery.of(request)
         reply = restart(
             _readable(request, workflow_id),
             pool_name=pool,
@@ -158,12 +160,12 @@ class WorkflowListView(APIView):
 
     @extend_schema(
         operation_id="workflow_list",
-        parameters=[queries.ListQuery],
+        parameters=[queries.WorkflowListQuery],
         responses={200: serializers.WorkflowList},
     )
     def get(self, request: Request) -> Response:
         """List workflows, the newest first, in pages."""
-        query = queries.ListQuery.of(request)
+        query = queries.WorkflowListQuery.of(request)
         if query["app"]:  # apps are not kept, so none has one
             return Response({"workflows": [], "more_entries": False})
         page = selectors.workflow_page(
@@ -208,7 +210,7 @@ class ExplainView(APIView):
     @extend_schema(operation_id="workflow_explain", responses=serializers.Explanation)
     def get(self, request: Request, workflow_id: str) -> Response:
         """Say why each group that waits does, what that rests on, and what would help."""
-        queries.NoQuery.of(request)
+        NoQuery.of(request)
         workflow = _readable(request, workflow_id)
         groups = list(workflow.groups.order_by("position").select_related("backend"))
         now = timezone.now()
@@ -259,7 +261,7 @@ def _line(event: Event, *, workflow: str) -> str:
     about = event.task_name or (event.group.name if event.group else workflow)
     kind = "Warning" if event.warning else "Normal"
     message = " ".join(event.message.split())
-    return f"{shapes.moment(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
+    return f"{naive_utc(event.time)} [{about}] {kind} {event.source} {event.reason}: {message}\n"
 
 
 class CancelView(APIView):

@@ -11,7 +11,7 @@ from typing import Any
 
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
-from workflows.api.shapes import moment
+from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import in_words, sentence_of
 from workflows.feasibility.report import UNKNOWN, feasibility
@@ -64,7 +64,7 @@ def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json
         "status": group.status,
         "why": why.value,
         "sentence": " ".join(filter(None, said)),
-        "since": moment(group.waiting_since),
+        "since": naive_utc(group.waiting_since),
         "help": HELP[why],
         "evidence": group.waiting_evidence | _of_patience(group, held),
         "feasibility": verdict,
@@ -77,7 +77,7 @@ def _of_patience(group: TaskGroup, held: str) -> Json:
     if not held:
         return {}
     keys = [line["key"] for line in group.constraints if line.get("waitSeconds") and not line["relaxed"]]
-    until = moment(patience.next_relaxation(group.constraints, group.unplaced_since))
+    until = naive_utc(patience.next_relaxation(group.constraints, group.unplaced_since))
     return {"patience": {"keys": list(dict.fromkeys(keys)), "next_relaxation_at": until}}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
+from web.times import naive_utc
 from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
 from workflows.feasibility.sentences import named_to, sentence, unseen
 from workflows.selectors import names_known_to
@@ -76,7 +77,7 @@ def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) ->
         "room": verdict.room,
         "scheduler": group.placement.scheduler_type,
         "nodes": len(seen.snapshot.nodes),
-        "nodes_synced_at": _naive(synced),
+        "nodes_synced_at": naive_utc(synced),
         "others_known": seen.others_known,
         "age_seconds": max(0.0, (now - synced).total_seconds()) if synced else None,
         "places": dict(places) if places is not None else None,
@@ -96,11 +97,7 @@ def _set(one: SetFit) -> Json:
 
 
 def _moment(epoch: float | None) -> str | None:
-    return None if epoch is None else _naive(datetime.fromtimestamp(epoch, UTC))
-
-
-def _naive(time: datetime | None) -> str | None:
-    return None if time is None else time.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return None if epoch is None else naive_utc(datetime.fromtimestamp(epoch, UTC))
 
 
 def hopeless(found: Sequence[Json]) -> list[Json]:

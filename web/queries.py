@@ -1,0 +1,70 @@
+"""Query strings and bodies, read strictly: a mistyped ``dryrun=True`` must not submit.
+
+OSMO's client writes booleans as Python does (``True``) and lists as repeated keys; both are read here. A
+field that is not declared is refused, and the error names the declared ones.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
+from rest_framework.request import Request
+
+
+class StrictForm(serializers.Serializer[Any]):
+    """A form that accepts the declared fields and no other."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
+            accepted = ", ".join(self.fields)
+            which = f"accepted are {accepted}" if accepted else "none is accepted"
+            errors = [ErrorDetail(f"There is no such field; {which}.", code="unknown_field")]
+            raise serializers.ValidationError({name[:80]: errors for name in unknown[:20]})
+        return super().to_internal_value(data)
+
+
+class Query(StrictForm):
+    """A query string."""
+
+    @classmethod
+    def of(cls, request: Request) -> dict[str, Any]:
+        """The parameters of a request. Raises ValidationError naming every one that is wrong."""
+        fields = cls().fields
+        parameters = request.query_params
+        repeated = [
+            name
+            for name in parameters
+            if len(parameters.getlist(name)) > 1
+            and name in fields
+            and not isinstance(fields[name], serializers.ListField)
+        ]
+        if repeated:  # the last would win in silence: dry_run=True&dry_run=False must not submit
+            errors = [ErrorDetail("It is given more than once.", code="repeated")]
+            raise serializers.ValidationError(dict.fromkeys(repeated, errors))
+        values = {
+            name: parameters.getlist(name) if isinstance(fields.get(name), serializers.ListField) else value
+            for name, value in parameters.items()
+        }
+        return valid_values(cls(data=values))
+
+
+class NoQuery(Query):
+    """No parameters at all."""
+
+
+def valid_values(form: StrictForm) -> dict[str, Any]:
+    """The values of a form. Raises ValidationError naming every field that is wrong."""
+    form.is_valid(raise_exception=True)
+    return dict(form.validated_data)
+
+
+def flag(help_text: str) -> serializers.BooleanField:
+    """A boolean that is false where it is left out."""
+    return serializers.BooleanField(default=False, help_text=help_text)
+
+
+def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
+    """A parameter that may be repeated."""
+    child = serializers.CharField(max_length=max_length)
+    return serializers.ListField(child=child, max_length=100, default=list, help_text=help_text)
