@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from doctor import asked
+from doctor import services
 from scheduling.errors import NotFound
 from web.permissions import Needs
 from web.policy import Action
@@ -70,7 +70,7 @@ class AuditsView(APIView):
     def post(self, request: Request) -> Response:
         """Ask a worker to compare rows and clusters; while one goes on, that one is answered."""
         NoQuery.of(request)
-        return Response(_shown(asked.ask(by=username(request))))
+        return Response(_shown(services.ask(by=username(request))))
 
 
 class AuditView(APIView):
@@ -84,7 +84,7 @@ class AuditView(APIView):
         row = AuditRun.objects.filter(pk=int(audit_id)).first() if is_number else None
         if row is None:
             raise NotFound(
-                f"There is no audit {audit_id[:80]!a}; the last {asked.KEPT} that were asked for are kept."
+                f"There is no audit {audit_id[:80]!a}; the last {services.KEPT} that were asked for are kept."
             )
         return Response(_shown(row))
 

@@ -6,9 +6,9 @@ Each rule restates one promise in its own words. None asks the code that is to k
 from collections.abc import Iterable, Sequence
 
 from doctor.facts import KINDS, Facts, Finding, Limits
-from doctor.rules_objects import object_rules
-from doctor.rules_rows import row_rules
-from doctor.rules_shared import shared_rules
+from doctor.rules.objects import object_rules
+from doctor.rules.rows import row_rules
+from doctor.rules.shared import shared_rules
 
 
 def compare(facts: Facts, limits: Limits) -> tuple[Finding, ...]:

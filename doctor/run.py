@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from doctor.clusters import Gathered, NotLooked, gather
 from doctor.compare import compare, confirmed, counts
 from doctor.facts import Facts, Finding, Limits
-from doctor.gather import Gathered, NotLooked, gather
 from doctor.repair import Repaired, repair
 from doctor.submissions import Accepted, Sent, compare_submissions
 from workflows.models import Workflow

@@ -10,7 +10,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from doctor.facts import Backwards
-from doctor.rules_rows import LIVE
+from doctor.rules.rows import LIVE
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.transition import SOURCE

@@ -11,7 +11,7 @@ import typer
 
 from osmo_topology_cli import explain as explaining
 from osmo_topology_cli import tables
-from osmo_topology_cli.auditing import audited, exit_of, show_report
+from osmo_topology_cli.doctor import audited, exit_of, show_report
 from osmo_topology_cli.login import find_login
 from osmo_topology_cli.outcomes import Exit, Failure, Misused, Refused
 from osmo_topology_cli.service import Call, Service, address

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from doctor.facts import Facts, Finding, GroupRow, Limits, Repair, Seen, Thing, TryRow
-from doctor.rules_rows import LIVE, about
+from doctor.rules.rows import LIVE, about
 
 COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"

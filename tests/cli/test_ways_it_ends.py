@@ -18,7 +18,7 @@ from osmo_topology_cli.login import Login, find_login
 from osmo_topology_cli.outcomes import Misused
 from osmo_topology_cli.service import PATIENCE, PAUSES
 from osmo_topology_cli.show import aligned
-from tests.client.conftest import ROOT
+from tests.cli.conftest import ROOT
 
 POOL = {
     "status": "ONLINE",
@@ -161,7 +161,7 @@ def drawn(bare, *words, columns, **environment):
     """What the command shows on a terminal of so many columns."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "client", *words],
+        [sys.executable, "-m", "osmo_topology_cli", *words],
         cwd=ROOT,
         env=bare.environment | {"TERM": "xterm-256color", "COLUMNS": str(columns)} | environment,
         stdin=subprocess.DEVNULL,

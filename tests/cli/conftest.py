@@ -46,7 +46,7 @@ class Command:
 
     def start(self, *words, **environment):
         return subprocess.Popen(
-            [sys.executable, "-m", "client", *words],
+            [sys.executable, "-m", "osmo_topology_cli", *words],
             cwd=ROOT,
             env=self.environment | environment,
             stdin=subprocess.PIPE,

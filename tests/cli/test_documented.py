@@ -6,7 +6,7 @@ import typer.main
 
 from osmo_topology_cli.main import app
 from osmo_topology_cli.outcomes import Exit
-from tests.client.conftest import ROOT
+from tests.cli.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text()
 OPTION = re.compile(r"`(--?[a-z][a-z-]*)`")

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from doctor import asked
+from doctor import services
 from workflows.models import AuditRun
 
 pytestmark = pytest.mark.django_db
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def no_second_look(monkeypatch):
-    monkeypatch.setattr(asked, "CONFIRM_SECONDS", 0)
+    monkeypatch.setattr(services, "CONFIRM_SECONDS", 0)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_who_asks_is_given_the_audit_that_goes_on_and_then_its_report(operator):
     assert (first["asked_by"], first["began_at"], first["report"]) == ("root", None, None)
     assert operator.post("/api/audit").json()["id"] == first["id"]
 
-    asked.carry_out(first["id"])
+    services.carry_out(first["id"])
     ended = operator.get(f"/api/audit/{first['id']}").json()
     assert ended["ended_at"]
     assert (ended["failure"], ended["report"]["exit_code"], ended["report"]["findings"]) == (None, 0, [])
@@ -39,9 +39,9 @@ def test_who_asks_is_given_the_audit_that_goes_on_and_then_its_report(operator):
 
 def test_a_message_that_comes_twice_makes_one_look(operator):
     number = operator.post("/api/audit").json()["id"]
-    asked.carry_out(number)
+    services.carry_out(number)
     (report, ended) = AuditRun.objects.values_list("report", "ended_at").get()
-    asked.carry_out(number)
+    services.carry_out(number)
     assert list(AuditRun.objects.values_list("report", "ended_at")) == [(report, ended)]
 
 
@@ -50,29 +50,29 @@ def test_an_audit_that_fails_or_whose_worker_died_is_ended_and_says_so(operator,
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(asked, "audit", fail)
+        broken.setattr(services, "audit", fail)
         number = operator.post("/api/audit").json()["id"]
         with pytest.raises(RuntimeError):
-            asked.carry_out(number)
+            services.carry_out(number)
     assert "failed" in operator.get(f"/api/audit/{number}").json()["failure"]
 
     stuck = operator.post("/api/audit").json()["id"]
-    long_ago = timezone.now() - asked.GIVEN_UP - timedelta(seconds=1)
+    long_ago = timezone.now() - services.GIVEN_UP - timedelta(seconds=1)
     AuditRun.objects.filter(pk=stuck).update(asked_at=long_ago, began_at=long_ago)
     assert operator.post("/api/audit").json()["id"] > stuck
     assert "No worker" in operator.get(f"/api/audit/{stuck}").json()["failure"]
 
 
 def test_no_more_than_a_few_audits_are_kept(operator, monkeypatch):
-    monkeypatch.setattr(asked, "KEPT", 2)
+    monkeypatch.setattr(services, "KEPT", 2)
     for _ in range(4):
-        asked.carry_out(operator.post("/api/audit").json()["id"])
+        services.carry_out(operator.post("/api/audit").json()["id"])
     assert AuditRun.objects.count() == 2
 
 
 def test_a_report_is_bounded_and_still_counts_everything(monkeypatch):
-    monkeypatch.setattr(asked, "MOST_FINDINGS", 2)
-    report = asked.bounded({"findings": [1, 2, 3], "counts": {"lost": 3}})
+    monkeypatch.setattr(services, "MOST_FINDINGS", 2)
+    report = services.bounded({"findings": [1, 2, 3], "counts": {"lost": 3}})
     assert report == {"findings": [1, 2], "counts": {"lost": 3}, "findings_left_out": 1}
 
 
