@@ -100,14 +100,14 @@ class Node(models.Model):
         return self.name
 
 
-class HeldByOthers(models.Model):
-    """What pods of others hold of a node, as schedulers count it; a node without a row is free of them.
+class ForeignUsage(models.Model):
+    """What other tenants' pods use of a node, as schedulers count it; a node without a row has none.
 
     It is by the node's name and not part of its row: both are followed on their own, and either may be heard
     of first. Without ``Cluster.others_synced_at`` nothing is known and rows mean nothing.
     """
 
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="held_by_others")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="foreign_usage")
     node = models.CharField(max_length=253)
     gpu = models.BigIntegerField()
     cpu = models.BigIntegerField(help_text="Thousandths of a core.")
@@ -117,6 +117,7 @@ class HeldByOthers(models.Model):
     seen_at = models.DateTimeField()
 
     class Meta:
+        db_table = "pools_heldbyothers"
         constraints = [
             models.UniqueConstraint(fields=["cluster", "node"], name="heldbyothers_once_per_node"),
         ]

@@ -10,7 +10,7 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
-from pools.models import Backend, Cluster, HeldByOthers, Installation, Node, Platform, Pool, TopologyKey
+from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from scheduling import names
 from scheduling.levels import Level
 from workflows.models import Task, TaskGroup, Workflow
@@ -52,11 +52,11 @@ class NodeFactory(DjangoModelFactory):
     seen_at = factory.LazyFunction(timezone.now)
 
 
-def held_by_others(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1):
+def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1):
     """Pods of others on a node: GPUs, thousandths of a core, bytes; all others of the cluster are known."""
     cluster.others_synced_at = timezone.now()
     cluster.save()
-    return HeldByOthers.objects.create(
+    return ForeignUsage.objects.create(
         cluster=cluster,
         node=node,
         gpu=gpu,

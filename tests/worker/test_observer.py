@@ -10,9 +10,9 @@ from django.utils import timezone
 from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
 from pools.clusters import connect
-from pools.models import Backend, Cluster, HeldByOthers, Node, ObservedTopology
+from pools.models import Backend, Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
-from tests.factories import held_by_others
+from tests.factories import foreign_usage
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import inbox, process, streams, writer
@@ -272,7 +272,7 @@ def stranger(name, node, *, gpu="2", phase="Running"):
 
 
 def by_others():
-    return {row.node: (row.gpu, row.cpu, row.pods) for row in HeldByOthers.objects.all()}
+    return {row.node: (row.gpu, row.cpu, row.pods) for row in ForeignUsage.objects.all()}
 
 
 def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(world, observer):
@@ -282,7 +282,7 @@ def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(wo
     for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("ended", "n1"), ("bound later", "")):
         world.cluster.put(POD, stranger(name, node))
     world.cluster.put(POD, stranger("ended", "n1", phase="Succeeded"))
-    held_by_others(Cluster.objects.get(uid=world.uid), "vanished", gpu=1)
+    foreign_usage(Cluster.objects.get(uid=world.uid), "vanished", gpu=1)
     Cluster.objects.update(others_synced_at=None)
     observer()
     later = {"node-0": (2, 500, 1)}  # where ours stands too

@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import F, Q
 
-from pools.models import Cluster, HeldByOthers
+from pools.models import Cluster, ForeignUsage
 from scheduling.backends.base import CountsLargest
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capabilities, Capability
@@ -187,7 +187,7 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
 
 def _others(cluster: str) -> dict[str, fit.Amounts]:
     """What pods of others hold, by node."""
-    rows = HeldByOthers.objects.filter(cluster_id=cluster).order_by()
+    rows = ForeignUsage.objects.filter(cluster_id=cluster).order_by()
     return {
         node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)
         for node, gpu, cpu, memory, storage, pods in rows.values_list(

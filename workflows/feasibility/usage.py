@@ -102,7 +102,7 @@ def nodes_of(pools: Iterable[Pool]) -> list[SeenNode]:
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
     """What pods of others hold by node, of each of these clusters where that is known. One query."""
     rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
-        "pk", *(f"held_by_others__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
+        "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
     )
     found: dict[str, dict[str, Amounts]] = {}
     for cluster, node, gpu, cpu, memory, storage in rows.iterator():

@@ -10,7 +10,14 @@ import time
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, OthersSeen, PodSeen, TopologySeen
+from workflows.values.observation import (
+    EventSeen,
+    ForeignUsageSeen,
+    NodeSeen,
+    ObjectSeen,
+    PodSeen,
+    TopologySeen,
+)
 
 Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
 
@@ -53,7 +60,7 @@ class Batch:
 class Others:
     """News of pods of others in one cluster: sums by node, and how it stands with the following of them."""
 
-    held: dict[str, OthersSeen] = field(default_factory=dict)
+    held: dict[str, ForeignUsageSeen] = field(default_factory=dict)
     complete: bool = False
     problem: str = ""
 
@@ -112,7 +119,7 @@ class Inbox:
             self._topologies_complete.add((cluster, resource))
             self._news.notify_all()
 
-    def others(self, cluster: str, change: OthersSeen) -> None:
+    def others(self, cluster: str, change: ForeignUsageSeen) -> None:
         """Add what pods of others hold of a node; never waits."""
         with self._news:
             self._others.setdefault(cluster, Others()).held[change.node] = change

@@ -21,7 +21,7 @@ from cluster.errors import ClusterError, Forbidden
 from cluster.watch import Changed, Gone, Synced
 from workflows.observer.requests import NOTHING, Held, held_by, plus
 from workflows.observer.streams import Follower
-from workflows.values.observation import OthersSeen
+from workflows.values.observation import ForeignUsageSeen
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that hold something."""
@@ -63,12 +63,12 @@ class Tally:
     ``known`` are the sums that the rows show.
     """
 
-    def __init__(self, known: Iterable[OthersSeen]) -> None:
+    def __init__(self, known: Iterable[ForeignUsageSeen]) -> None:
         self._pods: dict[str, OtherPod] = {}
         self._sums: dict[str, list[int]] = {}
-        self._told: dict[str, Held] = {one.node: one.held for one in known}
+        self._told: dict[str, Held] = {one.node: one.amounts for one in known}
 
-    def listed(self, pods: Iterable[OtherPod]) -> Iterator[OthersSeen]:
+    def listed(self, pods: Iterable[OtherPod]) -> Iterator[ForeignUsageSeen]:
         """A complete list: what is not in it is gone."""
         self._pods.clear()
         self._sums.clear()
@@ -77,13 +77,13 @@ class Tally:
         for node in sorted(self._told.keys() | self._sums.keys()):
             yield from self._news(node)
 
-    def changed(self, pod: OtherPod) -> Iterator[OthersSeen]:
+    def changed(self, pod: OtherPod) -> Iterator[ForeignUsageSeen]:
         before = self._remove(pod.uid)
         self._add(pod)
         for node in {before, pod.node} - {""}:
             yield from self._news(node)
 
-    def gone(self, pod: OtherPod) -> Iterator[OthersSeen]:
+    def gone(self, pod: OtherPod) -> Iterator[ForeignUsageSeen]:
         if node := self._remove(pod.uid):
             yield from self._news(node)
 
@@ -107,7 +107,7 @@ class Tally:
             del self._sums[pod.node]
         return pod.node
 
-    def _news(self, node: str) -> Iterator[OthersSeen]:
+    def _news(self, node: str) -> Iterator[ForeignUsageSeen]:
         gpu, cpu, memory, storage, pods = plus(self._sums.get(node, NOTHING), NOTHING)
         held = (gpu, cpu, memory, storage, pods)
         if self._told.get(node, NOTHING) == held:
@@ -116,7 +116,7 @@ class Tally:
             del self._told[node]
         else:
             self._told[node] = held
-        yield OthersSeen(node=node, held=held)
+        yield ForeignUsageSeen(node=node, amounts=held)
 
 
 class OthersFollower(Follower):
@@ -131,7 +131,7 @@ class OthersFollower(Follower):
 
     def _pass_on(self, event: Any, memory: Tally) -> None:
         uid = self._source.cluster_uid
-        news: Iterable[OthersSeen] = ()
+        news: Iterable[ForeignUsageSeen] = ()
         match event:
             case Synced():
                 news = memory.listed(event.items)

@@ -11,7 +11,7 @@ from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
 from pools.clusters.kinds import as_kind, pod_group_kind
-from pools.models import Backend, HeldByOthers, Installation, Node, ObservedTopology
+from pools.models import Backend, ForeignUsage, Installation, Node, ObservedTopology
 from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
@@ -22,9 +22,9 @@ from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
     DOMAIN_LABEL,
     POD_GROUP,
+    ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
-    OthersSeen,
     PodSeen,
     TopologySeen,
     see_claim_template,
@@ -169,10 +169,10 @@ def _known_nodes(uid: str) -> list[Change]:
     ]
 
 
-def _known_others(uid: str) -> list[OthersSeen]:
-    rows = HeldByOthers.objects.filter(cluster_id=uid)
+def _known_others(uid: str) -> list[ForeignUsageSeen]:
+    rows = ForeignUsage.objects.filter(cluster_id=uid)
     return [
-        OthersSeen(node=node, held=(gpu, cpu, memory, storage, pods))
+        ForeignUsageSeen(node=node, amounts=(gpu, cpu, memory, storage, pods))
         for node, gpu, cpu, memory, storage, pods in rows.values_list(
             "node", "gpu", "cpu", "memory", "storage", "pods"
         )

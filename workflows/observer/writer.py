@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Q
 
-from pools.models import Cluster, HeldByOthers, Node, ObservedTopology
+from pools.models import Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
 from workflows.observer.inbox import Batch, Others
@@ -22,9 +22,9 @@ from workflows.services.notify import mark_due
 from workflows.services.transition import database_now
 from workflows.values.observation import (
     EventSeen,
+    ForeignUsageSeen,
     NodeSeen,
     ObjectSeen,
-    OthersSeen,
     PodSeen,
     TopologySeen,
     instant,
@@ -57,14 +57,14 @@ def write_others(cluster: str, others: Others) -> None:
     """Write what pods of others hold, and how it stands with following them."""
     with transaction.atomic():
         now = database_now()
-        free = [one.node for one in others.held.values() if one.held == NOTHING]
+        free = [one.node for one in others.held.values() if one.amounts == NOTHING]
         if free:
-            HeldByOthers.objects.filter(cluster_id=cluster, node__in=free).delete()
-        HeldByOthers.objects.bulk_create(
+            ForeignUsage.objects.filter(cluster_id=cluster, node__in=free).delete()
+        ForeignUsage.objects.bulk_create(
             (
                 _held_row(cluster, one, now)
                 for _, one in sorted(others.held.items())  # in one order: two observers cannot deadlock
-                if one.held != NOTHING
+                if one.amounts != NOTHING
             ),
             update_conflicts=True,
             unique_fields=("cluster", "node"),
@@ -77,9 +77,9 @@ def write_others(cluster: str, others: Others) -> None:
             )
 
 
-def _held_row(cluster: str, one: OthersSeen, now: datetime) -> HeldByOthers:
-    held = dict(zip(_HELD_FIELDS, one.held, strict=True))
-    return HeldByOthers(cluster_id=cluster, node=one.node, seen_at=now, **held)
+def _held_row(cluster: str, one: ForeignUsageSeen, now: datetime) -> ForeignUsage:
+    held = dict(zip(_HELD_FIELDS, one.amounts, strict=True))
+    return ForeignUsage(cluster_id=cluster, node=one.node, seen_at=now, **held)
 
 
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:

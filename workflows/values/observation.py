@@ -79,11 +79,14 @@ class NodeSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OthersSeen:
-    """What pods of others hold of a node: GPUs, thousandths of a core, memory and storage in bytes, pods."""
+class ForeignUsageSeen:
+    """What other tenants' pods use of a node.
+
+    ``amounts`` are GPUs, thousandths of a core, memory and storage in bytes, and pods.
+    """
 
     node: str
-    held: tuple[int, int, int, int, int]
+    amounts: tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

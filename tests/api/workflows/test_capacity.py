@@ -13,7 +13,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
-    held_by_others,
+    foreign_usage,
 )
 from web.models import RoleAssignment
 from workflows.api import capacity
@@ -164,7 +164,7 @@ def test_pods_of_others_take_room_where_they_are_known(api, backend, cluster):
     for name in ("n1", "n2"):
         NodeFactory(cluster=cluster, name=name)
     running(pool, "n1", gpu=2)
-    held_by_others(cluster, "n1", gpu=4, cpu=1500, memory=2**30)
+    foreign_usage(cluster, "n1", gpu=4, cpu=1500, memory=2**30)
 
     def seen():
         entries = {one["hostname"]: one for one in api.get("/api/resources").json()["resources"]}

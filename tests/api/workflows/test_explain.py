@@ -13,7 +13,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
-    held_by_others,
+    foreign_usage,
 )
 from workflows.api import serializers
 from workflows.models import TaskGroup, Workflow
@@ -149,7 +149,7 @@ def test_a_workflow_that_failed_says_why(api):
 @pytest.mark.parametrize(("known", "unseen"), [(True, "(a quota"), (False, "(pods of others, a quota")])
 def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, known, unseen):
     if known:
-        held_by_others(pool.backend.cluster, "n1", cpu=100)
+        foreign_usage(pool.backend.cluster, "n1", cpu=100)
     workflow = waiting(pool, why="capacity", text="No rack has room for 2 tasks.")
 
     (group,) = explained(api, workflow)["groups"]

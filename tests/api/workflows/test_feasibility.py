@@ -14,7 +14,7 @@ from tests.factories import (
     TaskFactory,
     TaskGroupFactory,
     WorkflowFactory,
-    held_by_others,
+    foreign_usage,
 )
 from workflows.models import Workflow
 
@@ -153,7 +153,7 @@ def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):
 
 def test_room_that_pods_of_others_hold_is_not_free(api, pool):
     assert verdict(post(api, pool, 3, "?feasibility=only"))["others_known"] is False
-    held_by_others(pool.backend.cluster, "n1", gpu=1, cpu=250)
+    foreign_usage(pool.backend.cluster, "n1", gpu=1, cpu=250)
 
     one = verdict(post(api, pool, 3, "?feasibility=only"))
 

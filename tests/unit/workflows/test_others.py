@@ -7,7 +7,7 @@ import pytest
 from workflows.observer.inbox import BATCH, Inbox, Others
 from workflows.observer.others import Tally, see_other
 from workflows.observer.requests import MOST, held_by
-from workflows.values.observation import OthersSeen, PodSeen
+from workflows.values.observation import ForeignUsageSeen, PodSeen
 
 GIB = 2**30
 
@@ -70,7 +70,7 @@ def pod(uid, node="n1", *, phase="Running", **amounts):
 
 
 def told(news):
-    return {one.node: (one.held[0], one.held[4]) for one in news}
+    return {one.node: (one.amounts[0], one.amounts[4]) for one in news}
 
 
 def test_only_nodes_whose_sum_changed_are_told():
@@ -87,14 +87,14 @@ def test_only_nodes_whose_sum_changed_are_told():
 
 
 def test_a_complete_list_corrects_everything_and_a_node_that_is_free_of_them_gets_zeros():
-    tally = Tally([OthersSeen(node="gone", held=(1, 0, 0, 0, 1))])
+    tally = Tally([ForeignUsageSeen(node="gone", amounts=(1, 0, 0, 0, 1))])
     assert told(tally.listed([pod("a")])) == {"gone": (0, 0), "n1": (0, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {"n1": (0, 0), "n2": (1, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {}
 
 
 def held(node, gpu=1):
-    return OthersSeen(node=node, held=(gpu, 0, 0, 0, 1))
+    return ForeignUsageSeen(node=node, amounts=(gpu, 0, 0, 0, 1))
 
 
 def test_their_lane_never_waits_and_leaves_ours_its_room():
