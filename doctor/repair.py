@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from cluster.errors import ClusterError
 from doctor.facts import Finding
-from pools.clusters import sync
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
+from pools.services import sync
 from workflows.reconcile import orphans
 from workflows.services.notify import mark_due
 

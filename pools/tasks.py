@@ -8,14 +8,13 @@ that is down delays no other; a cluster that does not answer is only probed.
 from celery import shared_task
 
 from cluster import concurrency
-from pools.clusters import sync
+from pools import conditions
 from pools.clusters.connect import access_of, cluster_for
 from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
 from pools.models import Backend
 from pools.selectors import installation
-from pools.services import declared
+from pools.services import declared, sync
 from pools.services.observed import record_probe
-from pools.status import conditions
 from scheduling.backends.registry import installed
 from web.periodic import Periodic
 

@@ -16,10 +16,10 @@ from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, YamlField
 from pools.admin.revision import shown_history
 from pools.clusters.capabilities import capabilities_of, table_of
+from pools.conditions.advice import Tone
 from pools.documents.backend import COLUMNS
 from pools.models import Backend, ConfigRevision
 from pools.services import Change, Saved
-from pools.status.advice import Tone
 from scheduling.backends.registry import installed
 
 _HELD = {True: (Tone.GOOD, "held"), False: ("", "no")}

@@ -21,10 +21,10 @@ from unfold.admin import ModelAdmin
 
 from pools.admin.files import FileActions
 from pools.admin.noscript import NoScript
+from pools.conditions.advice import advice_of
 from pools.models import Backend, Pool
 from pools.services import Change, Saved, declared
 from pools.services.recording import declared_file
-from pools.status.advice import advice_of
 from scheduling.errors import Fault, Notice, TopologyError, format_path
 
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from pools import selectors
+from pools.conditions.advice import advice_of, needs_a_look
 from pools.interfaces import usage
 from pools.models import Backend, Pool
-from pools.status.advice import advice_of, needs_a_look
 
 MOST = 200
 """Pools, and backends, on the desk; the gravest first. The lists have all of them."""

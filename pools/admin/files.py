@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from pools import services
 from pools.admin.pages import Page, said_by, shown_diff
-from pools.documents.text import Limits
+from pools.documents.yaml_text import Limits
 from pools.services import Change
 from pools.services.recording import trial
 from scheduling.errors import TopologyError

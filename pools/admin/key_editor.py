@@ -20,9 +20,9 @@ from unfold.admin import TabularInline
 
 from pools.admin.base import StaffInline
 from pools.admin.forms import RowForm, RowFormSet
-from pools.checks.selection import label_faults
+from pools.admin.key_coverage import DraftRow, KeysSeen, see_keys
 from pools.models import Backend, Pool, TopologyKey
-from pools.services.key_preview import DraftRow, KeysSeen, see_keys
+from pools.values.selection import label_faults
 from scheduling.levels import is_label_key
 
 PREFIX = "topology_keys"

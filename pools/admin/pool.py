@@ -23,11 +23,11 @@ from pools.admin.key_editor import KeyEditor, TopologyKeyInline
 from pools.admin.preview import Previewing
 from pools.admin.rename import RenameAction
 from pools.admin.revision import shown_history
+from pools.conditions.advice import advice_of, needs_a_look
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Platform, Pool
 from pools.services import Change, Saved
-from pools.status.advice import advice_of, needs_a_look
 
 SHOWN_DOMAINS = 20
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"

@@ -19,10 +19,10 @@ from pools import history, services
 from pools.api.requests import as_asked, envelope, expected_revision
 from pools.api.serializers import WriteSerializer
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
+from pools.conditions import as_exact_time
 from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
 from pools.services.recording import MAX_TAGS
-from pools.status.conditions import as_exact_time
 from scheduling.errors import Fault, InvalidSpec, in_order
 from web.access import grants_of
 from web.permissions import Needs, caller, check

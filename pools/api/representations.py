@@ -9,12 +9,12 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from pools import conditions
 from pools.clusters.capabilities import capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
 from pools.selectors import PoolDomains
-from pools.status import conditions
 from scheduling.errors import Notice, format_path
 from web.times import naive_utc
 

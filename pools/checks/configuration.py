@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from pools.checks.selection import label_faults, toleration_faults
 from pools.documents.backend import BackendDocument
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
 from pools.documents.workflow import WorkflowConfigDocument
@@ -18,6 +17,7 @@ from pools.models import CONFIG_NAME, config_name
 from pools.pod_templates.rules import default_faults
 from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.exit_codes import exit_codes
+from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order

@@ -15,8 +15,8 @@ from cluster.errors import AlreadyExists, ClusterError, Forbidden, Invalid, NotF
 from cluster.interface import Cluster
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from pools.clusters.kinds import as_kind
+from pools.conditions import Condition
 from pools.models import Backend
-from pools.status.conditions import Condition
 from scheduling import conformance
 from scheduling.backends.base import Purpose, ResourceKind, SchedulerBackend
 from scheduling.capabilities import SchedulerVersion

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from pools.documents.reading import unknown_field
-from pools.documents.text import Document, Limits, parse_document
+from pools.documents.yaml_text import Document, Limits, parse_document
 from scheduling.errors import Fault, Path
 
 SECTIONS = {"backends": "BACKEND", "pod_templates": "POD_TEMPLATE", "pools": "POOL", "workflow": "WORKFLOW"}

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cluster.pod_schema import pod_shape_faults
-from pools.checks.selection import label_faults, toleration_faults
 from pools.documents.reading import unknown_field
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.variables import DEFAULTS, KNOWN, QUANTITY, USER_CONTAINER, texts, unknown
+from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.errors import Fault, Path, in_order
 

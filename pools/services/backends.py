@@ -13,7 +13,6 @@ from typing import Any
 from django.utils import timezone
 
 from pools import selectors
-from pools.checks import notices
 from pools.checks.configuration import (
     check_backend,
     check_backend_serves_pools,
@@ -27,6 +26,7 @@ from pools.documents import backend as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
+from pools.services import notices
 from pools.services.observed import note_probe
 from pools.services.recording import (
     Change,

@@ -16,13 +16,12 @@ from typing import Any
 import structlog
 from django.utils import timezone
 
-from pools import selectors
-from pools.documents.text import Limits
+from pools import conditions, selectors
+from pools.conditions import Condition
+from pools.documents.yaml_text import Limits
 from pools.models import ConfigRevision, Installation
 from pools.services.files import import_configuration, lines_of
 from pools.services.recording import Change, declared_file, from_file
-from pools.status import conditions
-from pools.status.conditions import Condition
 from scheduling.errors import TopologyError
 
 log = structlog.get_logger(__name__)

@@ -17,13 +17,12 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from pools import selectors
+from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
+from pools.conditions import Condition
+from pools.conditions.topology import TYPES, PoolSeen, TopologyObject, evaluate
 from pools.models import Cluster, Node, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
-from pools.status import conditions
-from pools.status.conditions import Condition
-from pools.status.pool_conditions import TYPES, PoolSeen, TopologyObject, evaluate
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability

@@ -5,12 +5,12 @@ from datetime import datetime
 from django.db import transaction
 from django.utils import timezone
 
+from pools import conditions
 from pools.clusters.probe import Address, Probe, conditions_of
+from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Cluster
 from pools.services.recording import enqueue
-from pools.status import conditions
-from pools.status.conditions import Condition
 
 
 def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None = None) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pools import selectors
-from pools.checks import notices
+from pools import conditions, selectors
 from pools.checks.configuration import check_name, check_placement, check_pool, unknown_backend
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import lacks
@@ -19,9 +18,9 @@ from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
 from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
+from pools.services import notices
 from pools.services.pod_templates import all_templates
 from pools.services.recording import Change, Saved, configuration_change, enqueue, expect, record, refuse
-from pools.status import conditions
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path

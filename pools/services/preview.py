@@ -11,13 +11,13 @@ from typing import Any
 
 from pools import history, selectors
 from pools.clusters.capabilities import capabilities_of
+from pools.conditions.topology import counted
 from pools.documents import pool as shape
 from pools.documents.reading import read
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from pools.services.pools import put_pool
 from pools.services.recording import Change, Saved, trial
-from pools.status.pool_conditions import counted
 from scheduling.capabilities import Capability
 from scheduling.coverage import count
 from scheduling.errors import Fault, Notice, TopologyError

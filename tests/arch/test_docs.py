@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
-from pools.status import pool_conditions
+from pools.conditions import topology
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
 
@@ -33,7 +33,7 @@ def test_every_condition_is_explained():
     code = "\n".join(
         path.read_text() for app in ("pools", "workflows") for path in (ROOT / app).rglob("*.py")
     )
-    made = set(re.findall(r'Condition\(\s*type="(\w+)"', code)) | {*pool_conditions.TYPES, UNAVAILABLE}
+    made = set(re.findall(r'Condition\(\s*type="(\w+)"', code)) | {*topology.TYPES, UNAVAILABLE}
     pages = (DOCS / "reference" / "conditions.md").read_text() + (
         DOCS / "reference" / "models" / "backend.md"
     ).read_text()

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pools.documents.text import parse_document
+from pools.documents.yaml_text import parse_document
 from scheduling.errors import InvalidSpec
 from workflows.spec import Limits, parse_workflow, read_workflow
 from workflows.spec.grammar import (

@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from cluster.errors import Forbidden, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
 from pools.clusters import connect
-from pools.clusters.sync import sync_cluster
+from pools.services.sync import sync_cluster
 from scheduling import names
 from tests.factories import LEVELS, BackendFactory, installation
 from tests.worker.world import World, chain, fresh

@@ -4,8 +4,8 @@ import pytest
 from django.utils import timezone
 
 from cluster.kinds import KAI_TOPOLOGY, NODE
+from pools import conditions
 from pools.models import Cluster, ObservedTopology
-from pools.status import conditions
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import LEVELS
 from tests.worker.world import fresh

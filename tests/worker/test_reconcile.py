@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from cluster.errors import Forbidden, Invalid, NotServed, Unreachable
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CLAIM_TEMPLATE
-from pools.status.conditions import status_of
+from pools.conditions import status_of
 from tests.factories import LEVELS
 from tests.fakes import players
 from tests.worker.world import World, chain, fresh, statuses, workflow_of

@@ -13,12 +13,12 @@ from django.db.models import Case, Count, IntegerField, Max, Q, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
+from pools import conditions
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
-from pools.status import conditions
 from pools.values.durations import parse_duration
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred

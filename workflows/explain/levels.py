@@ -10,7 +10,7 @@ cannot differ.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pools.status.conditions import Condition
+from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, cover
 from scheduling.errors import listing
 from scheduling.levels import Levels

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
-from pools.status.conditions import as_time
+from pools.conditions import as_time
 from scheduling.capabilities import Capability
 from scheduling.fit.outcome import Outcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of

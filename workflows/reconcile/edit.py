@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from cluster.errors import Conflict, NotFound
 from cluster.interface import MERGE_PATCH, Obj
 from cluster.kinds import Kind
-from pools.status import conditions
+from pools import conditions
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pools.status.conditions import Condition
+from pools.conditions import Condition
 from scheduling import names
 from workflows.lifecycle.derive import Member, ends_siblings, group_status
 from workflows.lifecycle.evictions import said_of

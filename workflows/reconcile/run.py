@@ -16,8 +16,8 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import Cluster
-from pools.status import conditions
-from pools.status.conditions import Condition
+from pools import conditions
+from pools.conditions import Condition
 from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.lifecycle.pod_status import UPSTREAM_CODE

@@ -9,7 +9,7 @@ a finalizer of somebody else's.
 from datetime import timedelta
 
 from cluster.errors import NotServed
-from pools.status.conditions import Condition, status_of
+from pools.conditions import Condition, status_of
 from web.crashpoints import reached
 from workflows.models import Task
 from workflows.reconcile.apply import carry_out

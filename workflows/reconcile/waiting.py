@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from pools import conditions
 from pools.models import Node
-from pools.status import conditions
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage

@@ -17,10 +17,10 @@ from uuid import UUID
 import structlog
 from django.db import connection, transaction
 
+from pools import conditions
 from pools.clusters.capabilities import capabilities_at
+from pools.conditions import Condition
 from pools.services import evaluation
-from pools.status import conditions
-from pools.status.conditions import Condition
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability

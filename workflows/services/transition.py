@@ -17,8 +17,8 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from pools.status import conditions
-from pools.status.conditions import Condition
+from pools import conditions
+from pools.conditions import Condition
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.statuses import (

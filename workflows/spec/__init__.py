@@ -1,6 +1,6 @@
 """Workflow specs: YAML text in, frozen values out, every fault with its line and column."""
 
-from pools.documents.text import Limits
+from pools.documents.yaml_text import Limits
 from workflows.spec.parsing import Parsed, parse_workflow, read_workflow
 from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
 

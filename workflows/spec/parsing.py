@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pools.documents.text import Document, Limits, parse_document
+from pools.documents.yaml_text import Document, Limits, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
 from workflows.spec.reading import Reader
 from workflows.spec.template import is_templated, render

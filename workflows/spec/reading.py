@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from pools.documents.text import Limits
+from pools.documents.yaml_text import Limits
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from pools.documents.text import Limits, check_text, parse_document
+from pools.documents.yaml_text import Limits, check_text, parse_document
 from scheduling.errors import Fault, InvalidSpec, listing
 
 CHILD = FilePath(__file__).with_name("template_child.py")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from pools.documents.text import Limits
+from pools.documents.yaml_text import Limits
 from scheduling.errors import Fault, InvalidSpec, Path
 from workflows.spec.grammar import (
     GroupModel,

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pools.documents.text import Limits
+from pools.documents.yaml_text import Limits
 from pools.services import Change, import_configuration
 from pools.services.files import Imported, lines_of
 from pools.services.recording import trial

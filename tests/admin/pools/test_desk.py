@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from pools.conditions.advice import GOOD_STATUS, LABELS, TO_DO
 from pools.interfaces import ComputeDomainSeen
-from pools.status.advice import GOOD_STATUS, LABELS, TO_DO
 from tests.admin.pools.conftest import shown_in_page
 from tests.factories import LEVELS, BackendFactory, PoolFactory
 

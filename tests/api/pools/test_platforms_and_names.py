@@ -5,8 +5,8 @@ import re
 import pytest
 
 from pools import selectors
-from pools.clusters.sync import pool_objects
 from pools.models import ConfigRevision, Pool
+from pools.services.sync import pool_objects
 from tests.api.pools.conftest import client_of
 from tests.fakes.usage import at_work
 from web.models import Profile

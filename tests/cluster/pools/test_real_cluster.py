@@ -5,10 +5,9 @@ import secrets
 import pytest
 
 from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, NAMESPACE, PRIORITY_CLASS
-from pools import selectors, services, tasks
+from pools import conditions, selectors, services, tasks
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
-from pools.status import conditions
 from scheduling import names
 
 pytestmark = pytest.mark.django_db

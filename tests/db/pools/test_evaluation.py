@@ -5,10 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from pools import services
+from pools import conditions, services
 from pools.models import Cluster, ObservedTopology, Pool
 from pools.services import evaluation
-from pools.status import conditions
 from scheduling import names
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
 

@@ -7,12 +7,11 @@ from django.utils import timezone
 
 from cluster.errors import Forbidden
 from cluster.kinds import COMPUTE_DOMAIN, CRD, KAI_TOPOLOGY, NAMESPACE, POD_GROUP
-from pools import services, tasks
+from pools import conditions, services, tasks
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import Address, Probe
 from pools.models import Backend, Cluster
 from pools.services.observed import record_probe
-from pools.status import conditions
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
 from tests.fakes.kai import kai_cluster, pod_group_crd

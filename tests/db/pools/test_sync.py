@@ -4,9 +4,8 @@ import pytest
 
 from cluster.errors import Forbidden, Unreachable
 from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
-from pools import selectors, services, tasks
+from pools import conditions, selectors, services, tasks
 from pools.models import Backend
-from pools.status import conditions
 from scheduling import names
 from tests.fakes.kai import kai_cluster
 

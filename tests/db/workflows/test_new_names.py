@@ -3,7 +3,7 @@
 import pytest
 
 from pools import services
-from pools.clusters import sync
+from pools.services import sync
 from scheduling import names
 from scheduling.errors import Conflict
 from tests.factories import LEVELS, PoolFactory, TaskGroupFactory, installation

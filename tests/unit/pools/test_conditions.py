@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from pools.status.conditions import Condition, status_of, upsert, without
+from pools.conditions import Condition, status_of, upsert, without
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pools.status.pool_conditions import DRIFT, INCOMPLETE, SHARED, PoolSeen, TopologyObject, evaluate
+from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED, PoolSeen, TopologyObject, evaluate
 from scheduling.levels import Level
 
 ZONE, RACK = Level("zone", "z"), Level("rack", "r")

@@ -1,7 +1,7 @@
 """What to do about a cluster's shared objects, decided from values alone."""
 
 from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
-from pools.clusters.sync import Desired, Observed, Plan, plan
+from pools.services.sync import Desired, Observed, Plan, plan
 
 
 def queue(name, *, parent=None, limit=-1, uid="u1"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pools.documents.text import Limits, parse_document
+from pools.documents.yaml_text import Limits, parse_document
 from scheduling.errors import InvalidSpec
 from workflows.spec.template import is_templated, render
 

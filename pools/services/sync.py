@@ -31,10 +31,10 @@ from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
 from pools.clusters.kinds import as_kind, kind_of, pool_kinds
+from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Pool
 from pools.services.observed import record_cleaned, record_sync
-from pools.status.conditions import Condition
 from scheduling import names
 from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED
 from pools.models import Backend, Pool
-from pools.status.pool_conditions import DRIFT, INCOMPLETE, SHARED
 
 
 class Tone(StrEnum):

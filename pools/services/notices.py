@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pools import selectors
+from pools import conditions, selectors
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
-from pools.status import conditions
 from scheduling.errors import Notice
 from scheduling.levels import Levels, check_look_alikes
 

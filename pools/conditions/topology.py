@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from pools.status.conditions import Condition
+from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
 from scheduling.drift import Drift, InSync, NotFound, compare
 from scheduling.levels import Levels
