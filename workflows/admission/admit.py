@@ -23,8 +23,8 @@ from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
 from workflows.admission.platforms import check_use, choose, frozen_mount, notices_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
-from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
-from workflows.spec.words import MAX_NAME
+from workflows.spec.syntax import MAX_NAME
+from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (
     FrozenTemplate,
     GroupPlacement,

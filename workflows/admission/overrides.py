@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduling.errors import Fault, Path
 from scheduling.levels import is_label_key
-from workflows.spec.words import MAX_LABELS, is_label_value
+from workflows.spec.syntax import MAX_LABELS, is_label_value
 
 MAX_SHOWN = 63
 

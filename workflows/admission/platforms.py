@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from scheduling import names
 from scheduling.errors import Fault, Notice, Path, listing
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts
-from workflows.spec.values import Resource, TaskSpec
+from workflows.spec.workflow_spec import Resource, TaskSpec
 
 
 def choose(resource: Resource, facts: PoolFacts) -> PlatformFacts | Fault:

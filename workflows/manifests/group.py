@@ -12,7 +12,7 @@ from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from workflows.manifests import labels
-from workflows.manifests.files import FileStore
+from workflows.manifests.file_secrets import FileStore
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import STAGE_ANNOTATION

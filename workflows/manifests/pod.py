@@ -13,8 +13,8 @@ from pools.pod_templates.variables import Asked
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
 from workflows.manifests import labels
-from workflows.manifests.files import FileStore
-from workflows.manifests.templated import templated
+from workflows.manifests.file_secrets import FileStore
+from workflows.manifests.pod_template import templated
 from workflows.manifests.tokens import Tokens
 from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 

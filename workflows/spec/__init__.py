@@ -2,7 +2,7 @@
 
 from pools.documents.yaml_text import Limits
 from workflows.spec.parsing import Parsed, parse_workflow, read_workflow
-from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
+from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
     "GroupSpec",

@@ -1,7 +1,7 @@
 """OSMO's workflow grammar as strict models, and what pydantic says in our words.
 
 Every object refuses fields it does not know. Scalars become text where the grammar has text. The models
-hold what was written; ``writing`` checks a document against them piece by piece, ``reading`` resolves
+hold what was written; ``validation`` checks a document against them piece by piece, ``resolution`` resolves
 references and builds the values.
 """
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
-from workflows.spec.words import shown
+from workflows.spec.syntax import shown
 
 
 def _text(value: Any) -> Any:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from pools.documents.yaml_text import Document, Limits, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
-from workflows.spec.reading import Reader
+from workflows.spec.resolution import Reader
 from workflows.spec.template import is_templated, render
-from workflows.spec.values import WorkflowSpec
-from workflows.spec.writing import written
+from workflows.spec.validation import written
+from workflows.spec.workflow_spec import WorkflowSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

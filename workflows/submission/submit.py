@@ -1,4 +1,4 @@
-"""Accepting a workflow: every check first, then it is written (``writing``).
+"""Accepting a workflow: every check first, then it is written (``rows``).
 
 Nothing reaches a cluster from here. A dry run and a validation run the very same checks and write nothing.
 """
@@ -43,7 +43,7 @@ from workflows.submission.request import (
     reply_to,
     task_count,
 )
-from workflows.submission.write import next_name, write
+from workflows.submission.rows import next_name, write
 
 log = structlog.get_logger(__name__)
 

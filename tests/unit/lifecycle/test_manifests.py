@@ -9,7 +9,7 @@ import pytest
 from scheduling import names
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import GROUP, group, one_try
-from workflows.manifests.files import ROOM
+from workflows.manifests.file_secrets import ROOM
 from workflows.manifests.group import Renderer, render_group
 from workflows.values.placement import File
 

@@ -18,11 +18,11 @@ from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
-from workflows.spec import words
+from workflows.spec import syntax
 from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
 from workflows.spec.upstream import find_cycle
-from workflows.spec.values import GroupSpec, Resource, TaskSpec, WorkflowSpec
-from workflows.spec.writing import ROOT, Written, WrittenGroup, WrittenTask
+from workflows.spec.validation import ROOT, Written, WrittenGroup, WrittenTask
+from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import File
 
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
@@ -108,11 +108,11 @@ class Reader:
         hint = ""
         if self._suggested < SUGGESTIONS:
             self._suggested += 1
-            near = difflib.get_close_matches(name[: words.MAX_NAME], list(islice(known, 1000)), n=1)
+            near = difflib.get_close_matches(name[: syntax.MAX_NAME], list(islice(known, 1000)), n=1)
             hint = f' Did you mean "{near[0]}"?' if near else ""
         if kind == "resource" and name == "default":
             hint = " Name one of `resources` with `resource:`, or add an entry default."
-        message = f"There is no {kind} {words.shown(name)}.{hint}"
+        message = f"There is no {kind} {syntax.shown(name)}.{hint}"
         self._fault(path, f"unknown_{kind}", message, allowed=list(islice(known, NAMED)))
 
     def _parsed(self, parse: Callable[[str], Value], text: str, path: Path) -> Value | None:
@@ -124,7 +124,7 @@ class Reader:
 
     def _check_names(self) -> None:
         model = self.written.workflow
-        self._fault((*ROOT, "name"), "name", words.name_fault(model.name))
+        self._fault((*ROOT, "name"), "name", syntax.name_fault(model.name))
         if model.groups and model.tasks:
             message = "A workflow has either groups or tasks, not both."
             self._fault((*ROOT, "tasks"), "groups_and_tasks", message)
@@ -138,19 +138,19 @@ class Reader:
                 self._check_name(group.name, group.path, "group", seen)
             for task in group.tasks:
                 self._check_name(task.model.name, task.path, "task", seen)
-                if words.folded(task.model.name) in words.RESERVED_TASKS:
-                    message = f"No task may be called {words.shown(task.model.name)}."
+                if syntax.folded(task.model.name) in syntax.RESERVED_TASKS:
+                    message = f"No task may be called {syntax.shown(task.model.name)}."
                     self._fault((*task.path, "name"), "name", message)
 
     def _check_name(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
-        wrong = words.name_fault(name)
+        wrong = syntax.name_fault(name)
         self._fault((*path, "name"), "name", wrong)
         if wrong is None:
             self._check_unique(name, (*path, "name"), kind, seen)
 
     def _check_unique(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
-        mine = f"{kind} {words.shown(name)}"
-        other = seen.setdefault(words.folded(name), mine)
+        mine = f"{kind} {syntax.shown(name)}"
+        other = seen.setdefault(syntax.folded(name), mine)
         if other is not mine:
             message = f'The {mine} and the {other} have the same name; case, "_" and "-" do not count.'
             if name.endswith("-group") or other.endswith('-group"'):
@@ -158,7 +158,7 @@ class Reader:
             self._fault(path, "duplicate_name", message)
 
     def _check_labels(self) -> None:
-        for key, message in words.label_faults(self.written.workflow.labels):
+        for key, message in syntax.label_faults(self.written.workflow.labels):
             self._fault((*ROOT, "labels", *([key] if key is not None else [])), "label", message)
 
     def _timeout(self, name: str) -> float | None:
@@ -168,12 +168,12 @@ class Reader:
     def _resource(self, name: str, model: ResourceModel) -> Resource:
         path = (*ROOT, "resources", name)
         amounts = {
-            kind: self._parsed(words.quantity, text, (*path, kind)) or ""
+            kind: self._parsed(syntax.quantity, text, (*path, kind)) or ""
             for kind in ("memory", "storage")
             if (text := getattr(model, kind))
         }
         for index, one in enumerate(model.nodesExcluded):
-            self._fault((*path, "nodesExcluded", index), "value", words.node(one))
+            self._fault((*path, "nodesExcluded", index), "value", syntax.node(one))
         return Resource(
             name=name,
             path=path,
@@ -191,7 +191,7 @@ class Reader:
         if len(group.tasks) > 1 and len(leads) != 1 and group.sound:
             said = "none says" if not leads else f"{len(leads)} say"
             message = (
-                f"Exactly one task of group {words.shown(group.name)} must be the lead; {said} `lead: true`."
+                f"Exactly one task of group {syntax.shown(group.name)} must be the lead; {said} `lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
         if group.asks_barrier and len(group.tasks) > 1:
@@ -218,7 +218,7 @@ class Reader:
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
-        self._fault((*path, "image"), "image", words.image(task.image))
+        self._fault((*path, "image"), "image", syntax.image(task.image))
         self._check_tokens(task, path)
         self._note_left_out(task, path)
         spec = TaskSpec(
@@ -238,7 +238,7 @@ class Reader:
             resource=resource or Resource(name=task.resource, path=path),
         )
         for name in task.environment:
-            self._fault((*path, "environment", name), "variable", words.variable(name))
+            self._fault((*path, "environment", name), "variable", syntax.variable(name))
         self._check_mounts(spec)
         return spec if resource else None
 
@@ -251,17 +251,17 @@ class Reader:
             for name, text in task.exitActions.items()
             if (ranges := self._parsed(exit_codes, text, (*place, name)))
         }
-        if clash := words.claimed_twice(parsed):
+        if clash := syntax.claimed_twice(parsed):
             first, second, code = clash
             message = f"Exit code {code} leads to both {first} and {second}."
             self._fault((*place, second), "value", message)
-        return {name: words.codes_text(ranges) for name, ranges in parsed.items()}
+        return {name: syntax.codes_text(ranges) for name, ranges in parsed.items()}
 
     def _files(self, task: TaskModel, path: Path) -> tuple[File, ...]:
         files = []
         for index, one in enumerate(task.files):
             place = (*path, "files", index)
-            self._fault((*place, "path"), "path", words.place(one.path))
+            self._fault((*place, "path"), "path", syntax.place(one.path))
             if one.contents is None and one.localpath is None:
                 self._fault(place, "missing", 'The field "contents" is needed.')
             if one.localpath is not None and not self.allow_localpath:
@@ -278,13 +278,13 @@ class Reader:
         checked: dict[str, str | dict[str, str]] = {}
         for name, use in task.credentials.items():
             place = (*path, "credentials", name)
-            self._fault(place, "credential", words.secret(name))
+            self._fault(place, "credential", syntax.secret(name))
             if isinstance(use, str):
-                self._fault(place, "path", words.place(use))
+                self._fault(place, "path", syntax.place(use))
                 checked[name] = use
             elif isinstance(use, dict) and use and all(isinstance(key, str) for key in use.values()):
                 for variable, key in use.items():
-                    wrong = words.variable(variable) or words.secret_key(key)
+                    wrong = syntax.variable(variable) or syntax.secret_key(key)
                     self._fault((*place, variable), "variable", wrong)
                 checked[name] = dict(use)
             else:
@@ -295,11 +295,11 @@ class Reader:
     def _check_mounts(self, task: TaskSpec) -> None:
         """Every mount is well written, and no two are at one place: no API server takes such a pod."""
         for index, mount in enumerate(task.volume_mounts):
-            self._fault((*task.path, "volumeMounts", index), "path", words.mount(mount))
+            self._fault((*task.path, "volumeMounts", index), "path", syntax.mount(mount))
         seen: set[str] = set()
         for target, path in _targets(task):
-            if (plain := words.plain_path(target)) in seen:
-                message = f"Something else is mounted at {words.shown(target)} already."
+            if (plain := syntax.plain_path(target)) in seen:
+                message = f"Something else is mounted at {syntax.shown(target)} already."
                 self._fault(path, "mounted_twice", message)
             seen.add(plain)
 
@@ -333,7 +333,7 @@ class Reader:
         """The group of a task that input comes from, if it is one to wait for."""
         home = self._home.get(name)
         if home == group.name:
-            message = f"Task {words.shown(name)} is in the same group; all its tasks start together."
+            message = f"Task {syntax.shown(name)} is in the same group; all its tasks start together."
             self._fault(place, "input", message)
             return None
         if home is None and ":" in name:
