@@ -32,10 +32,11 @@ from pools.clusters.connect import cluster_for
 from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
+from web.times import read_instant
 from workflows.manifests.labels import RETRY, TASK
 from workflows.models import TaskGroup
 from workflows.services.transition import database_now
-from workflows.values.observation import DOMAIN_LABEL, group_of, instant
+from workflows.values.observation import DOMAIN_LABEL, group_of
 
 OURS = (POD, KAI_POD_GROUP, POD_GROUP, SERVICE, SECRET, COMPUTE_DOMAIN, KAI_QUEUE, KAI_TOPOLOGY)
 MADE_BY_OTHERS = (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
@@ -174,8 +175,8 @@ def _thing(kind: Kind, obj: Obj) -> Thing | None:
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         group=None if kind == RESOURCE_CLAIM else group_of(metadata),
-        created=instant(metadata.get("creationTimestamp")),
-        deleting_since=instant(metadata.get("deletionTimestamp")),
+        created=read_instant(metadata.get("creationTimestamp")),
+        deleting_since=read_instant(metadata.get("deletionTimestamp")),
         task=labels.get(TASK, "") if kind == POD else "",
         retry=labels.get(RETRY, "") if kind == POD else "",
         phase=str((obj.get("status") or {}).get("phase") or "Pending") if kind == POD else "",

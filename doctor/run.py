@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from doctor.clusters import Gathered, NotLooked, gather
@@ -11,6 +11,7 @@ from doctor.compare import compare, confirmed, counts
 from doctor.facts import Facts, Finding, Limits
 from doctor.repair import Repaired, repair
 from doctor.submissions import Accepted, Sent, compare_submissions
+from web.times import naive_utc
 from workflows.models import Workflow
 
 REPAIRS = {
@@ -98,7 +99,7 @@ def as_json(report: Report) -> dict[str, Any]:
     """The report as ``--json`` prints it."""
     facts = report.facts
     return {
-        "at": _time(facts.now),
+        "at": naive_utc(facts.now, precision="microseconds"),
         "exit_code": report.exit_code,
         "counts": counts(report.findings),
         "findings": [_finding(one) for one in report.findings],
@@ -120,7 +121,7 @@ def _finding(one: Finding) -> dict[str, Any]:
         "kind": one.kind,
         "rule": one.rule,
         "message": one.message,
-        "since": _time(one.since),
+        "since": naive_utc(one.since, precision="microseconds"),
         "backend": one.backend,
         "workflow": one.workflow,
         "group": one.group,
@@ -154,8 +155,3 @@ def _line(one: Finding) -> str:
     where = f"{one.workflow} {one.group}".strip() + ": " if one.workflow else ""
     since = f"since {one.since:%Y-%m-%d %H:%M:%S}; " if one.since else ""
     return f"{one.kind:<12} {where}{one.message} ({since}--repair: {REPAIRS[one.repair]})"
-
-
-def _time(value: datetime | None) -> str | None:
-    """Naive UTC, as everywhere on the wire."""
-    return value.strftime("%Y-%m-%dT%H:%M:%S.%f") if value else None

@@ -1,4 +1,7 @@
-"""Instants as OSMO's client reads them: UTC, written without a zone, which the client refuses."""
+"""Instants as text: written for OSMO's client, read from our own JSON and from Kubernetes objects.
+
+OSMO's client refuses a zone, so what is written is UTC without one, and what is read without one is UTC.
+"""
 
 from datetime import UTC, datetime
 from typing import Literal, overload
@@ -17,3 +20,12 @@ def naive_utc(instant: datetime | None, *, precision: Precision = "auto") -> str
     if instant is None:
         return None
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision)
+
+
+def read_instant(text: object) -> datetime | None:
+    """Read an instant in ISO 8601 or RFC 3339; None for an empty or malformed one."""
+    try:
+        instant = datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+    return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)

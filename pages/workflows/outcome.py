@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pages.workflows.words import Look, count, instant, set_words
+from pages.workflows.words import Look, count, set_words
+from web.times import read_instant
 
 MOST_MISSED = 20
 MOST_DOMAINS = 5
@@ -52,7 +53,7 @@ def group_got(group: str, kept: Mapping[str, Any] | None) -> GroupGot | None:
     return GroupGot(
         group=group,
         look=_LOOKS[kept["outcome"]],
-        at=instant(kept.get("at")),
+        at=read_instant(kept.get("at")),
         sets=(*told, *had),
         more=max(0, len(missed) - MOST_MISSED),
     )

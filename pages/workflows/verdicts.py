@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
-from pages.workflows.words import count, instant, set_words
+from pages.workflows.words import count, set_words
 from scheduling.fit.snapshot import OTHERS
+from web.times import read_instant
 from workflows.explain.obstacles import SOMEBODY
 
 MOST_TOLD = 20
@@ -86,7 +87,7 @@ def _wait(one: Mapping[str, Any]) -> WaitShown:
         group=one["group"],
         why=str(one["why"]).replace("_", " "),
         sentence=one["sentence"],
-        since=instant(one.get("since")),
+        since=read_instant(one.get("since")),
         help=one.get("help") or "",
         verdict=_verdict(verdict) if verdict else None,
         conditions=tuple((each.get("type", ""), each.get("message", "")) for each in conditions),
@@ -106,7 +107,7 @@ _ANSWERS = {
 def _verdict(one: Mapping[str, Any]) -> VerdictShown:
     word, symbol, tone = _ANSWERS.get(one["verdict"], (str(one["verdict"]), "?", ""))
     about = [f"Computed for scheduler {one['scheduler']} over {count(one['nodes'], 'node')}"]
-    if synced := instant(one.get("nodes_synced_at")):
+    if synced := read_instant(one.get("nodes_synced_at")):
         about.append(f", listed at {synced:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
     if one["verdict"] == "not_now" and not one.get("proven", True):
@@ -157,5 +158,5 @@ def _nearest(room: Mapping[str, Any]) -> Nearest:
         missing=room["missing"],
         closed=room.get("closed", 0),
         holders=holders,
-        free_at=instant(room.get("free_at")),
+        free_at=read_instant(room.get("free_at")),
     )

@@ -5,7 +5,7 @@ The tones are classes of the frame's badges. Symbols are decoration: a screen re
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from scheduling.requirements import describe
 from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
@@ -77,11 +77,6 @@ def duration(seconds: int) -> str:
     first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
     shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
     return " ".join(shown) or "0 s"
-
-
-def instant(text: object) -> datetime | None:
-    """A naive time of our own JSON as an instant."""
-    return datetime.fromisoformat(str(text)).replace(tzinfo=UTC) if text else None
 
 
 def set_words(path: Iterable[Mapping[str, str]]) -> str:

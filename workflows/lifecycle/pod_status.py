@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from web.times import read_instant
 from workflows.lifecycle.evictions import EVICTED_CODE, PREEMPTED_CODE, read_eviction
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen, instant
+from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
 
 UNKNOWN_CODE = 4000
 BACKEND_CODE = 3001
@@ -126,7 +127,7 @@ def _failed(pod: PodSeen, now: datetime) -> Reading | None:
 
 def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
     """The kubelet lost sight of a container and may find it again."""
-    since = instant(container.get("finished")) or instant(pod.digest.get("created")) or now
+    since = read_instant(container.get("finished")) or read_instant(pod.digest.get("created")) or now
     if now - since < LOST_CONTAINER_GRACE:
         return Reading(status=TaskStatus.RUNNING, recheck=since + LOST_CONTAINER_GRACE)
     return _backend(f"The node lost container {container.get('name')}.")
@@ -173,8 +174,8 @@ def _live(pod: PodSeen, now: datetime) -> Reading:
 def _placed_at(pod: PodSeen) -> datetime | None:
     for condition in _true_conditions(pod):
         if condition.get("type") == "PodScheduled":
-            return instant(condition.get("since"))
-    return instant(pod.digest.get("created")) if pod.node_name else None
+            return read_instant(condition.get("since"))
+    return read_instant(pod.digest.get("created")) if pod.node_name else None
 
 
 def _true_conditions(pod: PodSeen) -> Iterable[Mapping[str, Any]]:

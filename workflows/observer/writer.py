@@ -15,6 +15,7 @@ from django.db.models import F, Q
 
 from pools.models import Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import installed
+from web.times import read_instant
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
 from workflows.observer.inbox import Batch, Others
 from workflows.observer.requests import NOTHING
@@ -27,7 +28,6 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     TopologySeen,
-    instant,
 )
 
 _POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
@@ -251,7 +251,7 @@ def _event(event: EventSeen, workflow: UUID, group: UUID, now: datetime, *, task
         group_id=group,
         task_name=task.name if task else "",
         retry_id=task.retry_id if task else None,
-        time=instant(event.time) or now,
+        time=read_instant(event.time) or now,
         source=event.source,
         warning=event.warning,
         reason=event.reason,

@@ -18,6 +18,7 @@ from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import listing
 from web.crashpoints import reached
+from web.times import read_instant
 from workflows.lifecycle import patience
 from workflows.lifecycle.patience import Do, Due, Line, Waits
 from workflows.lifecycle.statuses import TaskStatus
@@ -29,7 +30,7 @@ from workflows.reconcile.seen import Looker, pod_group_kind
 from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
 from workflows.services.transition import Changes, Note, record
-from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION, instant
+from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
 
 AGAIN = timedelta(seconds=1)
 REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default
@@ -234,7 +235,8 @@ def _rests(
     rest of the gang runs.
     """
     mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
-    since = instant((pod_group["metadata"].get("annotations") or {}).get(mark)) if mark and waits else None
+    annotations = pod_group["metadata"].get("annotations") or {}
+    since = read_instant(annotations.get(mark)) if mark and waits else None
     if since is None:
         return False, None
     if view.now < since + REST_AFTER:

@@ -21,10 +21,10 @@ from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
+from web.times import read_instant
 from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
 from workflows.services.transition import database_now
-from workflows.values.observation import instant
 
 GRACE = timedelta(minutes=2)
 
@@ -118,7 +118,7 @@ def _orphan(kind: Kind, obj: Obj) -> Orphan:
         metadata["name"],
         metadata["uid"],
         group,
-        instant(metadata.get("creationTimestamp")),
+        read_instant(metadata.get("creationTimestamp")),
         "deletionTimestamp" in metadata,
     )
 

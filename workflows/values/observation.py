@@ -10,7 +10,6 @@ A digest leaves out what is empty. Texts come from outside and are cut.
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -291,15 +290,6 @@ def group_of(metadata: Mapping[str, Any]) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         return None
-
-
-def instant(text: object) -> datetime | None:
-    """A time as the cluster writes it; None for none or nonsense."""
-    try:
-        found = datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _filled(**values: Any) -> Json:
