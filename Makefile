@@ -49,8 +49,9 @@ chaos: setup own ## let everything fail under load and count what was lost; CHAO
 	@$(RUN) -m chaos $(CHAOS)
 
 docs: export OSMO_ENV := development
-docs: venv ## write the OpenAPI document and build the site of docs/ into build/site
+docs: venv ## generate the generated pages and build the site of docs/ into build/site
 	@$(RUN) manage.py spectacular --validate --fail-on-warn --file docs/reference/openapi.yaml
+	@$(RUN) -m tests.arch.promises > docs/reference/promises-and-tests.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	@echo 'build/site/index.html; with search: $(RUN) -m http.server --directory build/site'
 

@@ -1,4 +1,4 @@
-"""The page of promises names tests that exist and times that the code has."""
+"""The page of promises has eight of them and the times of the code; see test_promises for their tests."""
 
 import re
 from datetime import timedelta
@@ -12,19 +12,12 @@ from doctor.facts import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "reliability.md").read_text()
 PROMISES = re.split(r"^## (?=\d\. )", PAGE.partition("## Where the times")[0], flags=re.MULTILINE)[1:]
+DOCTOR = (ROOT / "docs" / "reference" / "doctor.md").read_text()
 TIMES = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \|$", PAGE, re.MULTILINE)
 
 
 def test_there_are_eight_promises():
     assert [int(promise[0]) for promise in PROMISES] == list(range(1, 9))
-
-
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.splitlines()[0][:40])
-def test_a_promise_names_tests_that_exist(promise):
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", promise.partition("Shown by:")[2])
-    assert len(named) >= 3
-    for path, name in named:
-        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.MULTILINE), f"{path}::{name}"
 
 
 @pytest.mark.parametrize(("name", "seconds"), TIMES)
@@ -48,4 +41,4 @@ def value_of(name):
 
 
 def test_every_kind_of_finding_is_explained():
-    assert re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE) == list(KINDS)
+    assert re.findall(r"^\| `([a-z-]+)` \|", DOCTOR, re.MULTILINE) == list(KINDS)

@@ -123,7 +123,7 @@ class GroupExplanation(serializers.Serializer[Any]):
     since = _time()
     help = serializers.CharField(help_text="What would help.")
     evidence = serializers.DictField(
-        help_text="What the reason rests on, as data; docs/explanation/explain.md."
+        help_text="What the reason rests on, as data; docs/reference/explain.md."
     )
     feasibility = GroupFeasibility(allow_null=True, help_text="Where a place is what it lacks.")
     conditions = ConditionSerializer(many=True)

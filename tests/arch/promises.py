@@ -1,0 +1,203 @@
+"""Which tests show what the pages promise: one table, from which the appendix of docs/ is generated.
+
+``python -m tests.arch.promises > docs/reference/promises-and-tests.md`` writes the page, and so does
+``make docs``. ``tests/arch/test_promises.py`` holds the table, the page, the tests and the headings together.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "explanation/reliability.md": {
+        "1. An accepted submission is never lost, and runs once": (
+            "tests/api/workflows/test_submit.py::test_a_broker_that_does_not_answer_loses_nothing",
+            "tests/db/workflows/test_submission_at_once.py::test_one_key_at_the_same_moment_makes_one_workflow",
+            "tests/db/workflows/test_submission_at_once.py::test_a_failure_while_writing_leaves_nothing",
+            "tests/worker/test_sweeps.py::test_a_group_that_is_due_is_found_though_nobody_told",
+            "tests/worker/test_crashes.py::test_a_worker_that_dies_in_a_call_is_taken_over_from",
+            "tests/worker/test_crashes.py::test_only_one_worker_gets_a_group",
+            "tests/e2e/test_lifecycle.py::test_a_repeated_submission_with_its_key_creates_nothing_twice",
+        ),
+        "2. A group that ended is released, with nothing left, or says that it is stuck": (
+            "tests/e2e/test_lifecycle.py::test_a_gang_runs_in_one_rack_and_leaves_nothing",
+            "tests/e2e/test_lifecycle.py::test_a_cancelled_gang_leaves_nothing",
+            "tests/e2e/test_lifecycle.py::test_a_gang_cancelled_at_once_leaves_nothing",
+            "tests/unit/lifecycle/test_plan.py::test_nothing_is_released_while_something_is_left",
+            "tests/worker/test_reconcile.py::test_a_domain_that_does_not_go_is_waited_for_and_shown",
+            "tests/worker/test_reconcile.py::test_a_group_that_cannot_be_taken_down_since_its_cluster_is_away_says_so",
+            "tests/worker/test_reconcile.py::test_an_end_is_never_concluded_from_an_error",
+            "tests/worker/test_logs.py::test_a_kubelet_that_never_answers_holds_the_release_up_for_a_bounded_time",
+        ),
+        "3. Nothing of ours exists that no row wants": (
+            "tests/worker/test_sweeps.py::test_objects_that_no_row_wants_are_removed_pods_first",
+            "tests/worker/test_sweeps.py::test_objects_of_released_groups_are_removed_and_of_others_kept",
+            "tests/worker/test_sweeps.py::test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one",
+            "tests/worker/test_sweeps.py::test_orphans_are_swept_through_whichever_backend_of_the_cluster_answers",
+            "tests/worker/test_sweeps.py::test_orphans_of_a_backend_that_is_gone_are_swept_for_a_while",
+            "tests/db/pools/test_sync.py::test_what_a_deleted_pool_had_goes_and_what_others_need_stays",
+            "tests/cluster/pools/test_real_cluster.py::test_a_pool_comes_changes_and_goes",
+        ),
+        "4. A ComputeDomain is never deleted while its group's pods run": (
+            "tests/worker/test_reconcile.py::test_stopped_group_leaves_nothing_in_the_cluster",
+            "tests/worker/test_reconcile.py::test_pods_that_do_not_go_keep_the_domain_alive",
+            "tests/worker/test_crashes.py::test_one_lost_call_changes_nothing_of_the_end",
+            "tests/unit/lifecycle/test_plan.py::test_the_domain_is_deleted_last_and_everything_is_waited_for",
+            "tests/worker/test_sweeps.py::test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace",
+        ),
+        "5. A gang is never left half created": (
+            "tests/worker/test_crashes.py::test_a_worker_that_dies_in_a_call_is_taken_over_from",
+            "tests/worker/test_crashes.py::test_a_group_stopped_while_it_is_made_leaves_nothing",
+            "tests/worker/test_reconcile.py::test_a_gang_that_cannot_be_completed_is_taken_down_at_its_queue_timeout",
+            "tests/worker/test_reconcile.py::test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again",
+            "tests/worker/test_reconcile.py::test_a_domain_that_somebody_deletes_of_a_waiting_gang_is_made_again",
+            "tests/worker/test_reconcile.py::test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_again",
+            "tests/worker/test_minimums.py::test_one_look_lowers_the_minimum_for_a_task_that_failed_for_good",
+            "tests/worker/test_minimums.py::test_a_worker_that_dies_just_before_is_taken_over_from",
+            "tests/e2e/test_evictions.py::test_a_gang_that_loses_a_task_and_lives_on_is_not_evicted_for_it",
+            "tests/db/pools/test_sync.py::test_a_needed_topology_that_somebody_removed_comes_back",
+            "tests/worker/test_reconcile.py::test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up",
+        ),
+        "6. No status goes backwards, and a terminal one never changes": (
+            "tests/worker/test_transition.py::test_a_task_moves_only_where_the_table_lets_it",
+            "tests/worker/test_transition.py::test_a_terminal_status_never_changes",
+            "tests/worker/test_transition.py::test_a_group_that_ended_stays_as_it_ended",
+            "tests/worker/test_crashes.py::test_a_stale_lease_writes_nothing",
+        ),
+        "7. A fault of one backend, pool, workflow or pod name slows nobody else": (
+            "tests/worker/test_sweeps.py::test_a_backend_with_many_due_groups_does_not_crowd_out_another",
+            "tests/e2e/test_lifecycle.py::test_a_cluster_that_takes_calls_and_never_answers_keeps_no_other_from_its_work",
+            "tests/worker/test_sweeps.py::test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one",
+            "tests/db/pools/test_sync.py::test_a_refusal_of_one_object_stops_no_other",
+        ),
+        "8. After any outage the system converges by itself": (
+            "tests/worker/test_sweeps.py::test_a_backend_that_is_back_has_its_groups_looked_at",
+            "tests/worker/test_reconcile.py::test_a_cluster_that_does_not_answer_is_told_and_gone_on_with",
+            "tests/worker/test_connections.py::test_a_connection_that_the_server_cut_is_replaced_before_the_next_task",
+            "tests/worker/test_observer.py::test_it_goes_on_after_cuts_and_forgotten_history",
+            "tests/worker/test_observer.py::test_what_vanished_while_nobody_looked_is_found_out",
+            "tests/e2e/test_lifecycle.py::test_work_for_a_cluster_that_is_away_is_accepted_and_carried_out_when_it_is_back",
+        ),
+    },
+    "explanation/threat-model.md": {
+        "REST and the gateway": (
+            "tests/api/test_every_answer.py::test_nothing_but_health_and_the_login_answers_a_stranger",
+            "tests/api/access/test_table.py::test_each_endpoint_answers_each_role_as_the_table_says",
+            "tests/api/access/test_table.py::test_the_table_has_every_endpoint_and_no_other",
+            "tests/api/access/test_gateway.py::test_beside_a_gateway_nobody_else_is_believed",
+            "tests/api/access/test_limits.py::test_submissions_of_a_user_are_limited_and_refused_ones_leave_nothing",
+            "tests/fuzz/test_api_fuzz.py::test_no_request_brings_the_service_down",
+            "tests/api/access/test_short_logins.py::test_forgeries_are_refused",
+            "tests/api/access/test_short_logins.py::test_it_ends_with_its_personal_token",
+            "tests/api/access/test_short_logins.py::test_it_has_exactly_the_rights_of_its_user_at_that_moment",
+            "tests/api/access/test_short_logins.py::test_tries_are_limited_by_address_and_by_user",
+            "tests/api/access/test_short_logins.py::test_a_key_is_changed_without_ending_a_login",
+        ),
+        "The admin": (
+            "tests/admin/test_access_admin.py::test_staff_that_was_not_given_access_does_not_hand_it_out",
+            "tests/admin/test_access_admin.py::test_tries_to_log_in_are_limited_by_the_name_tried",
+            "tests/fuzz/test_config_fuzz.py::test_any_pool_is_saved_and_usable_or_refused_whole",
+        ),
+        "The pages": (
+            "tests/api/pages/test_frame.py::test_no_page_carries_scripts_or_styles_of_its_own",
+            "tests/api/pages/test_frame.py::test_the_login_leads_to_no_other_site",
+            "tests/api/pages/test_frame.py::test_too_many_tries_are_refused_with_a_time_to_wait",
+            "tests/api/pages/test_pools_pages.py::test_what_a_pool_says_is_text_whatever_it_contains",
+            "tests/api/pages/test_pools_pages.py::test_a_pool_that_is_hidden_is_not_there",
+            "tests/api/pages/test_submit_page.py::test_a_page_of_another_site_submits_nothing",
+            "tests/unit/access/test_environment.py::test_cookies_need_tls_where_the_service_is_reached_by_it",
+        ),
+        "A workflow's text": (
+            "tests/api/workflows/test_isolation.py::test_a_task_asks_in_vain_for",
+            "tests/api/workflows/test_isolation.py::test_a_pod_holds_no_key_to_the_cluster_and_no_door_to_the_node",
+            "tests/unit/spec/test_document_and_template.py::test_a_template_finds_no_way_out",
+            "tests/unit/spec/test_document_and_template.py::test_a_template_that_cannot_be_rendered_is_refused",
+            "tests/fuzz/test_spec_fuzz.py::test_any_structure_is_a_workflow_or_a_refusal",
+            "tests/api/workflows/test_isolation.py::test_nobody_can_write_the_name_of_another_users_secret",
+            "tests/api/pools/test_pool_config.py::test_a_pool_shares_only_secrets_that_are_nobodys",
+            "tests/api/workflows/test_isolation.py::test_a_mount_follows_no_link_out_of_its_directory",
+            "tests/api/workflows/test_isolation.py::test_labels_that_give_orders_stay_off_the_pods",
+        ),
+        "Objects in the cluster": (
+            "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
+            "tests/worker/test_sweeps.py::test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched",
+        ),
+        "Kubeconfigs, Postgres, Redis": (
+            "tests/api/test_secrets_stay.py::test_what_a_kubeconfig_holds",
+            "tests/worker/test_sweeps.py::test_a_group_that_is_due_is_found_though_nobody_told",
+        ),
+        "Task output": (
+            "tests/api/access/test_table.py",
+            "tests/db/workflows/test_log_store.py::test_a_name_is_made_of_uuids_and_a_number_alone",
+            "tests/db/workflows/test_log_store.py::test_files_are_for_the_service_alone_and_a_directory_goes_with_its_last_log",
+            "tests/worker/test_logs.py::test_the_store_is_bounded_and_the_oldest_logs_go_first",
+            "tests/api/workflows/test_log_streams.py::test_places_are_limited_for_one_user_and_for_all_and_given_back",
+        ),
+        "Logs, events, answers": (
+            "tests/api/test_secrets_stay.py::test_credentials_that_are_refused",
+            "tests/api/test_secrets_stay.py::test_what_a_spec_holds",
+            "tests/api/test_secrets_stay.py::test_what_a_worker_carries_into_the_cluster",
+            "tests/api/test_secrets_stay.py::test_a_fault_inside_is_an_id_and_nothing_else",
+        ),
+        "Pod templates": (
+            "tests/unit/pools/test_pod_templates.py::test_a_users_word_is_a_text_and_is_not_looked_at_again",
+        ),
+    },
+    "explanation/fit.md": {
+        "How it is checked": (
+            "tests/unit/scheduling/fit",
+            "tests/cluster/test_fit_native.py",
+        ),
+    },
+    "reference/explain.md": {
+        "As seen": ("tests/e2e/test_explain.py",),
+    },
+    "reference/cluster-rights.md": {
+        "Rights in a cluster": (
+            "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
+        ),
+    },
+    "how-to/upgrade.md": {
+        "What a migration may do": ("tests/arch/test_migrations.py",),
+    },
+    "how-to/cookbook.md": {
+        "Cookbook": ("tests/e2e/test_examples.py",),
+    },
+    "how-to/osmo-client.md": {
+        "With OSMO's command line": ("tests/contract",),
+    },
+}
+"""Page and heading of a promise, with the tests that fail when it does not hold."""
+
+
+def page() -> str:
+    """The appendix, in Markdown."""
+    lines = [
+        "# Promises and their tests",
+        "",
+        "Generated by `make docs` from `tests/arch/promises.py`; a test keeps it true. A test named here",
+        "fails when the section above it promises more than the code does.",
+    ]
+    for file, promises in SHOWN_BY.items():
+        lines += ["", f"## {title_of(file)}"]
+        for heading, tests in promises.items():
+            lines += ["", f"### [{heading}](../{file}#{anchor(heading)})", ""]
+            lines += [f"- {sentence(test)}`{test}`" for test in tests]
+    return "\n".join(lines) + "\n"
+
+
+def title_of(file: str) -> str:
+    return file.partition("/")[2].removesuffix(".md").replace("-", " ").capitalize()
+
+
+def sentence(test: str) -> str:
+    """A test's name as the sentence that it is, and nothing of a file."""
+    name = test.partition("::")[2].removeprefix("test_").replace("_", " ")
+    return f"{name.capitalize()}: " if name else ""
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+if __name__ == "__main__":
+    print(page(), end="")  # noqa: T201 -- its output is the page
