@@ -26,8 +26,8 @@ import aiohttp
 
 from cluster import errors, metrics, requests
 from cluster.connection import Connection
-from cluster.errors import ClusterError, DeadlinePassed, Unreachable
-from cluster.interface import Outcome, Wrote
+from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
+from cluster.interface import WriteOutcome, WriteResult
 
 CONNECTIONS = 8
 CONNECT_SECONDS = 3.0
@@ -43,14 +43,14 @@ def run(
     jobs: Sequence[Job],
     *,
     read: Read,
-    refused: Callable[[ClusterError], Wrote],
+    refused: Callable[[ClusterError], WriteResult],
     deadline: float,
     reply_seconds: float,
-) -> list[Outcome]:
+) -> list[WriteOutcome]:
     """Send all jobs before ``deadline`` and say of each how it ended, in order."""
     if not jobs:
         return []
-    sending = _Run(
+    sending = _BulkWrite(
         connection=connection,
         jobs=jobs,
         read=read,
@@ -62,17 +62,17 @@ def run(
 
 
 @dataclass(slots=True)
-class _Run:
+class _BulkWrite:
     connection: Connection
     jobs: Sequence[Job]
     read: Read
-    refused: Callable[[ClusterError], Wrote]
+    refused: Callable[[ClusterError], WriteResult]
     deadline: float
     reply_seconds: float
-    outcomes: list[Outcome | None] = field(default_factory=list)
+    outcomes: list[WriteOutcome | None] = field(default_factory=list)
     dead: ClusterError | None = None  # why nothing more is sent
 
-    async def all(self) -> list[Outcome]:
+    async def all(self) -> list[WriteOutcome]:
         self.outcomes = [None] * len(self.jobs)
         turns = iter(range(len(self.jobs)))
         workers = min(CONNECTIONS, len(self.jobs))
@@ -99,47 +99,47 @@ class _Run:
         for turn in turns:  # shared by all workers: each takes the next
             namespace, name, request = self.jobs[turn]
             wrote, uid, error = await self._one(session, request)
-            self.outcomes[turn] = Outcome(namespace, name, wrote, uid, error)
+            self.outcomes[turn] = WriteOutcome(namespace, name, wrote, uid, error)
             metrics.count_bulk(request, outcome=wrote.value)
 
     async def _one(
         self, session: aiohttp.ClientSession, request: requests.Request
-    ) -> tuple[Wrote, str, ClusterError | None]:
+    ) -> tuple[WriteResult, str, ClusterError | None]:
         if (reason := self.dead or self._too_late()) is not None:
-            return Wrote.UNSENT, "", reason
+            return WriteResult.UNSENT, "", reason
         while True:
             try:
                 status, headers, body = await self._send(session, request)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as failure:
-                self.dead = Unreachable(f"no connection: {failure}", request=str(request))
+                self.dead = ClusterUnreachable(f"no connection: {failure}", request=str(request))
                 self.dead.__cause__ = failure
-                return Wrote.UNSENT, "", self.dead
+                return WriteResult.UNSENT, "", self.dead
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-                lost = Unreachable(
+                lost = ClusterUnreachable(
                     f"no reply: {failure or type(failure).__name__}",
                     request=str(request),
                     maybe_applied=True,
                 )
                 lost.__cause__ = failure
-                return Wrote.UNKNOWN, "", lost
+                return WriteResult.UNKNOWN, "", lost
             if status < 300:
                 return self._good(request, body)
             error = errors.from_reply(status, body, headers=headers, request=str(request))
             if not await self._waited(error):
-                return (Wrote.UNKNOWN if error.maybe_applied else self.refused(error)), "", error
+                return (WriteResult.UNKNOWN if error.maybe_applied else self.refused(error)), "", error
 
-    def _good(self, request: requests.Request, body: bytes) -> tuple[Wrote, str, ClusterError | None]:
+    def _good(self, request: requests.Request, body: bytes) -> tuple[WriteResult, str, ClusterError | None]:
         try:
             uid = self.read(body)
         except (ValueError, KeyError, TypeError) as failure:
-            odd = Unreachable(
+            odd = ClusterUnreachable(
                 f"the reply is not what an API server says: {body[:200]!r}",
                 request=str(request),
                 maybe_applied=True,
             )
             odd.__cause__ = failure
-            return Wrote.UNKNOWN, "", odd
-        return Wrote.DONE, uid, None
+            return WriteResult.UNKNOWN, "", odd
+        return WriteResult.DONE, uid, None
 
     async def _send(
         self, session: aiohttp.ClientSession, request: requests.Request

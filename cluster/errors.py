@@ -35,7 +35,12 @@ class Cause:
 
 
 class ClusterError(Exception):
-    """Base of everything this package raises about a cluster. ``status`` is 0 where there was no reply."""
+    """Base of everything this package raises about a cluster.
+
+    ``code`` is stable: metrics and conditions carry it. ``status`` is 0 where there was no reply.
+    """
+
+    code = "ClusterError"
 
     def __init__(
         self,
@@ -61,53 +66,79 @@ class ClusterError(Exception):
 class BadConnectionSettings(ClusterError):
     """A kubeconfig, context or service account that cannot be used; nothing was sent."""
 
+    code = "BadConnectionSettings"
 
-class Unreachable(ClusterError):
+
+class ClusterUnreachable(ClusterError):
     """No usable reply: refused, timed out, cut off, or not what an API server says."""
+
+    code = "Unreachable"
 
 
 class DeadlinePassed(ClusterError):
     """Not sent, because the caller's deadline came first."""
 
+    code = "DeadlinePassed"
+
 
 class NotServed(ClusterError):
     """The API group, version or kind is not served: a CRD is missing or the cluster is older."""
 
+    code = "NotServed"
 
-class NotFound(ClusterError):
+
+class ObjectNotFound(ClusterError):
     """The object a request names is not there (on create: its namespace)."""
+
+    code = "NotFound"
 
 
 class AlreadyExists(ClusterError):
     """An object of that name is there already; whose it is must be read from its labels."""
 
+    code = "AlreadyExists"
 
-class Conflict(ClusterError):
+
+class WriteConflict(ClusterError):
     """Somebody else's write or field stands against ours, or a precondition does not hold."""
+
+    code = "Conflict"
 
 
 class Invalid(ClusterError):
     """The server refuses the object as written; ``causes`` names the fields."""
 
+    code = "Invalid"
+
 
 class Unauthorized(ClusterError):
     """The server does not accept our credentials."""
 
+    code = "Unauthorized"
 
-class Forbidden(ClusterError):
+
+class RequestForbidden(ClusterError):
     """Our credentials do not allow this, or an admission plugin or quota refuses it."""
+
+    code = "Forbidden"
 
 
 class TooManyRequests(ClusterError):
     """The server asks us to wait; ``retry_after`` in seconds, if it said."""
 
+    code = "TooManyRequests"
+
 
 class Expired(ClusterError):
     """A resource version or continue token is too old: list again."""
 
+    code = "Expired"
+
 
 class ServerFault(ClusterError):
     """5xx: the server, etcd or a webhook failed."""
+
+    code = "ServerFault"
 
 
 def shorten(text: str) -> str:
@@ -154,7 +185,7 @@ def from_status(
 _BY_STATUS: dict[int, type[ClusterError]] = {
     400: Invalid,
     401: Unauthorized,
-    403: Forbidden,
+    403: RequestForbidden,
     405: NotServed,
     410: Expired,
     413: Invalid,
@@ -166,14 +197,14 @@ _BY_STATUS: dict[int, type[ClusterError]] = {
 
 def _class_of(status: int, reason: str, details: Mapping[str, Any]) -> type[ClusterError]:
     if status == 404:
-        return NotFound if details.get("name") else NotServed
+        return ObjectNotFound if details.get("name") else NotServed
     if status == 409:
-        return AlreadyExists if reason == "AlreadyExists" else Conflict
+        return AlreadyExists if reason == "AlreadyExists" else WriteConflict
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= 500:
         return ServerFault
-    return Invalid if status >= 400 else Unreachable  # a redirect: not an API server
+    return Invalid if status >= 400 else ClusterUnreachable  # a redirect: not an API server
 
 
 def _status_object(body: bytes) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ no state but the address, so it may be made per use and crosses a fork unharmed.
 
 Retries are the caller's (a row with a time in it), with two exceptions that cannot do anything twice: a
 401 is answered by reading the credentials anew, once, and a read whose kept connection turns out dead is
-sent again, once. A write whose reply is lost raises ``Unreachable`` with ``maybe_applied``.
+sent again, once. A write whose reply is lost raises ``ClusterUnreachable`` with ``maybe_applied``.
 
 Facts of the API used here (Kubernetes 1.36): a server-side apply that creates answers 201; a delete
 answers with a ``Status`` when the object is gone and with the object when it may linger; a uid
@@ -31,17 +31,25 @@ from urllib3.exceptions import (
 
 from cluster import bulk, errors, metrics, reachability, requests
 from cluster.connection import Access, Connection, connection_for, forget
-from cluster.errors import AlreadyExists, ClusterError, Conflict, Expired, NotFound, NotServed, Unreachable
+from cluster.errors import (
+    AlreadyExists,
+    ClusterError,
+    ClusterUnreachable,
+    Expired,
+    NotServed,
+    ObjectNotFound,
+    WriteConflict,
+)
 from cluster.interface import (
     FIELD_MANAGER,
+    DeleteTarget,
     Deletion,
-    Doomed,
     Listing,
     Obj,
-    Outcome,
     PatchType,
     Propagation,
-    Wrote,
+    WriteOutcome,
+    WriteResult,
 )
 from cluster.kinds import CRD, NAMESPACE, POD, Kind
 from cluster.stream import EventStream, HttpStream
@@ -74,7 +82,7 @@ class ClusterGateway:
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
         try:
             return self._json(requests.read(requests.path_of(kind, namespace=namespace, name=name)))
-        except NotFound:
+        except ObjectNotFound:
             return None
 
     def list(
@@ -145,7 +153,7 @@ class ClusterGateway:
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
         return self._json(requests.create(kind, obj, dry_run=dry_run))
 
-    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
         jobs = [
             (requests.namespace_of(kind, obj), str(obj["metadata"]["name"]), requests.create(kind, obj))
             for obj in objs
@@ -192,9 +200,9 @@ class ClusterGateway:
         )
         try:
             reply = self._json(request)
-        except NotFound:
+        except ObjectNotFound:
             return Deletion.ABSENT
-        except Conflict:
+        except WriteConflict:
             if uid is not None and self._uid_of(kind, name, namespace) != uid:
                 return Deletion.ABSENT
             raise
@@ -207,12 +215,12 @@ class ClusterGateway:
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[Doomed],
+        doomed: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[WriteOutcome]:
         jobs = [
             (
                 each.namespace,
@@ -230,21 +238,23 @@ class ClusterGateway:
         outcomes = self._bulk(jobs, read=_deleted, deadline=deadline)
         return [self._settled(kind, each, outcome) for each, outcome in zip(doomed, outcomes, strict=True)]
 
-    def _settled(self, kind: Kind, doomed: Doomed, outcome: Outcome) -> Outcome:
+    def _settled(self, kind: Kind, doomed: DeleteTarget, outcome: WriteOutcome) -> WriteOutcome:
         """Tell a uid that no longer bears the name (ours is gone) from a delete that was refused."""
-        if not isinstance(outcome.error, Conflict) or doomed.uid is None:
+        if not isinstance(outcome.error, WriteConflict) or doomed.uid is None:
             return outcome
         try:
             replaced = self._uid_of(kind, doomed.name, doomed.namespace) != doomed.uid
         except ClusterError:
             return outcome  # still REFUSED by a conflict, as the server said
-        return Outcome(doomed.namespace, doomed.name, Wrote.ABSENT) if replaced else outcome
+        return WriteOutcome(doomed.namespace, doomed.name, WriteResult.ABSENT) if replaced else outcome
 
-    def _bulk(self, jobs: Sequence[bulk.Job], *, read: bulk.Read, deadline: float) -> Sequence[Outcome]:
+    def _bulk(self, jobs: Sequence[bulk.Job], *, read: bulk.Read, deadline: float) -> Sequence[WriteOutcome]:
         try:
             connection = connection_for(self._access)
         except ClusterError as error:
-            return [Outcome(namespace, name, Wrote.UNSENT, error=error) for namespace, name, _ in jobs]
+            return [
+                WriteOutcome(namespace, name, WriteResult.UNSENT, error=error) for namespace, name, _ in jobs
+            ]
         outcomes = bulk.run(
             connection,
             jobs,
@@ -254,7 +264,7 @@ class ClusterGateway:
             reply_seconds=self._read_seconds,
         )
         if jobs:
-            replied = any(not isinstance(o.error, Unreachable) for o in outcomes)
+            replied = any(not isinstance(o.error, ClusterUnreachable) for o in outcomes)
             reachability.note(self._access, replied=replied)
         if any(isinstance(outcome.error, errors.Unauthorized) for outcome in outcomes):
             forget(self._access)
@@ -297,7 +307,7 @@ class ClusterGateway:
     def kube_system_uid(self) -> str:
         uid = self._uid_of(NAMESPACE, "kube-system", "")
         if uid is None:
-            raise NotFound("the cluster has no namespace kube-system (yet)", status=404)
+            raise ObjectNotFound("the cluster has no namespace kube-system (yet)", status=404)
         return uid
 
     def server_version(self) -> str:
@@ -308,14 +318,16 @@ class ClusterGateway:
         try:
             said = json.loads(reply.data)
         except ValueError as failure:
-            raise Unreachable(
+            raise ClusterUnreachable(
                 f"the reply is not JSON: {errors.shorten(repr(reply.data[:200]))}",
                 request=str(request),
                 status=reply.status,
                 maybe_applied=request.writes,
             ) from failure
         if not isinstance(said, dict):
-            raise Unreachable("the reply is not a JSON object", request=str(request), status=reply.status)
+            raise ClusterUnreachable(
+                "the reply is not a JSON object", request=str(request), status=reply.status
+            )
         return said
 
     def _stream(self, request: requests.Request, *, silence: float | None) -> HttpStream:
@@ -338,7 +350,7 @@ class ClusterGateway:
         for last in (False, True):
             try:
                 reply = self._exchange(request, timeout=timeout, whole=whole)
-            except Unreachable as error:
+            except ClusterUnreachable as error:
                 if isinstance(error.__cause__, SSLError):
                     forget(self._access)
                 if last or request.writes or not isinstance(error.__cause__, ProtocolError):
@@ -371,9 +383,9 @@ class ClusterGateway:
             )
             replied = True
         except _NEVER_SENT as failure:
-            raise Unreachable(f"no connection: {failure}", request=str(request)) from failure
+            raise ClusterUnreachable(f"no connection: {failure}", request=str(request)) from failure
         except (ReadTimeoutError, HTTPError, OSError) as failure:
-            raise Unreachable(
+            raise ClusterUnreachable(
                 f"no reply: {failure}", request=str(request), maybe_applied=request.writes
             ) from failure
         finally:
@@ -386,7 +398,7 @@ def _refusal(reply: urllib3.BaseHTTPResponse, request: requests.Request) -> byte
     try:
         return reply.data
     except (HTTPError, OSError) as failure:
-        raise Unreachable(
+        raise ClusterUnreachable(
             f"the refusal with {reply.status} broke off: {failure}",
             request=str(request),
             status=reply.status,
@@ -420,9 +432,9 @@ def _deleted(_body: bytes) -> str:
     return ""
 
 
-def _refused(error: ClusterError) -> Wrote:
+def _refused(error: ClusterError) -> WriteResult:
     if isinstance(error, AlreadyExists):
-        return Wrote.EXISTS
-    if isinstance(error, NotFound) and error.request.startswith("DELETE"):
-        return Wrote.ABSENT
-    return Wrote.REFUSED
+        return WriteResult.EXISTS
+    if isinstance(error, ObjectNotFound) and error.request.startswith("DELETE"):
+        return WriteResult.ABSENT
+    return WriteResult.REFUSED

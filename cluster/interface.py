@@ -1,6 +1,6 @@
 """What the rest of the product may ask of a cluster.
 
-``Cluster`` is the seam: ``gateway.ClusterGateway`` talks to an API server, and the tests have one in
+``ClusterApi`` is the seam: ``gateway.ClusterGateway`` talks to an API server, and the tests have one in
 memory that passes the same contract tests. Three rules hold for every method.
 
 - An answer and the lack of one are never the same value. ``get`` is None and ``delete`` is ABSENT only
@@ -52,7 +52,7 @@ class Deletion(StrEnum):
     ACCEPTED = "accepted"  # the server began; only a get that answers None proves the end
 
 
-class Wrote(StrEnum):
+class WriteResult(StrEnum):
     """How one write of many ended."""
 
     DONE = "done"
@@ -64,7 +64,7 @@ class Wrote(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteOutcome:
     """What became of one object of ``create_many`` or ``delete_many``, in the order given.
 
     ``uid`` is the server's where it told us one (created objects); ``error`` is there for REFUSED,
@@ -73,13 +73,13 @@ class Outcome:
 
     namespace: str
     name: str
-    wrote: Wrote
+    wrote: WriteResult
     uid: str = ""
     error: ClusterError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class DeleteTarget:
     """One object to delete. Without ``uid`` whatever bears the name goes; give it."""
 
     name: str
@@ -99,7 +99,7 @@ class Stream(Protocol[T_co]):
     def __exit__(self, *exc: object) -> None: ...
 
 
-class Cluster(Protocol):
+class ClusterApi(Protocol):
     """One API server, with the rights of one set of credentials.
 
     ``namespace`` is needed for a namespaced kind except in ``list``, ``scan`` and ``watch``, where
@@ -146,7 +146,7 @@ class Cluster(Protocol):
 
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj: ...
 
-    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
         """Create all of them, several at a time; one Outcome per object, in order.
 
         Raises nothing for what goes wrong with single objects or the connection: it is in the
@@ -191,12 +191,12 @@ class Cluster(Protocol):
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[Doomed],
+        doomed: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[WriteOutcome]:
         """Delete several at a time; DONE means the server accepted it, not that the object is gone."""
 
     def logs(

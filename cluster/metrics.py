@@ -35,7 +35,7 @@ def timed(request: Request) -> Iterator[None]:
     try:
         yield
     except ClusterError as error:
-        result = type(error).__name__
+        result = error.code
         raise
     finally:
         CALL_SECONDS.labels(verb, kind, result).observe(time.monotonic() - began)

@@ -17,7 +17,7 @@ from typing import Self
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from cluster.errors import Unreachable
+from cluster.errors import ClusterUnreachable
 from cluster.interface import Obj
 
 CHUNK = 65536
@@ -38,7 +38,7 @@ class HttpStream:
         except (HTTPError, OSError, ValueError, AttributeError) as failure:
             # ValueError and AttributeError: the file under a read that ``close`` cut short
             if not self._closed:
-                raise Unreachable(f"the stream broke: {failure}", request=self._request) from failure
+                raise ClusterUnreachable(f"the stream broke: {failure}", request=self._request) from failure
         finally:
             self._reply.close()
 
@@ -66,7 +66,7 @@ class EventStream:
             try:
                 event = json.loads(line)
             except ValueError as failure:
-                raise Unreachable(f"not a watch event: {line[:200]!r}") from failure
+                raise ClusterUnreachable(f"not a watch event: {line[:200]!r}") from failure
             yield event
 
     def close(self) -> None:

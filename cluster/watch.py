@@ -10,7 +10,7 @@ Between ``Disconnected`` and ``Reconnected`` nothing new is known: what the cons
 After a cut the watch goes on from the last version it saw, so a cut by itself costs no list.
 
 Of each object only what ``reduce`` makes of it is kept, while its page is read: 10,000 pods in full are
-hundreds of megabytes. ``reduce`` sees the object of a ``Gone`` as it last was.
+hundreds of megabytes. ``reduce`` sees the object of a ``Deleted`` as it last was.
 
 An event of 410 comes in two forms, as a status of the request and as an ERROR event in a stream of 200
 (seen on 1.36). Both are an ``Expired`` here.
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import Generic
 
 from cluster import errors
-from cluster.errors import ClusterError, Expired, Unreachable
-from cluster.interface import Cluster, Obj, Stream, T
+from cluster.errors import ClusterError, ClusterUnreachable, Expired
+from cluster.interface import ClusterApi, Obj, Stream, T
 from cluster.kinds import Kind
 
 RELIST_SECONDS = 600.0
@@ -54,7 +54,7 @@ class Changed(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Gone(Generic[T]):
+class Deleted(Generic[T]):
     item: T
 
 
@@ -70,7 +70,7 @@ class Reconnected:
     """It is followed again; the events that were missed come next."""
 
 
-Event = Synced[T] | Changed[T] | Gone[T] | Disconnected | Reconnected
+Event = Synced[T] | Changed[T] | Deleted[T] | Disconnected | Reconnected
 
 
 def backoff(attempt: int, *, spread: float) -> float:
@@ -84,7 +84,7 @@ class Watch(Generic[T]):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterApi,
         kind: Kind,
         *,
         reduce: Callable[[Obj], T],
@@ -172,7 +172,7 @@ class Watch(Generic[T]):
             finally:
                 self._stream = None
         if not heard and self._now() - began < TOO_SHORT_SECONDS and not self._stopped.is_set():
-            raise Unreachable("the watch ended at once without a word")
+            raise ClusterUnreachable("the watch ended at once without a word")
         self._failures = 0
 
     def _understand(self, said: Obj) -> Iterator[Event[T]]:
@@ -181,10 +181,10 @@ class Watch(Generic[T]):
             raise errors.from_status(obj, request=f"watch {self._kind.plural}")
         version = (obj.get("metadata") or {}).get("resourceVersion")
         if event not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} or not version:
-            raise Unreachable(f"not a watch event: {said!r:.200}")
+            raise ClusterUnreachable(f"not a watch event: {said!r:.200}")
         self._failures = 0
         if event == "DELETED":
-            yield Gone(self._reduce(obj))
+            yield Deleted(self._reduce(obj))
         elif event != "BOOKMARK":
             yield Changed(self._reduce(obj))
         self._version = str(version)

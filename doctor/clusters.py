@@ -11,8 +11,8 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from cluster.errors import ClusterError, Forbidden, NotServed
-from cluster.interface import Cluster, Obj
+from cluster.errors import ClusterError, NotServed, RequestForbidden
+from cluster.interface import ClusterApi, Obj
 from cluster.kinds import (
     COMPUTE_DOMAIN,
     KAI_POD_GROUP,
@@ -117,7 +117,7 @@ def _clusters(backends: Iterable[Backend], installation: UUID) -> tuple[list[See
     return list(seen.values()), [why for uid, why in failed if uid not in seen]
 
 
-def look(cluster: Cluster, *, uid: str, backend: str, installation: UUID) -> Seen:
+def look(cluster: ClusterApi, *, uid: str, backend: str, installation: UUID) -> Seen:
     """List everything with our mark. Raises ClusterError."""
     began = database_now()
     label = f"{names.INSTALLATION_LABEL}={installation.hex}"
@@ -143,11 +143,11 @@ def _kinds() -> tuple[Kind, ...]:
     return (*OURS, *(kind for kind in pod_group_kinds() if kind not in OURS))
 
 
-def _scan(cluster: Cluster, kind: Kind, uid: str, label: str) -> Iterator[Thing]:
+def _scan(cluster: ClusterApi, kind: Kind, uid: str, label: str) -> Iterator[Thing]:
     reduce = partial(_thing, kind)
     try:
         found = cluster.scan(kind, reduce, label_selector=label).items
-    except Forbidden:
+    except RequestForbidden:
         if not kind.namespaced:
             raise
         found = ()

@@ -95,7 +95,7 @@ class Capable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CapabilityRow:
     """One line of the table: ``held`` says by scheduler from which version, ``no``, or how many."""
 
     capability: str
@@ -103,14 +103,16 @@ class Row:
     held: Mapping[str, str]
 
 
-def rows(backends: Collection[Capable]) -> tuple[Row, ...]:
+def rows(backends: Collection[Capable]) -> tuple[CapabilityRow, ...]:
     """The table of capabilities over these scheduler backends, for the admin page and documentation."""
     return (
         *(
-            Row(str(one), MEANING[one], {backend.name: _since(backend, one) for backend in backends})
+            CapabilityRow(
+                str(one), MEANING[one], {backend.name: _since(backend, one) for backend in backends}
+            )
             for one in Capability
         ),
-        Row(
+        CapabilityRow(
             "max_levels",
             "the most topology keys of a pool",
             {backend.name: str(backend.capabilities(None).max_levels) for backend in backends},

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from scheduling.backends.registry import collect
-from scheduling.capabilities import Capable, Row, rows
+from scheduling.capabilities import CapabilityRow, Capable, rows
 
 _HEAD = """\
 # What schedulers can hold
@@ -33,7 +33,7 @@ def page(backends: Iterable[Capable]) -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def _row(row: Row, names: Iterable[str]) -> str:
+def _row(row: CapabilityRow, names: Iterable[str]) -> str:
     return _line([f"`{row.capability}`", row.meaning, *(row.held[name] for name in names)])
 
 

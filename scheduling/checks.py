@@ -19,7 +19,7 @@ from scheduling.levels import Domain, Level
 from scheduling.requirements import Gang, Requirement, describe, effective, place_of
 from scheduling.soundness import check_requirements
 from scheduling.stages import check_patience
-from scheduling.tree import ConstraintTree, Member, Node, dropped_preferences, grow
+from scheduling.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow
 
 SplitGangs = Literal["refuse", "warn"]
 
@@ -164,7 +164,9 @@ def _single_values(
     return faults, notices
 
 
-def _two_required(node: Node, hard: Sequence[Member], capabilities: Capabilities) -> Iterator[Fault]:
+def _two_required(
+    node: ConstraintNode, hard: Sequence[NodeRequirement], capabilities: Capabilities
+) -> Iterator[Fault]:
     if len(hard) > 1:
         because = f"The same tasks require {listing(m.key for m in hard)} ({describe(node.path)}): keep one."
         path = (*_written_at(hard[0]), "key")
@@ -202,6 +204,6 @@ def _whole(
     return [], [Notice("gang_split", message, gang.path)]
 
 
-def _written_at(member: Member) -> Path:
+def _written_at(member: NodeRequirement) -> Path:
     requirements = member.task.requirements
     return place_of(member.task, next(i for i, r in enumerate(requirements) if r.key == member.key))

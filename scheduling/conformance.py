@@ -25,7 +25,7 @@ from scheduling.requirements import Gang, GangTask, Requirement
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FeatureFinding:
     """What was found of a feature: True, False, or None where that could not be told; ``how`` says why."""
 
     name: str
@@ -37,7 +37,9 @@ class Finding:
 Schema = Mapping[str, Any]
 
 
-def look(features: Iterable[Feature], schemas: Mapping[ResourceKind, Schema | None]) -> Iterator[Finding]:
+def check_features(
+    features: Iterable[Feature], schemas: Mapping[ResourceKind, Schema | None]
+) -> Iterator[FeatureFinding]:
     """Find each feature in the schemas of the served kinds.
 
     A kind that is not served is absent; None stands for one whose schema could not be read.
@@ -45,17 +47,19 @@ def look(features: Iterable[Feature], schemas: Mapping[ResourceKind, Schema | No
     for feature in features:
         if feature.resource not in schemas:
             how = f"the cluster does not serve {feature.resource.kind} ({feature.resource.api_version})"
-            yield Finding(feature.name, feature.purpose, found=False, how=how)
+            yield FeatureFinding(feature.name, feature.purpose, found=False, how=how)
             continue
         schema = schemas[feature.resource]
         if not feature.path:
-            yield Finding(feature.name, feature.purpose, found=True, how="served")
+            yield FeatureFinding(feature.name, feature.purpose, found=True, how="served")
         elif not schema:
-            yield Finding(feature.name, feature.purpose, found=None, how="its schema could not be read")
+            yield FeatureFinding(
+                feature.name, feature.purpose, found=None, how="its schema could not be read"
+            )
         else:
             found = _has(schema, feature.path)
             how = "in the served schema" if found else f"the served schema has no {feature.name}"
-            yield Finding(feature.name, feature.purpose, found=found, how=how)
+            yield FeatureFinding(feature.name, feature.purpose, found=found, how=how)
 
 
 def _has(schema: Schema, path: tuple[str, ...]) -> bool:
@@ -121,12 +125,12 @@ def lost(sent: Any, kept: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield ".".join(path)
 
 
-def tried(sent: Manifest, kept: Manifest) -> Finding:
+def tried(sent: Manifest, kept: Manifest) -> FeatureFinding:
     """What a dry run of ``sent`` showed."""
     gone = list(lost(sent["spec"], kept.get("spec"), ("spec",)))
     kind = sent["kind"]
     how = f"a dry run of a {kind} lost {', '.join(gone[:5])}" if gone else "a dry run kept all of it"
-    return Finding(as_written(sent), Purpose.SCHEDULER, found=not gone, how=how)
+    return FeatureFinding(as_written(sent), Purpose.SCHEDULER, found=not gone, how=how)
 
 
 def as_written(sent: Manifest) -> str:

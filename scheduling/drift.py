@@ -50,7 +50,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class NotFound:
+class TopologyNotFound:
     """There is no such object."""
 
     status: ClassVar[Literal["Unknown"]] = "Unknown"
@@ -61,13 +61,13 @@ class NotFound:
         return "The Topology object is not in the cluster."
 
 
-TopologyState = InSync | Drift | NotFound
+TopologyState = InSync | Drift | TopologyNotFound
 """``status``, ``reason`` and ``message`` are those of condition ``TopologyDrift``."""
 
 
 def compare(found: Sequence[str] | None, *, expected: Sequence[Level]) -> TopologyState:
     """Compare an object's node labels, broadest first, with levels. ``found`` is None if there is none."""
     if found is None:
-        return NotFound()
+        return TopologyNotFound()
     labels = tuple(level.label for level in expected)
     return InSync() if tuple(found) == labels else Drift(labels, tuple(found))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from scheduling.capabilities import Capabilities, Capability, lacking
 from scheduling.errors import Fault, Path
 from scheduling.requirements import Gang, SetPath, effective, place_of
-from scheduling.tree import ConstraintTree, Node
+from scheduling.tree import ConstraintNode, ConstraintTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def at_stage(tree: ConstraintTree, number: int) -> ConstraintTree:
     return tree if number == 0 else replace(tree, root=_relaxed(tree.root, begins[number]))
 
 
-def _relaxed(node: Node, seconds: float) -> Node:
+def _relaxed(node: ConstraintNode, seconds: float) -> ConstraintNode:
     return replace(
         node,
         members=tuple(replace(member, required=member.held_for > seconds) for member in node.members),

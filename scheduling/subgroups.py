@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scheduling import names
 from scheduling.requirements import GangTask, SetPath
-from scheduling.tree import Constraint, ConstraintTree, Node
+from scheduling.tree import Constraint, ConstraintNode, ConstraintTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Subgroup:
     path: SetPath
     constraint: Constraint
     tasks: tuple[GangTask, ...]
-    node: Node | None
+    node: ConstraintNode | None
     """The co-location set whose constraint this subgroup carries; None for a generated leaf."""
 
     @property
@@ -42,7 +42,7 @@ def lay_out(tree: ConstraintTree) -> tuple[Subgroup, ...]:
     return () if tree.is_flat else tuple(_below(tree.root, parent=None))
 
 
-def _below(node: Node, *, parent: str | None) -> Iterator[Subgroup]:
+def _below(node: ConstraintNode, *, parent: str | None) -> Iterator[Subgroup]:
     siblings = len(node.sets) + bool(node.tasks)
     wrap = any(sub.sets for sub in node.sets)
     for place, sub in enumerate(node.sets):
@@ -60,5 +60,5 @@ def _below(node: Node, *, parent: str | None) -> Iterator[Subgroup]:
         yield _leaf(names.subgroup(siblings - 1, siblings, node.path, kind="free"), parent, node)
 
 
-def _leaf(name: str, parent: str | None, node: Node) -> Subgroup:
+def _leaf(name: str, parent: str | None, node: ConstraintNode) -> Subgroup:
     return Subgroup(name, parent, node.path, Constraint(), node.tasks, None)

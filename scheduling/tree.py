@@ -39,7 +39,7 @@ from scheduling.soundness import check_requirements
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class NodeRequirement:
     """One requirement of a node: its rank, whether it is held as required now, where it is first written.
 
     ``path`` is the set it makes. ``held_for`` is the time, in seconds since the gang waits, for which it is
@@ -81,7 +81,7 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ConstraintNode:
     """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
 
     ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well, and
@@ -89,9 +89,9 @@ class Node:
     """
 
     path: SetPath
-    members: tuple[Member, ...]
+    members: tuple[NodeRequirement, ...]
     tasks: tuple[GangTask, ...]
-    sets: tuple["Node", ...]
+    sets: tuple["ConstraintNode", ...]
     size: int
     gpus: int
     held_for: float
@@ -100,7 +100,7 @@ class Node:
     def constraint(self) -> Constraint:
         return fold(self.members)
 
-    def walk(self) -> Iterator["Node"]:
+    def walk(self) -> Iterator["ConstraintNode"]:
         """This node and all below, each before its sub-sets."""
         yield self
         for node in self.sets:
@@ -117,7 +117,7 @@ class ConstraintTree:
 
     gang: Gang
     levels: Levels
-    root: Node
+    root: ConstraintNode
 
     @property
     def is_flat(self) -> bool:
@@ -125,7 +125,7 @@ class ConstraintTree:
         return not self.root.sets
 
 
-def fold(members: Sequence[Member]) -> Constraint:
+def fold(members: Sequence[NodeRequirement]) -> Constraint:
     """Reduce a node's requirements to the one constraint that KAI's domains, paths of labels, can hold.
 
     The narrowest required level implies every broader one; the narrowest preference implies the broader
@@ -138,12 +138,12 @@ def fold(members: Sequence[Member]) -> Constraint:
     return Constraint(required=hard, preferred=soft)
 
 
-def lasting(members: Sequence[Member]) -> int | None:
+def lasting(members: Sequence[NodeRequirement]) -> int | None:
     """The narrowest level that a node's requirements hold as required for good."""
     return max((m.rank for m in members if m.held_for == math.inf), default=None)
 
 
-def placement_order(node: Node) -> tuple[float, int, int, SetPath]:
+def placement_order(node: ConstraintNode) -> tuple[float, int, int, SetPath]:
     """Sort key among siblings: what is hardest to place comes first."""
     return (-node.held_for, -node.gpus, -node.size, node.path)
 
@@ -175,7 +175,7 @@ def grow(gang: Gang, levels: Sequence[Level], *, ignore_preferred: bool = False)
             below = branch.below.get(step)
             if below is None:
                 seconds = requirement.held_for
-                member = Member(path, rank[requirement.key], seconds > 0, seconds, task)
+                member = NodeRequirement(path, rank[requirement.key], seconds > 0, seconds, task)
                 below = branch.below[step] = _Branch(path, (member,))
             branch = below
         branch.tasks.append(task)
@@ -187,14 +187,14 @@ class _Branch:
 
     __slots__ = ("below", "members", "path", "tasks")
 
-    def __init__(self, path: SetPath, members: tuple[Member, ...]) -> None:
+    def __init__(self, path: SetPath, members: tuple[NodeRequirement, ...]) -> None:
         self.path = path
         self.members = members
         self.tasks: list[GangTask] = []
         self.below: dict[SetPath, _Branch] = {}
 
 
-def _settle(branch: _Branch) -> Node:
+def _settle(branch: _Branch) -> ConstraintNode:
     """Merge chains of sets with the same tasks, count, and put sub-sets in placement order."""
     members = list(branch.members)
     while not branch.tasks and len(branch.below) == 1:
@@ -202,7 +202,7 @@ def _settle(branch: _Branch) -> Node:
         members += branch.members
     sets = [_settle(below) for below in branch.below.values()]
     sets.sort(key=placement_order)
-    return Node(
+    return ConstraintNode(
         path=branch.path,
         members=tuple(members),
         tasks=tuple(branch.tasks),

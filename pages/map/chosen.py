@@ -21,8 +21,8 @@ from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict, judge, r
 from scheduling.fit.wanted import GangDemand
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
+from scheduling.tree import ConstraintNode as TreeNode
 from scheduling.tree import ConstraintTree
-from scheduling.tree import Node as TreeNode
 from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
 from workflows.feasibility.placed import outcomes_on
 from workflows.feasibility.report import holders_of

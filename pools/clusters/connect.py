@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 from cluster.connection import Access
 from cluster.gateway import READ_SECONDS, ClusterGateway
-from cluster.interface import Cluster
+from cluster.interface import ClusterApi
 from pools.models import Backend
 
 
-def gateway(access: Access, read_seconds: float) -> Cluster:
+def gateway(access: Access, read_seconds: float) -> ClusterApi:
     return ClusterGateway(access, read_seconds=read_seconds)
 
 
-connect: Callable[[Access, float], Cluster] = gateway
+connect: Callable[[Access, float], ClusterApi] = gateway
 
 
-def cluster_for(backend: Backend, *, read_seconds: float = READ_SECONDS) -> Cluster:
+def cluster_for(backend: Backend, *, read_seconds: float = READ_SECONDS) -> ClusterApi:
     """The cluster of a backend. Opens nothing: what is wrong with the address shows at the first call."""
     return connect(access_of(backend), read_seconds)
 

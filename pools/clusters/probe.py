@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 from uuid import UUID
 
-from cluster.errors import AlreadyExists, ClusterError, Forbidden, Invalid, NotFound, NotServed
-from cluster.interface import Cluster
+from cluster.errors import AlreadyExists, ClusterError, Invalid, NotServed, ObjectNotFound, RequestForbidden
+from cluster.interface import ClusterApi
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from pools.clusters.kinds import as_kind
 from pools.conditions import Condition
@@ -20,7 +20,7 @@ from pools.models import Backend
 from scheduling import conformance
 from scheduling.backends.base import Purpose, ResourceKind, SchedulerBackend
 from scheduling.capabilities import SchedulerVersion
-from scheduling.conformance import Finding, Schema
+from scheduling.conformance import FeatureFinding, Schema
 from scheduling.errors import UnsupportedCapability
 
 READ_SECONDS = 5.0  # a person waits for the answer, and small reads come in milliseconds
@@ -61,7 +61,7 @@ class Probe:
     refusal: str = ""
     doubt: str = ""
     compute_domains: bool | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FeatureFinding, ...] = ()
 
     @property
     def reachable(self) -> bool:
@@ -71,15 +71,15 @@ class Probe:
         return asdict(self)
 
 
-def ask(cluster: Cluster, scheduler: SchedulerBackend, *, namespace: str, installation: UUID) -> Probe:
+def ask(cluster: ClusterApi, scheduler: SchedulerBackend, *, namespace: str, installation: UUID) -> Probe:
     """Ask; raises nothing about the cluster. ``namespace`` is the backend's, for what is tried there."""
     try:
         return _ask(cluster, scheduler, namespace, installation)
     except ClusterError as error:
-        return Probe(problem=str(error), reason=type(error).__name__)
+        return Probe(problem=str(error), reason=error.code)
 
 
-def _ask(cluster: Cluster, scheduler: SchedulerBackend, namespace: str, installation: UUID) -> Probe:
+def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, installation: UUID) -> Probe:
     kubernetes = cluster.server_version()
     uid = cluster.kube_system_uid()
     version = refusal = doubt = ""
@@ -89,7 +89,7 @@ def _ask(cluster: Cluster, scheduler: SchedulerBackend, namespace: str, installa
         version = str(found)
     except UnsupportedCapability as error:
         refusal = error.message
-    except (Forbidden, ValueError) as error:
+    except (RequestForbidden, ValueError) as error:
         doubt = f"What the scheduler can hold could not be read: {error}"
     findings = [*_looked_up(cluster, scheduler)]
     if version:
@@ -105,7 +105,7 @@ def _ask(cluster: Cluster, scheduler: SchedulerBackend, namespace: str, installa
     )
 
 
-def _looked_up(cluster: Cluster, scheduler: SchedulerBackend) -> Iterator[Finding]:
+def _looked_up(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:
     """What the served schemas say of each feature; each is read once."""
     features = (*scheduler.features, *conformance.NVLINK)
     schemas: dict[ResourceKind, Schema | None] = {}
@@ -114,14 +114,14 @@ def _looked_up(cluster: Cluster, scheduler: SchedulerBackend) -> Iterator[Findin
         if _served(cluster, kind):
             try:
                 schemas[resource] = cluster.read_crd_schema(kind)
-            except Forbidden:
+            except RequestForbidden:
                 schemas[resource] = None
-    return conformance.look(features, schemas)
+    return conformance.check_features(features, schemas)
 
 
 def _tried(
-    cluster: Cluster, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
-) -> Iterator[Finding]:
+    cluster: ClusterApi, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
+) -> Iterator[FeatureFinding]:
     """What becomes of a pod group: gates and webhooks stand in no schema."""
     capabilities = scheduler.capabilities(SchedulerVersion.parse(version))
     sent = conformance.trial(
@@ -135,15 +135,15 @@ def _tried(
     try:
         yield conformance.tried(sent, cluster.create(as_kind(scheduler.pod_group), sent, dry_run=True))
     except Invalid as error:
-        yield conformance.Finding(
+        yield conformance.FeatureFinding(
             conformance.as_written(sent), Purpose.SCHEDULER, found=False, how=str(error)
         )
-    except (Forbidden, NotFound) as error:  # no right to try, or no namespace yet
+    except (RequestForbidden, ObjectNotFound) as error:  # no right to try, or no namespace yet
         how = f"it could not be tried: {error}"
-        yield conformance.Finding(conformance.as_written(sent), Purpose.SCHEDULER, found=None, how=how)
+        yield conformance.FeatureFinding(conformance.as_written(sent), Purpose.SCHEDULER, found=None, how=how)
 
 
-def _schema(cluster: Cluster, pod_group: ResourceKind) -> dict[str, Any] | None:
+def _schema(cluster: ClusterApi, pod_group: ResourceKind) -> dict[str, Any] | None:
     """The schema of a scheduler's pod groups; empty for a built-in kind, None if it is not served."""
     kind = as_kind(pod_group)
     if not _served(cluster, kind):
@@ -151,11 +151,11 @@ def _schema(cluster: Cluster, pod_group: ResourceKind) -> dict[str, Any] | None:
     return cluster.read_crd_schema(kind) or {}
 
 
-def _served(cluster: Cluster, kind: Kind) -> bool:
+def _served(cluster: ClusterApi, kind: Kind) -> bool:
     return kind.plural in (cluster.discover(kind.group, kind.version) or ())
 
 
-def ensure_namespace(cluster: Cluster, name: str) -> Condition:
+def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:
     """Make the namespace if it is missing, and say how that went."""
     try:
         if cluster.get(NAMESPACE, name) is None:
@@ -163,12 +163,12 @@ def ensure_namespace(cluster: Cluster, name: str) -> Condition:
             cluster.create(NAMESPACE, {"metadata": {"name": name, "labels": labels}})
     except AlreadyExists:
         pass
-    except (Forbidden, NotServed) as error:
+    except (RequestForbidden, NotServed) as error:
         message = f'Whether namespace "{name}" is there could not be seen: {error}'
         return Condition(type="NamespaceReady", status="Unknown", reason="Forbidden", message=message)
     except ClusterError as error:
         message = f'Namespace "{name}" could not be made: {error}'
-        return Condition(type="NamespaceReady", status="False", reason=type(error).__name__, message=message)
+        return Condition(type="NamespaceReady", status="False", reason=error.code, message=message)
     return Condition(type="NamespaceReady", status="True", reason="Exists")
 
 

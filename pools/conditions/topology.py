@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
-from scheduling.drift import Drift, InSync, NotFound, compare
+from scheduling.drift import Drift, InSync, TopologyNotFound, compare
 from scheduling.levels import Levels
 
 DRIFT = "TopologyDrift"
@@ -96,14 +96,14 @@ def _drift(pool: PoolSeen) -> Iterator[Condition]:
     )
 
 
-def _told(one: TopologyObject, state: Drift | NotFound | InSync) -> str:
+def _told(one: TopologyObject, state: Drift | TopologyNotFound | InSync) -> str:
     if isinstance(state, Drift):
         found = ", ".join(state.found) or "no level"
         return f"Topology {one.name} lists {found} where {', '.join(state.expected)} is expected."
     return f"Topology {one.name} is not in the cluster."
 
 
-def _remedy(pool: PoolSeen, state: Drift | NotFound | InSync) -> str:
+def _remedy(pool: PoolSeen, state: Drift | TopologyNotFound | InSync) -> str:
     if pool.external:
         return (
             "It belongs to somebody else and is never written: correct it there, or set the pool's keys to "

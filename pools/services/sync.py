@@ -25,8 +25,8 @@ from uuid import UUID
 import structlog
 
 from cluster import concurrency
-from cluster.errors import AlreadyExists, ClusterError, NotServed, Unreachable
-from cluster.interface import Cluster, Obj
+from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed
+from cluster.interface import ClusterApi, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
@@ -204,7 +204,7 @@ def _in_use(uid: str) -> bool:
     return any(row.deleted_at is None or usage().unreleased_groups(row.pk) for row in backends)
 
 
-def observe(cluster: Cluster, installation: UUID) -> Observed:
+def observe(cluster: ClusterApi, installation: UUID) -> Observed:
     """List what carries our label."""
     ours: dict[Name, Obj] = {}
     unserved = set()
@@ -218,14 +218,14 @@ def observe(cluster: Cluster, installation: UUID) -> Observed:
     return Observed(ours=ours, unserved=unserved)
 
 
-def _look_for_foreign(cluster: Cluster, desired: Desired, observed: Observed) -> Observed:
+def _look_for_foreign(cluster: ClusterApi, desired: Desired, observed: Observed) -> Observed:
     """Look up the names that are wanted and not ours."""
     missing = [n for n in desired.objects if n not in observed.ours and n[0] not in observed.unserved]
     found = {name: obj for name in missing if (obj := cluster.get(*name)) is not None}
     return Observed(ours=observed.ours, foreign=found, unserved=observed.unserved)
 
 
-def apply(cluster: Cluster, steps: Plan) -> list[ClusterError]:
+def apply(cluster: ClusterApi, steps: Plan) -> list[ClusterError]:
     """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
     errors: list[ClusterError] = []
     for manifest in steps.creates:
@@ -248,7 +248,7 @@ def _attempt(errors: list[ClusterError], call: Callable[[], object]) -> None:
         call()
     except AlreadyExists:
         pass  # made by another run, or by somebody else: the next run looks whose it is
-    except Unreachable:
+    except ClusterUnreachable:
         raise
     except ClusterError as error:
         errors.append(error)
@@ -266,7 +266,7 @@ def sync_cluster(uid: str) -> None:
                     return
                 news, clean = _sync(cluster_for(backend), uid)
         except ClusterError as error:
-            news = [_failed(type(error).__name__, str(error))]
+            news = [_failed(error.code, str(error))]
             continue
         if clean:
             record_cleaned(gone)
@@ -275,7 +275,7 @@ def sync_cluster(uid: str) -> None:
         record_sync(uid, news)
 
 
-def _sync(cluster: Cluster, uid: str) -> tuple[list[Condition], bool]:
+def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     """Do it through one backend's credentials; True if nothing was left to wish for."""
     found = cluster.kube_system_uid()
     if found != uid:
@@ -292,7 +292,7 @@ def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: 
     if errors:
         told = "; ".join(str(error) for error in errors[:3])
         more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
-        return _failed(type(errors[0]).__name__, told + more)
+        return _failed(errors[0].code, told + more)
     if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
         return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
     return Condition(type="Synced", status="True", reason="InLine")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from scheduling.backends.base import AppliedConstraint
 from scheduling.requirements import SetPath, describe
 from scheduling.subgroups import Subgroup
-from scheduling.tree import ConstraintTree, Node, lasting
+from scheduling.tree import ConstraintNode, ConstraintTree, lasting
 
 
 def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[AppliedConstraint, ...]:
@@ -22,7 +22,7 @@ def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[App
     )
 
 
-def _of_node(tree: ConstraintTree, node: Node, subgroup: str) -> Iterator[AppliedConstraint]:
+def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Iterator[AppliedConstraint]:
     constraint, for_good = node.constraint, lasting(node.members)
     for member in node.members:
         preferred = member.held_for < math.inf

@@ -17,7 +17,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import WHOLE
 from scheduling.fit.wanted import GangDemand, Wanted
 from scheduling.requirements import GangTask
-from scheduling.tree import Node
+from scheduling.tree import ConstraintNode
 
 _GPU, _CPU = 0, 1
 Score = Callable[[int], int]
@@ -39,7 +39,7 @@ class Placer:
         """Place everything, or nothing."""
         return self._place(self.gang.tree.root, POOL, None)
 
-    def _place(self, node: Node, region: Region, score: Score | None) -> bool:
+    def _place(self, node: ConstraintNode, region: Region, score: Score | None) -> bool:
         for inside in offered(self.board, node, self.wanted(node), region):
             mark = len(self.where)
             own = self._score(node, inside) or score
@@ -51,7 +51,7 @@ class Placer:
             del self.where[mark:]
         return False
 
-    def wanted(self, node: Node) -> Wanted:
+    def wanted(self, node: ConstraintNode) -> Wanted:
         found = self._wanted.get(id(node))
         if found is None:
             found = self._wanted[id(node)] = self.gang.wanted(node)
@@ -92,7 +92,7 @@ class Placer:
 
         return sorted((node for node in board.nodes(region) if board.slots(kind, node)), key=order)
 
-    def _score(self, node: Node, inside: Region) -> Score | None:
+    def _score(self, node: ConstraintNode, inside: Region) -> Score | None:
         """Where a set was given more than the one domain it prefers: its emptiest such domains first."""
         preferred = node.constraint.narrowest
         if preferred is None or node.constraint.preferred is None or inside.rank == preferred:
@@ -104,7 +104,7 @@ class Placer:
         return lambda index: rooms.get(places[index][preferred], 0)
 
 
-def offered(board: Board, node: Node, wants: Wanted, region: Region) -> Iterator[Region]:
+def offered(board: Board, node: ConstraintNode, wants: Wanted, region: Region) -> Iterator[Region]:
     """The regions that a node's constraint allows within its parent's, in the scheduler's order."""
     constraint = node.constraint
     narrowest = constraint.narrowest

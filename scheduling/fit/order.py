@@ -14,7 +14,7 @@ from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import WHOLE
 from scheduling.fit.wanted import GangDemand
-from scheduling.tree import Node
+from scheduling.tree import ConstraintNode
 
 Kinds = Counter[Demand]
 
@@ -30,7 +30,7 @@ def is_placed_in_any_order(board: Board, gang: GangDemand) -> bool:
     )
 
 
-def _sets(gang: GangDemand) -> Iterator[tuple[Node, Kinds]]:
+def _sets(gang: GangDemand) -> Iterator[tuple[ConstraintNode, Kinds]]:
     """Each set that is placed by itself: one below a constraint counts with what stands above it."""
     for node in _outermost(gang.tree.root):
         own = _kinds(gang, node) if node.constraint else Counter(gang.demands[one.name] for one in node.tasks)
@@ -38,14 +38,14 @@ def _sets(gang: GangDemand) -> Iterator[tuple[Node, Kinds]]:
             yield node, own
 
 
-def _outermost(node: Node) -> Iterator[Node]:
+def _outermost(node: ConstraintNode) -> Iterator[ConstraintNode]:
     yield node
     if not node.constraint:
         for sub in node.sets:
             yield from _outermost(sub)
 
 
-def _kinds(gang: GangDemand, node: Node) -> Kinds:
+def _kinds(gang: GangDemand, node: ConstraintNode) -> Kinds:
     return Counter(gang.demands[task.name] for task in node.all_tasks())
 
 
@@ -65,7 +65,7 @@ def _takes(kind: Demand, other: Demand) -> int:
     return max((-(-taken // wanted) for wanted, taken in pairs if wanted), default=0)
 
 
-def regions(board: Board, node: Node) -> list[Region]:
+def regions(board: Board, node: ConstraintNode) -> list[Region]:
     """The domains of a set's required level, as far as its constraint sees them; the pool without one."""
     constraint = node.constraint
     if constraint.required is None or constraint.narrowest is None:

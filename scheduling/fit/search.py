@@ -19,7 +19,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.greedy import fits
 from scheduling.fit.snapshot import WHOLE, amounts
 from scheduling.fit.wanted import GangDemand, Wanted
-from scheduling.tree import Node
+from scheduling.tree import ConstraintNode
 
 MOST_SETS = 150
 MOST_STEPS = 20_000
@@ -37,7 +37,7 @@ class Possible(Enum):
 class _Item:
     """One set with a required level, and what stands above it and before it among its likes."""
 
-    node: Node
+    node: ConstraintNode
     wants: Wanted
     weights: tuple[tuple[Demand, int], ...]
     parent: int | None
@@ -83,7 +83,9 @@ def _items(board: Board, gang: GangDemand) -> list[_Item]:
     return items
 
 
-def _collect(board: Board, gang: GangDemand, node: Node, parent: int | None, items: list[_Item]) -> None:
+def _collect(
+    board: Board, gang: GangDemand, node: ConstraintNode, parent: int | None, items: list[_Item]
+) -> None:
     if node.constraint.required is not None:
         wants = _known(board, gang.wanted(node))
         weights = (*wants.kinds, (_ONE_GPU, sum(kind.amounts[0] * n for kind, n in wants.kinds)))
@@ -94,7 +96,7 @@ def _collect(board: Board, gang: GangDemand, node: Node, parent: int | None, ite
         _collect(board, gang, sub, parent, items)
 
 
-def _alike(last: _Item, node: Node, wants: Wanted, parent: int | None) -> bool:
+def _alike(last: _Item, node: ConstraintNode, wants: Wanted, parent: int | None) -> bool:
     same = last.parent == parent and last.wants == wants and last.node.constraint == node.constraint
     return same and not node.sets and not last.node.sets
 
@@ -114,7 +116,7 @@ def _too_many(board: Board, items: list[_Item], at: int) -> bool:
     return hold < alike
 
 
-def _regions(board: Board, node: Node, above: Region) -> Iterator[Region]:
+def _regions(board: Board, node: ConstraintNode, above: Region) -> Iterator[Region]:
     """The domains of a node's required level in its parent's, as far as its constraint sees them."""
     constraint = node.constraint
     if constraint.required is None or constraint.narrowest is None:

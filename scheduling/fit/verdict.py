@@ -21,7 +21,7 @@ from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, WHOLE, Snapshot
 from scheduling.fit.wanted import GangDemand, Wanted
 from scheduling.requirements import SetPath
-from scheduling.tree import Node
+from scheduling.tree import ConstraintNode
 
 MOST_DOMAINS = 5
 MOST_HOLDERS = 10
@@ -161,10 +161,10 @@ def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[Domai
     )
 
 
-def _sets(gang: GangDemand) -> list[tuple[list[Node], Wanted]]:
+def _sets(gang: GangDemand) -> list[tuple[list[ConstraintNode], Wanted]]:
     """The whole gang, then every set with a required level, those that are alike together; in tree order."""
     root = gang.tree.root
-    found: dict[Hashable, tuple[list[Node], Wanted]] = {}
+    found: dict[Hashable, tuple[list[ConstraintNode], Wanted]] = {}
     for node in root.walk():
         if node is root or node.constraint.required is not None:
             wants = gang.wanted(node)
@@ -173,7 +173,7 @@ def _sets(gang: GangDemand) -> list[tuple[list[Node], Wanted]]:
     return list(found.values())
 
 
-def _set_fit(board: Board, empty: Board, node: Node, wants: Wanted, *, alike: int) -> SetFit:
+def _set_fit(board: Board, empty: Board, node: ConstraintNode, wants: Wanted, *, alike: int) -> SetFit:
     for kind in wants.counted:
         board.know(kind)
         empty.know(kind)
@@ -195,7 +195,7 @@ def _set_fit(board: Board, empty: Board, node: Node, wants: Wanted, *, alike: in
     )
 
 
-def _unlabelled(empty: Board, node: Node, wants: Wanted) -> int:
+def _unlabelled(empty: Board, node: ConstraintNode, wants: Wanted) -> int:
     """Nodes that could take a task of the set, had they the labels its constraint reads."""
     narrowest = node.constraint.narrowest
     if narrowest is None:

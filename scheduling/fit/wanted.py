@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import RESOURCES
 from scheduling.requirements import GangTask
-from scheduling.tree import ConstraintTree, Node
+from scheduling.tree import ConstraintNode, ConstraintTree
 
 _SPECIAL = tuple(i for i, name in enumerate(RESOURCES) if name in ("gpu", "storage"))
 """Resources by which a scheduler tells tasks of one sort from another; all ask for processor and memory."""
@@ -47,7 +47,7 @@ class GangDemand:
     demands: Mapping[str, Demand]
     counts_largest: bool
 
-    def wanted(self, node: Node) -> Wanted:
+    def wanted(self, node: ConstraintNode) -> Wanted:
         return _wanted(tuple(node.all_tasks()), self.demands, counts_largest=self.counts_largest)
 
 

@@ -15,7 +15,7 @@ from django.db import DatabaseError, OperationalError, connections
 from django.db.utils import ConnectionHandler
 from rest_framework.test import APIClient
 
-from cluster.errors import Forbidden, Invalid, Unreachable
+from cluster.errors import ClusterUnreachable, Invalid, RequestForbidden
 from cluster.kinds import POD, SECRET
 from pools.models import Backend, ConfigRevision
 from pools.services import recording
@@ -166,8 +166,8 @@ def test_what_a_spec_holds(case, root):
 REFUSALS = {
     "all goes well": [],
     "a pod that is refused": [(POD, Invalid("spec.containers[0].image: Required value", status=422))],
-    "a Secret that is refused": [(SECRET, Forbidden("exceeded quota", status=403))],
-    "a server that does not answer": [(POD, Unreachable("no connection: refused"))],
+    "a Secret that is refused": [(SECRET, RequestForbidden("exceeded quota", status=403))],
+    "a server that does not answer": [(POD, ClusterUnreachable("no connection: refused"))],
 }
 
 

@@ -9,15 +9,15 @@ import pytest
 from cluster import gateway
 from cluster.errors import (
     AlreadyExists,
-    Conflict,
     DeadlinePassed,
     Expired,
     Invalid,
-    NotFound,
     NotServed,
+    ObjectNotFound,
+    WriteConflict,
 )
 from cluster.gateway import ClusterGateway
-from cluster.interface import JSON_PATCH, MERGE_PATCH, Deletion, Doomed, Wrote
+from cluster.interface import JSON_PATCH, MERGE_PATCH, DeleteTarget, Deletion, WriteResult
 from cluster.kinds import (
     COMPUTE_DOMAIN,
     CONFIG_MAP,
@@ -123,7 +123,7 @@ def test_creating_a_name_twice_is_told_apart_from_other_conflicts(cluster, names
 
 
 def test_creating_in_a_missing_namespace_says_so(cluster):
-    with pytest.raises(NotFound, match="no-such-namespace"):
+    with pytest.raises(ObjectNotFound, match="no-such-namespace"):
         cluster.create(CONFIG_MAP, config_map("no-such-namespace"))
 
 
@@ -207,7 +207,7 @@ def test_apply_removes_what_it_applied_before_and_no_more(cluster, namespace):
 def test_apply_against_another_manager_names_the_field_and_force_wins(cluster, namespace):
     cluster.apply(CONFIG_MAP, config_map(namespace), force=False, field_manager="somebody-else")
     ours = config_map(namespace) | {"data": {"a": "ours"}}
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(WriteConflict) as refused:
         cluster.apply(CONFIG_MAP, ours, force=False)
     assert [cause.field for cause in refused.value.causes] == [".data.a"]
     assert cluster.apply(CONFIG_MAP, ours, force=True)["data"] == {"a": "ours"}
@@ -216,7 +216,7 @@ def test_apply_against_another_manager_names_the_field_and_force_wins(cluster, n
 def test_apply_with_the_uid_of_something_gone_makes_nothing(cluster, namespace):
     gone = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]["uid"]
     cluster.delete(CONFIG_MAP, "one", namespace=namespace, uid=gone)
-    with pytest.raises(Conflict):
+    with pytest.raises(WriteConflict):
         cluster.apply(CONFIG_MAP, config_map(namespace, uid=gone), force=True)
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace) is None
 
@@ -250,7 +250,7 @@ def test_patches_merge_or_operate(cluster, namespace):
 
 def test_a_patch_that_does_not_apply_changes_nothing(cluster, namespace):
     cluster.create(CONFIG_MAP, config_map(namespace))
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         cluster.patch(CONFIG_MAP, "nope", {}, patch_type=MERGE_PATCH, namespace=namespace)
     wrong = [
         {"op": "replace", "path": "/data/a", "value": "9"},
@@ -259,7 +259,7 @@ def test_a_patch_that_does_not_apply_changes_nothing(cluster, namespace):
     with pytest.raises(Invalid):
         cluster.patch(CONFIG_MAP, "one", wrong, patch_type=JSON_PATCH, namespace=namespace)
     stale = {"metadata": {"resourceVersion": "1"}, "data": {"a": "9"}}
-    with pytest.raises(Conflict):
+    with pytest.raises(WriteConflict):
         cluster.patch(CONFIG_MAP, "one", stale, patch_type=MERGE_PATCH, namespace=namespace)
     assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == {"a": "1"}
 
@@ -280,7 +280,7 @@ def test_delete_takes_the_object_with_the_uid_and_no_other(cluster, namespace):
 def test_delete_of_a_version_that_is_no_more_is_a_conflict(cluster, namespace):
     made = cluster.create(CONFIG_MAP, config_map(namespace))["metadata"]
     cluster.patch(CONFIG_MAP, "one", {"data": {"b": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
-    with pytest.raises(Conflict):
+    with pytest.raises(WriteConflict):
         cluster.delete(
             CONFIG_MAP,
             "one",
@@ -353,10 +353,10 @@ def test_create_many_reports_each_object_in_order(cluster, namespace, within):
         CONFIG_MAP, [config_map(namespace, f"m-{n}") for n in range(4)], deadline=within
     )
     assert [(o.name, o.wrote) for o in outcomes] == [
-        ("m-0", Wrote.DONE),
-        ("m-1", Wrote.EXISTS),
-        ("m-2", Wrote.DONE),
-        ("m-3", Wrote.DONE),
+        ("m-0", WriteResult.DONE),
+        ("m-1", WriteResult.EXISTS),
+        ("m-2", WriteResult.DONE),
+        ("m-3", WriteResult.DONE),
     ]
     made = cluster.get(CONFIG_MAP, "m-2", namespace=namespace)["metadata"]
     assert outcomes[2].uid == made["uid"]
@@ -365,14 +365,14 @@ def test_create_many_reports_each_object_in_order(cluster, namespace, within):
 
 def test_create_many_says_why_an_object_was_refused(cluster, within):
     (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("no-such-namespace")], deadline=within)
-    assert outcome.wrote is Wrote.REFUSED
-    assert isinstance(outcome.error, NotFound)
+    assert outcome.wrote is WriteResult.REFUSED
+    assert isinstance(outcome.error, ObjectNotFound)
 
 
 def test_nothing_is_begun_after_the_deadline(cluster, namespace):
     made = [config_map(namespace, f"m-{n}") for n in range(3)]
     outcomes = cluster.create_many(CONFIG_MAP, made, deadline=time.monotonic() - 1)
-    assert {o.wrote for o in outcomes} == {Wrote.UNSENT}
+    assert {o.wrote for o in outcomes} == {WriteResult.UNSENT}
     assert all(isinstance(o.error, DeadlinePassed) for o in outcomes)
     assert cluster.get(CONFIG_MAP, "m-0", namespace=namespace) is None
 
@@ -387,12 +387,12 @@ def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within)
         CONFIG_MAP, [config_map(namespace, f"m-{n}") for n in range(3)], deadline=within
     )
     doomed = [
-        Doomed("m-0", namespace, made[0].uid),
-        Doomed("m-1", namespace, str(uuid4())),
-        Doomed("nope", namespace, str(uuid4())),
+        DeleteTarget("m-0", namespace, made[0].uid),
+        DeleteTarget("m-1", namespace, str(uuid4())),
+        DeleteTarget("nope", namespace, str(uuid4())),
     ]
     outcomes = cluster.delete_many(CONFIG_MAP, doomed, deadline=within)
-    assert [o.wrote for o in outcomes] == [Wrote.DONE, Wrote.ABSENT, Wrote.ABSENT]
+    assert [o.wrote for o in outcomes] == [WriteResult.DONE, WriteResult.ABSENT, WriteResult.ABSENT]
     left = [n for n in range(3) if cluster.get(CONFIG_MAP, f"m-{n}", namespace=namespace)]
     assert left == [1, 2]
 
@@ -449,7 +449,7 @@ def test_a_version_too_old_is_told(cluster, namespace):
 
 
 def test_logs_of_a_missing_pod_say_so(cluster, namespace):
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         cluster.logs("nope", namespace=namespace, tail_lines=5)
 
 

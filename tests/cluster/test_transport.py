@@ -10,14 +10,14 @@ import pytest
 from cluster.connection import Access, connection_for
 from cluster.errors import (
     BadConnectionSettings,
+    ClusterUnreachable,
     DeadlinePassed,
     ServerFault,
     TooManyRequests,
     Unauthorized,
-    Unreachable,
 )
 from cluster.gateway import ClusterGateway
-from cluster.interface import Wrote
+from cluster.interface import WriteResult
 from cluster.kinds import CONFIG_MAP, POD
 from tests.cluster.scripted import Reply, ScriptedServer, kubeconfig
 
@@ -68,22 +68,22 @@ def within():
 
 
 def test_an_outage_is_never_an_answer(nowhere):
-    with pytest.raises(Unreachable) as refused:
+    with pytest.raises(ClusterUnreachable) as refused:
         nowhere.get(POD, "p", namespace="ns")
     assert not refused.value.maybe_applied
-    with pytest.raises(Unreachable):
+    with pytest.raises(ClusterUnreachable):
         nowhere.list(POD)
 
 
 def test_a_write_that_was_never_sent_is_not_in_doubt(nowhere):
-    with pytest.raises(Unreachable) as refused:
+    with pytest.raises(ClusterUnreachable) as refused:
         nowhere.create(CONFIG_MAP, config_map("a"))
     assert not refused.value.maybe_applied
 
 
 def test_a_write_without_a_reply_is_in_doubt_and_not_repeated(cluster, script):
     script.replies.append(Reply(drop=True))
-    with pytest.raises(Unreachable) as lost:
+    with pytest.raises(ClusterUnreachable) as lost:
         cluster.create(CONFIG_MAP, config_map("a"))
     assert lost.value.maybe_applied
     assert len(script.seen) == 1
@@ -93,7 +93,7 @@ def test_a_read_without_a_reply_is_asked_again_once(cluster, script):
     script.replies += [Reply(drop=True), Reply(body=b'{"metadata": {"name": "a"}}')]
     assert cluster.get(CONFIG_MAP, "a", namespace="ns")["metadata"]["name"] == "a"
     script.otherwise = Reply(drop=True)
-    with pytest.raises(Unreachable):
+    with pytest.raises(ClusterUnreachable):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
     assert len(script.seen) == 4
 
@@ -101,16 +101,16 @@ def test_a_read_without_a_reply_is_asked_again_once(cluster, script):
 def test_a_server_that_says_nothing_is_given_up(way, script):
     cluster = ClusterGateway(way, connect_seconds=1, read_seconds=0.2)
     script.otherwise = Reply(hang=True)
-    with pytest.raises(Unreachable):
+    with pytest.raises(ClusterUnreachable):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
 
 
 def test_a_page_of_a_proxy_is_no_answer(cluster, script):
     script.replies.append(Reply(200, b"<html>please log in</html>"))
-    with pytest.raises(Unreachable, match="not JSON"):
+    with pytest.raises(ClusterUnreachable, match="not JSON"):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
     script.replies.append(Reply(302, b"", (("Location", "https://login.example.com"),)))
-    with pytest.raises(Unreachable):
+    with pytest.raises(ClusterUnreachable):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
     script.replies.append(Reply(503, b"<html>no healthy upstream</html>"))
     with pytest.raises(ServerFault, match="no healthy upstream"):
@@ -121,7 +121,7 @@ def test_a_refusal_that_breaks_off_is_no_answer(cluster, script):
     """A watch reads its refusal as it comes, so the connection can still be cut under it."""
     script.replies.append(Reply(503, b'{"kind": "Sta', cut=True))
     with (
-        pytest.raises(Unreachable, match="503"),
+        pytest.raises(ClusterUnreachable, match="503"),
         cluster.watch(CONFIG_MAP, resource_version="1", timeout_seconds=5),
     ):
         pytest.fail("there is no stream")
@@ -218,22 +218,22 @@ def test_each_lost_reply_of_many_is_told(cluster, script, within):
     script.otherwise = MADE
     script.replies += [MADE] * 20 + [Reply(drop=True)] * 3
     outcomes = cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(60)], deadline=within)
-    count = {wrote: sum(o.wrote is wrote for o in outcomes) for wrote in Wrote}
-    assert (count[Wrote.DONE], count[Wrote.UNKNOWN], len(outcomes)) == (57, 3, 60)
-    assert all(o.error.maybe_applied for o in outcomes if o.wrote is Wrote.UNKNOWN)
+    count = {wrote: sum(o.wrote is wrote for o in outcomes) for wrote in WriteResult}
+    assert (count[WriteResult.DONE], count[WriteResult.UNKNOWN], len(outcomes)) == (57, 3, 60)
+    assert all(o.error.maybe_applied for o in outcomes if o.wrote is WriteResult.UNKNOWN)
     assert len(script.seen) == 60
 
 
 def test_a_dead_server_is_not_tried_for_every_object(nowhere, within):
     outcomes = nowhere.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(500)], deadline=within)
-    assert {o.wrote for o in outcomes} == {Wrote.UNSENT}
-    assert all(isinstance(o.error, Unreachable) for o in outcomes)
+    assert {o.wrote for o in outcomes} == {WriteResult.UNSENT}
+    assert all(isinstance(o.error, ClusterUnreachable) for o in outcomes)
 
 
 def test_settings_that_cannot_be_used_leave_all_unsent(tmp_path, within):
     cluster = ClusterGateway(Access(str(tmp_path / "none")))
     (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=within)
-    assert outcome.wrote is Wrote.UNSENT
+    assert outcome.wrote is WriteResult.UNSENT
     assert isinstance(outcome.error, BadConnectionSettings)
 
 
@@ -242,21 +242,21 @@ def test_being_asked_to_wait_is_heeded(cluster, script, within):
     script.replies += [busy, busy]
     script.otherwise = MADE
     outcomes = cluster.create_many(CONFIG_MAP, [config_map(f"m-{n}") for n in range(4)], deadline=within)
-    assert [o.wrote for o in outcomes] == [Wrote.DONE] * 4
+    assert [o.wrote for o in outcomes] == [WriteResult.DONE] * 4
     assert len(script.seen) == 6
 
 
 def test_no_wait_goes_past_the_deadline(cluster, script):
     script.otherwise = Reply(429, status(429, "TooManyRequests"), (("Retry-After", "60"),))
     outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=time.monotonic() + 2)
-    assert outcomes[0].wrote is Wrote.REFUSED
+    assert outcomes[0].wrote is WriteResult.REFUSED
     assert isinstance(outcomes[0].error, TooManyRequests)
 
 
 def test_a_fault_of_the_server_leaves_a_create_in_doubt(cluster, script, within):
     script.otherwise = Reply(500, status(500, "InternalError"))
     (outcome,) = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=within)
-    assert outcome.wrote is Wrote.UNKNOWN
+    assert outcome.wrote is WriteResult.UNKNOWN
     assert isinstance(outcome.error, ServerFault)
 
 
@@ -266,8 +266,8 @@ def test_a_request_that_outlasts_the_deadline_is_in_doubt_and_the_rest_unsent(wa
     outcomes = cluster.create_many(
         CONFIG_MAP, [config_map(f"m-{n}") for n in range(20)], deadline=time.monotonic() + 0.5
     )
-    assert [o.wrote for o in outcomes] == [Wrote.UNKNOWN] * 8 + [Wrote.UNSENT] * 12
-    assert all(isinstance(o.error, DeadlinePassed) for o in outcomes if o.wrote is Wrote.UNSENT)
+    assert [o.wrote for o in outcomes] == [WriteResult.UNKNOWN] * 8 + [WriteResult.UNSENT] * 12
+    assert all(isinstance(o.error, DeadlinePassed) for o in outcomes if o.wrote is WriteResult.UNSENT)
 
 
 def test_a_good_reply_that_cannot_be_read_is_in_doubt(cluster, script, within):
@@ -293,6 +293,6 @@ def test_a_stream_that_is_cut_is_no_end(cluster, script):
     script.replies.append(Reply(200, event + b'{"type": "AD', cut=True))
     stream = cluster.watch(CONFIG_MAP, namespace="ns", resource_version="5", timeout_seconds=3)
     seen = []
-    with stream, pytest.raises(Unreachable):
+    with stream, pytest.raises(ClusterUnreachable):
         seen.extend(stream)
     assert [e["object"]["metadata"]["name"] for e in seen] == ["a"]

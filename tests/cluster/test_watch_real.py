@@ -16,7 +16,7 @@ from cluster.connection import Access
 from cluster.gateway import ClusterGateway
 from cluster.interface import Deletion
 from cluster.kinds import CONFIG_MAP, KAI_POD_GROUP, NAMESPACE
-from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch
+from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch
 
 
 class Tunnel:
@@ -117,7 +117,7 @@ def test_a_kind_is_followed_from_list_to_deletion(real, namespace, make, follow)
     make("b")
     assert next(events) == Changed("b")
     assert real.delete(CONFIG_MAP, "a", namespace=namespace, uid=None) is Deletion.REMOVED
-    assert next(events) == Gone("a")
+    assert next(events) == Deleted("a")
 
 
 @pytest.fixture

@@ -22,16 +22,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster import errors
-from cluster.errors import ClusterError, DeadlinePassed, Unreachable
+from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import (
     FIELD_MANAGER,
     JSON_PATCH,
+    DeleteTarget,
     Deletion,
-    Doomed,
     Listing,
     Obj,
-    Outcome,
-    Wrote,
+    WriteOutcome,
+    WriteResult,
 )
 from cluster.kinds import ALL, CRD, NAMESPACE, POD, Kind
 from tests.fakes import semantics
@@ -194,7 +194,7 @@ class FakeCluster:
     @contextmanager
     def unreachable(self) -> Iterator[None]:
         """Answer nothing at all, and cut what is being watched."""
-        fault = Fault(Unreachable("no connection: refused"), None, None, None, 0, 10**9, applied=False)
+        fault = Fault(ClusterUnreachable("no connection: refused"), None, None, None, 0, 10**9, applied=False)
         self._faults.insert(0, fault)
         self.cut_watches()
         try:
@@ -287,7 +287,7 @@ class FakeCluster:
                 self._save(kind, obj, "ADDED")
             return copy.deepcopy(obj)
 
-    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[Outcome]:
+    def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
         named = [(_namespace_of(kind, obj), obj["metadata"]["name"], obj) for obj in objs]
         return self._many(
             [(ns, name, lambda obj=obj: self.create(kind, obj)) for ns, name, obj in named], deadline
@@ -304,7 +304,7 @@ class FakeCluster:
             manager = (field_manager, "Apply")
             if before is None:
                 if obj["metadata"].get("uid"):
-                    raise errors.Conflict(
+                    raise errors.WriteConflict(
                         f"uid of {kind.plural} {key[2]!r} is gone", status=409, reason="Conflict"
                     )
                 self._stamp_new(kind, obj)
@@ -334,7 +334,7 @@ class FakeCluster:
             if wanted != before["metadata"]["resourceVersion"] or (
                 after["metadata"].get("uid") != before["metadata"]["uid"]
             ):
-                raise errors.Conflict("the object has been modified", status=409, reason="Conflict")
+                raise errors.WriteConflict("the object has been modified", status=409, reason="Conflict")
             self._change(kind, before, after, manager=(FIELD_MANAGER, "Update"))
             return copy.deepcopy(self._store.get(key, after))
 
@@ -355,7 +355,7 @@ class FakeCluster:
             if obj is None or (uid is not None and obj["metadata"]["uid"] != uid):
                 return Deletion.ABSENT
             if resource_version not in (None, obj["metadata"]["resourceVersion"]):
-                raise errors.Conflict(
+                raise errors.WriteConflict(
                     f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
                     f"ResourceVersion in object meta: {obj['metadata']['resourceVersion']}",
                     status=409,
@@ -373,13 +373,13 @@ class FakeCluster:
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[Doomed],
+        doomed: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,
         propagation: str = "Background",
-    ) -> Sequence[Outcome]:
-        def one(each: Doomed) -> Deletion:
+    ) -> Sequence[WriteOutcome]:
+        def one(each: DeleteTarget) -> Deletion:
             return self.delete(
                 kind,
                 each.name,
@@ -418,7 +418,7 @@ class FakeCluster:
     def kube_system_uid(self) -> str:
         found = self.get(NAMESPACE, "kube-system")
         if found is None:
-            raise errors.NotFound("the cluster has no namespace kube-system (yet)", status=404)
+            raise errors.ObjectNotFound("the cluster has no namespace kube-system (yet)", status=404)
         return found["metadata"]["uid"]
 
     def server_version(self) -> str:
@@ -455,25 +455,27 @@ class FakeCluster:
                     return fault
         return None
 
-    def _many(self, jobs: Sequence[tuple[str, str, Callable[[], Any]]], deadline: float) -> Sequence[Outcome]:
+    def _many(
+        self, jobs: Sequence[tuple[str, str, Callable[[], Any]]], deadline: float
+    ) -> Sequence[WriteOutcome]:
         outcomes: Any = []
         dead: ClusterError | None = None
         for namespace, name, run in jobs:
             if dead is None and time.monotonic() >= deadline:
                 dead = DeadlinePassed("not sent: the deadline came first")
             if dead is not None:
-                outcomes.append(Outcome(namespace, name, Wrote.UNSENT, error=dead))
+                outcomes.append(WriteOutcome(namespace, name, WriteResult.UNSENT, error=dead))
                 continue
             try:
                 done = run()
             except ClusterError as error:
                 wrote = _wrote(error)
-                dead = error if wrote is Wrote.UNSENT else None
-                outcomes.append(Outcome(namespace, name, wrote, error=error))
+                dead = error if wrote is WriteResult.UNSENT else None
+                outcomes.append(WriteOutcome(namespace, name, wrote, error=error))
             else:
                 uid = done["metadata"]["uid"] if isinstance(done, dict) else ""
-                wrote = Wrote.ABSENT if done is Deletion.ABSENT else Wrote.DONE
-                outcomes.append(Outcome(namespace, name, wrote, uid))
+                wrote = WriteResult.ABSENT if done is Deletion.ABSENT else WriteResult.DONE
+                outcomes.append(WriteOutcome(namespace, name, wrote, uid))
         return outcomes
 
     def _need_namespace(self, kind: Kind, namespace: str) -> None:
@@ -495,7 +497,7 @@ class FakeCluster:
     def _applied(self, before: Obj, obj: Obj, manager: tuple[str, str], *, force: bool) -> Obj:
         uid = before["metadata"]["uid"]
         if obj["metadata"].get("uid", uid) != uid:
-            raise errors.Conflict("Precondition failed: UID", status=409, reason="Conflict")
+            raise errors.WriteConflict("Precondition failed: UID", status=409, reason="Conflict")
         owners = self._owners.get(uid, {})
         live, wanted = semantics.leaves(before), _appliable(obj)
         against = [
@@ -504,7 +506,7 @@ class FakeCluster:
             if path in live and live[path] != value and owners.get(path, manager) != manager
         ]
         if against and not force:
-            raise errors.Conflict(
+            raise errors.WriteConflict(
                 f"Apply failed with {len(against)} conflict(s)",
                 status=409,
                 reason="Conflict",
@@ -636,16 +638,18 @@ def _needs_kubelet(kind: Kind, obj: Obj, grace_seconds: int | None) -> bool:
     return kind == POD and grace_seconds != 0 and bool(obj.get("spec", {}).get("nodeName")) and not ended
 
 
-def _wrote(error: ClusterError) -> Wrote:
+def _wrote(error: ClusterError) -> WriteResult:
     if isinstance(error, errors.AlreadyExists):
-        return Wrote.EXISTS
+        return WriteResult.EXISTS
     if error.maybe_applied:
-        return Wrote.UNKNOWN
-    return Wrote.UNSENT if isinstance(error, Unreachable | DeadlinePassed) else Wrote.REFUSED
+        return WriteResult.UNKNOWN
+    return (
+        WriteResult.UNSENT if isinstance(error, ClusterUnreachable | DeadlinePassed) else WriteResult.REFUSED
+    )
 
 
-def _not_found(kind: Kind, name: str) -> errors.NotFound:
-    return errors.NotFound(f'{kind.plural} "{name}" not found', status=404, reason="NotFound")
+def _not_found(kind: Kind, name: str) -> errors.ObjectNotFound:
+    return errors.ObjectNotFound(f'{kind.plural} "{name}" not found', status=404, reason="NotFound")
 
 
 def _dotted(path: semantics.Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Self
 
-from cluster.errors import Unreachable
+from cluster.errors import ClusterUnreachable
 from cluster.interface import Obj
 
 
@@ -43,7 +43,7 @@ class FakeStream:
                 if self._closed:
                     return
                 if self.cut:
-                    raise Unreachable("the stream broke: cut")
+                    raise ClusterUnreachable("the stream broke: cut")
             for version, kind, event, obj in fresh:
                 self._version = version
                 if kind == self._kind and self._wanted(obj):

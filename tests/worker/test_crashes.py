@@ -7,7 +7,7 @@ import pytest
 from django.db.models import Q
 from django.utils import timezone
 
-from cluster.errors import Unreachable
+from cluster.errors import ClusterUnreachable
 from pools.models import Backend
 from tests.factories import BackendFactory
 from tests.worker.world import World, fresh, statuses
@@ -48,7 +48,7 @@ def ended_well(world, group):
 def test_one_lost_call_changes_nothing_of_the_end(db, verb, after, applied):
     world = World()
     group = world.group(pods=2)
-    error = Unreachable("the reply was lost", maybe_applied=verb in ("create", "delete"))
+    error = ClusterUnreachable("the reply was lost", maybe_applied=verb in ("create", "delete"))
     world.cluster.fail(error, verb=verb, after=after, applied=applied)
     life(world, group)
     ended_well(world, group)

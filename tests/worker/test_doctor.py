@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from cluster.errors import Forbidden, NotServed, Unreachable
+from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
 from pools.clusters import connect
 from pools.services.sync import sync_cluster
@@ -194,7 +194,7 @@ def test_a_cluster_that_does_not_answer_is_no_clean_one(world):
     assert (code, said["findings"], len(said["not_looked"])) == (2, [], 1)
 
 
-@pytest.mark.parametrize("error", [Unreachable("reset"), NotServed("404 page not found")])
+@pytest.mark.parametrize("error", [ClusterUnreachable("reset"), NotServed("404 page not found")])
 def test_a_cluster_that_cannot_be_listed_whole_is_not_judged(world, error):
     running(world)
     world.cluster.fail(error, verb="list", kind=POD)
@@ -211,7 +211,7 @@ def test_rights_in_the_namespaces_of_backends_are_enough(world):
 
     def scan(kind, reduce, *, namespace="", **selectors):
         if kind.namespaced and not namespace:
-            raise Forbidden("cannot list at the cluster scope", status=403)
+            raise RequestForbidden("cannot list at the cluster scope", status=403)
         return everywhere(kind, reduce, namespace=namespace, **selectors)
 
     world.cluster.scan = scan

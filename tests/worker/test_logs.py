@@ -7,7 +7,7 @@ import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
-from cluster.errors import ServerFault, Unreachable
+from cluster.errors import ClusterUnreachable, ServerFault
 from cluster.kinds import POD
 from tests.factories import TaskFactory
 from tests.fakes.streams import FakeLog
@@ -146,7 +146,7 @@ def test_nothing_is_given_up_while_the_whole_cluster_is_silent(world, monkeypatc
     group = running(world)
     say(world, group)
     pods = list(group.tasks.values_list("pod_name", flat=True))
-    with world.cluster.unreachable(), pytest.raises(Unreachable):
+    with world.cluster.unreachable(), pytest.raises(ClusterUnreachable):
         archive.keep_before_delete(pods, cluster=world.cluster, seconds=5)
     assert set(group.tasks.values_list("log_state", flat=True)) == {""}
     world.finish(group)

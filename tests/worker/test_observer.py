@@ -7,7 +7,7 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from cluster.errors import Forbidden
+from cluster.errors import RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
 from pools.clusters import connect
 from pools.models import Backend, Cluster, ForeignUsage, Node, ObservedTopology
@@ -320,7 +320,7 @@ def refuse(cluster, monkeypatch, verbs):
     def guarded(verb, call):
         def asked(kind, *args, namespace="", **more):
             if kind == POD and not namespace and verb in verbs:
-                raise Forbidden("you may not list pods", status=403)
+                raise RequestForbidden("you may not list pods", status=403)
             return call(kind, *args, namespace=namespace, **more)
 
         return asked

@@ -6,7 +6,7 @@ import pytest
 from django.db.models import F, Q
 from django.utils import timezone
 
-from cluster.errors import Conflict, Unreachable
+from cluster.errors import ClusterUnreachable, WriteConflict
 from cluster.kinds import EVENT, KAI_POD_GROUP, POD
 from pools.models import Cluster
 from tests.factories import LEVELS
@@ -176,7 +176,9 @@ def test_waits_that_are_over_while_nobody_looked_are_relaxed_at_once(world):
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before the edit arrived", "after it was done"])
-@pytest.mark.parametrize("error", [Killed(), Unreachable("the reply was lost", maybe_applied=True)], ids=repr)
+@pytest.mark.parametrize(
+    "error", [Killed(), ClusterUnreachable("the reply was lost", maybe_applied=True)], ids=repr
+)
 def test_a_decision_whose_worker_dies_is_carried_out_by_the_next_look(world, error, applied):
     group = patient(world, asks("rack", wait=40.0))
     world.settle()
@@ -221,7 +223,7 @@ def test_an_edit_that_meets_another_ones_edit_is_made_again(world):
     group = patient(world, asks("rack", wait=40.0))
     world.settle()
     later(40)
-    world.cluster.fail(Conflict("the object has been modified", status=409), verb="patch")
+    world.cluster.fail(WriteConflict("the object has been modified", status=409), verb="patch")
     world.settle()
     assert holds(world) == ([], "1")
     assert statuses(group) == ["RUNNING", "RUNNING"]

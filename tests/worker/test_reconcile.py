@@ -6,7 +6,7 @@ import pytest
 from django.db.models import Q
 from django.utils import timezone
 
-from cluster.errors import Forbidden, Invalid, NotServed, Unreachable
+from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
 from tests.factories import LEVELS
@@ -328,7 +328,7 @@ def test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up(worl
 
 def test_a_quota_is_waited_for_and_told(world):
     group = world.group(pods=2)
-    world.cluster.fail(Forbidden("exceeded quota", status=403), verb="create", kind=POD, times=50)
+    world.cluster.fail(RequestForbidden("exceeded quota", status=403), verb="create", kind=POD, times=50)
     world.look(group)
     assert fresh(group).status == "PROCESSING"
     assert "exceeded quota" in fresh(group).waiting_reason
@@ -338,7 +338,9 @@ def test_a_quota_is_waited_for_and_told(world):
 def test_a_gang_that_cannot_be_completed_is_taken_down_at_its_queue_timeout(world):
     """Part of it holds what others need; it ends as one that found no room."""
     group = world.group(pods=3, frozen={"queue_timeout": 600.0})
-    world.cluster.fail(Forbidden("exceeded quota: pods"), verb="create", kind=POD, after=1, times=10**6)
+    world.cluster.fail(
+        RequestForbidden("exceeded quota: pods"), verb="create", kind=POD, after=1, times=10**6
+    )
     for _ in range(4):
         world.step()
     assert (fresh(group).status, len(world.pods())) == ("PROCESSING", 1)
@@ -591,7 +593,7 @@ def test_a_group_says_why_it_waits_for_its_scheduler(db):
     assert fresh(group).waiting_since is not None
 
 
-@pytest.mark.parametrize("error", [Unreachable("cut"), NotServed("no such kind", status=404)])
+@pytest.mark.parametrize("error", [ClusterUnreachable("cut"), NotServed("no such kind", status=404)])
 def test_an_end_is_never_concluded_from_an_error(world, error):
     group = world.group(pods=1)
     world.settle()

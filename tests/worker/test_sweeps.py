@@ -9,7 +9,7 @@ from celery import current_app
 from django.utils import timezone
 from kombu import Connection
 
-from cluster.errors import Forbidden, NotServed
+from cluster.errors import NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, KAI_TOPOLOGY, POD, SECRET
 from pools.interfaces import usage
 from pools.models import Backend
@@ -216,13 +216,13 @@ def test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one(db):
     cluster = old_cluster()
     for name in ("a", "b"):
         orphan(cluster, SECRET, name, group="0" * 32)
-    cluster.fail(Forbidden("not yours"), verb="list", times=1)
-    cluster.fail(Forbidden("not this one"), verb="delete", name="a", times=10)
+    cluster.fail(RequestForbidden("not yours"), verb="list", times=1)
+    cluster.fail(RequestForbidden("not this one"), verb="delete", name="a", times=10)
     assert orphans.sweep(cluster, namespaces=["closed", "osmo"]) == 1
     assert cluster.names(SECRET) == ["a"]
 
 
-@pytest.mark.parametrize("error", [Forbidden("not yours"), NotServed("404 page not found")])
+@pytest.mark.parametrize("error", [RequestForbidden("not yours"), NotServed("404 page not found")])
 def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db, error):
     """An empty list of pods that nobody saw must not let a ComputeDomain go."""
     cluster = old_cluster()

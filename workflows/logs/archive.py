@@ -30,8 +30,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from cluster.errors import ClusterError, Conflict, Invalid, NotFound, Unreachable
-from cluster.interface import Cluster, Stream
+from cluster.errors import ClusterError, ClusterUnreachable, Invalid, ObjectNotFound, WriteConflict
+from cluster.interface import ClusterApi, Stream
 from pools.selectors import workflow_limits
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import LogStore, installed_store, name_of
@@ -73,7 +73,7 @@ class Done:
     silent: bool = False
 
 
-def keep_before_delete(pods: Collection[str], *, cluster: Cluster, seconds: float) -> None:
+def keep_before_delete(pods: Collection[str], *, cluster: ClusterApi, seconds: float) -> None:
     """Read and keep what is open of these pods' logs; what cannot be read in time is given up.
 
     Raises Unreachable if the API server itself does not answer: then nothing can be deleted either, and
@@ -91,7 +91,7 @@ def keep_before_delete(pods: Collection[str], *, cluster: Cluster, seconds: floa
     record([Done(pk=one.pk, trouble=late) for one in logs if one.pk not in told], final=True)
 
 
-def keep_ended(tasks: Sequence[int], *, cluster: Cluster, seconds: float) -> None:
+def keep_ended(tasks: Sequence[int], *, cluster: ClusterApi, seconds: float) -> None:
     """Read and keep the logs of tries that have ended; what fails now is tried again later."""
     record(
         _read_all(_open_logs(Task.objects.filter(pk__in=tasks)), cluster=cluster, seconds=seconds),
@@ -143,7 +143,7 @@ def _in_turns(logs: list[OpenLog]) -> list[OpenLog]:
 class _Turn:
     """The readers of one turn: what they share, and how they are stopped."""
 
-    cluster: Cluster
+    cluster: ClusterApi
     store: LogStore
     lines: int
     until: float
@@ -173,13 +173,13 @@ class _Turn:
             log.warning("log_not_stored", pod=one.pod_name, error=str(error))
             LOGS.labels("store_failed").inc()
             return Done(pk=one.pk, trouble=f"the store of logs failed: {error}", final=False)
-        if isinstance(error, NotFound):
+        if isinstance(error, ObjectNotFound):
             return Done(pk=one.pk, trouble="its pod was gone before its log was read")
-        if isinstance(error, (Invalid, Conflict)):
+        if isinstance(error, (Invalid, WriteConflict)):
             return Done(pk=one.pk, trouble=f"its container did not start: {error.message}")
         if one.node_name:
             self.silent_nodes.add(one.node_name)
-        silent = isinstance(error, Unreachable)
+        silent = isinstance(error, ClusterUnreachable)
         trouble = f"the log could not be read before its pod was deleted: {error.message}"
         return Done(pk=one.pk, trouble=trouble, final=False, silent=silent)
 
@@ -207,7 +207,7 @@ class _Turn:
                 stream.close()
 
 
-def _read_all(logs: Sequence[OpenLog], *, cluster: Cluster, seconds: float) -> list[Done]:
+def _read_all(logs: Sequence[OpenLog], *, cluster: ClusterApi, seconds: float) -> list[Done]:
     """Read and store the logs, several at a time; those that were not done in time are left out."""
     if not logs:
         return []

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cluster.errors import ClusterError
-from cluster.interface import Cluster, Stream
+from cluster.interface import ClusterApi, Stream
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.logs.read import NOT_MADE, is_over, kept_lines, marked
 from workflows.logs.text import whole_lines
@@ -67,7 +67,7 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Follower:
-    cluster: Cluster
+    cluster: ClusterApi
     wanted: FollowRequest
     readers: dict[int, _Reader] = field(default_factory=dict)
     told: set[int] = field(default_factory=set)  # whose log has been shown to its end
@@ -189,7 +189,7 @@ class _Follower:
 
 
 def follow_logs(
-    tries: Tries, *, cluster: Cluster, wanted: FollowRequest, is_heard: Callable[[], bool]
+    tries: Tries, *, cluster: ClusterApi, wanted: FollowRequest, is_heard: Callable[[], bool]
 ) -> Iterator[bytes]:
     """The lines of all tasks as they come, until all have ended.
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import structlog
 from django.conf import settings
 
-from cluster.errors import ClusterError, NotFound, Unreachable
-from cluster.interface import Cluster
+from cluster.errors import ClusterError, ClusterUnreachable, ObjectNotFound
+from cluster.interface import ClusterApi
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import installed_store, name_of
@@ -36,7 +36,7 @@ class LogRequest:
     failed_only: bool = False
 
 
-def read_logs(tasks: Sequence[Task], *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+def read_logs(tasks: Sequence[Task], *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
     """The logs of tasks one after the other, as whole lines.
 
     Each task comes with its group. Raises nothing for a cluster or store that fails in between: it is said
@@ -50,7 +50,7 @@ def read_logs(tasks: Sequence[Task], *, cluster: Cluster, wanted: LogRequest) ->
         try:
             for line in _task_lines(task, cluster=cluster, wanted=wanted):
                 yield marked(task, line, prefixed=prefixed)
-        except Unreachable as error:
+        except ClusterUnreachable as error:
             yield f"The cluster does not answer: {error.message}\n".encode()
             return
     if len(chosen) > MOST_TASKS:
@@ -68,7 +68,7 @@ def is_over(task: Task) -> bool:
     return bool(task.log_state) or task.group.released_at is not None
 
 
-def _task_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+def _task_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
     if wanted.failed_only:
         code = "" if task.exit_code is None else f", exit code {task.exit_code}"
         yield f"{task.status}{code}: {task.failure_message or 'no message'}".encode()
@@ -80,18 +80,18 @@ def _task_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator
         yield from _pod_lines(task, cluster=cluster, wanted=wanted)
 
 
-def _pod_lines(task: Task, *, cluster: Cluster, wanted: LogRequest) -> Iterator[bytes]:
+def _pod_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
     namespace = str(task.group.placement["namespace"])
     try:
         with cluster.logs(task.pod_name, namespace=namespace, tail_lines=wanted.lines) as chunks:
             yield from whole_lines(chunks)
-    except NotFound:
+    except ObjectNotFound:
         task.refresh_from_db(fields=["log_state", "log_note"])  # it may have gone into the store just now
         if task.log_state:
             yield from kept_lines(task, lines=wanted.lines)
         else:
             yield f"Pod {task.pod_name} is not in the cluster, so it has no log.".encode()
-    except Unreachable:
+    except ClusterUnreachable:
         raise
     except ClusterError as error:
         yield f"Its log cannot be read: {error.message}".encode()

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.errors import ClusterError, Forbidden
-from cluster.watch import Changed, Gone, Synced
+from cluster.errors import ClusterError, RequestForbidden
+from cluster.watch import Changed, Deleted, Synced
 from workflows.observer.requests import NOTHING, Held, held_by, plus
 from workflows.observer.streams import Follower
 from workflows.values.observation import ForeignUsageSeen
@@ -126,7 +126,7 @@ class OthersFollower(Follower):
         return Tally(self._source.known())
 
     def _cut(self, error: ClusterError) -> None:
-        if isinstance(error, Forbidden):
+        if isinstance(error, RequestForbidden):
             self._inbox.others_refused(self._source.cluster_uid, str(error))
 
     def _pass_on(self, event: Any, memory: Tally) -> None:
@@ -137,7 +137,7 @@ class OthersFollower(Follower):
                 news = memory.listed(event.items)
             case Changed():
                 news = memory.changed(event.item)
-            case Gone():
+            case Deleted():
                 news = memory.gone(event.item)
         for change in news:
             self._inbox.others(uid, change)

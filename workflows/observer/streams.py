@@ -15,9 +15,9 @@ import structlog
 from django.db import DatabaseError, connection
 
 from cluster.errors import ClusterError
-from cluster.interface import Cluster, Obj
+from cluster.interface import ClusterApi, Obj
 from cluster.kinds import Kind
-from cluster.watch import Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
+from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from workflows import metrics
 from workflows.observer.inbox import Change, Inbox, key_of
 from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
@@ -91,7 +91,7 @@ def _fingerprint(change: Change) -> bytes:
 class Follower:
     """A thread that follows one source until stopped; what goes wrong is tried again for ever."""
 
-    def __init__(self, source: Source, *, connect: Callable[[], Cluster], inbox: Inbox) -> None:
+    def __init__(self, source: Source, *, connect: Callable[[], ClusterApi], inbox: Inbox) -> None:
         self._source = source
         self._connect = connect
         self._inbox = inbox
@@ -200,7 +200,7 @@ class Follower:
             case Changed():
                 if event.item is not None and memory.changed(event.item):
                     self._inbox.put(uid, event.item)
-            case Gone():
+            case Deleted():
                 if event.item is not None:
                     memory.gone(event.item)
                     self._gone(event.item)

@@ -13,12 +13,12 @@ import structlog
 from cluster.errors import (
     AlreadyExists,
     ClusterError,
+    ClusterUnreachable,
     Invalid,
     NotServed,
     TooManyRequests,
-    Unreachable,
 )
-from cluster.interface import Obj, Outcome, Wrote
+from cluster.interface import Obj, WriteOutcome, WriteResult
 from cluster.kinds import POD, Kind
 from scheduling import names
 from web import crashpoints
@@ -67,16 +67,16 @@ def _create(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
 
 def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
-    worst: Outcome | None = None
+    worst: WriteOutcome | None = None
     began = time.monotonic()
     outcomes = _sent(step, cluster)
     seconds = time.monotonic() - began
-    made = sum(outcome.wrote == Wrote.DONE for outcome in outcomes)
+    made = sum(outcome.wrote == WriteResult.DONE for outcome in outcomes)
     log.info("objects_created", kind=step.kind.name, count=made, seconds=round(seconds, 3))
     for outcome in outcomes:
-        if outcome.wrote == Wrote.EXISTS:
+        if outcome.wrote == WriteResult.EXISTS:
             _check_ours(step.kind, by_name[outcome.name], cluster)
-        elif outcome.wrote != Wrote.DONE and (worst is None or _rank(outcome) > _rank(worst)):
+        elif outcome.wrote != WriteResult.DONE and (worst is None or _rank(outcome) > _rank(worst)):
             worst = outcome
     if worst is None:
         return None
@@ -85,7 +85,7 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     return trouble_of(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
 
 
-def _sent(step: Create, cluster: LeasedCluster) -> list[Outcome]:
+def _sent(step: Create, cluster: LeasedCluster) -> list[WriteOutcome]:
     """Create all; in two halves where a crash between them can be asked for."""
     half = len(step.objs) // 2 if crashpoints.enabled() else 0
     first = list(cluster.create_many(step.kind, step.objs[:half])) if half else []
@@ -94,11 +94,11 @@ def _sent(step: Create, cluster: LeasedCluster) -> list[Outcome]:
     return first + list(cluster.create_many(step.kind, step.objs[half:]))
 
 
-def _rank(outcome: Outcome) -> int:
+def _rank(outcome: WriteOutcome) -> int:
     """A refusal says more than a lost reply, and that more than what was never sent."""
     if isinstance(outcome.error, Invalid):
         return 3
-    return {Wrote.REFUSED: 2, Wrote.UNKNOWN: 1}.get(outcome.wrote, 0)
+    return {WriteResult.REFUSED: 2, WriteResult.UNKNOWN: 1}.get(outcome.wrote, 0)
 
 
 def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> Retry | None:
@@ -108,7 +108,7 @@ def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> 
         return None
     cluster.keep_logs(step.doomed, seconds=FORCED_SECONDS if grace_seconds == 0 else HOLD_SECONDS)
     for outcome in cluster.delete_many(step.kind, step.doomed, grace_seconds=grace_seconds):
-        if outcome.error is not None and outcome.wrote not in (Wrote.DONE, Wrote.ABSENT):
+        if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
             return trouble_of(outcome.error)
     return None
 
@@ -138,7 +138,7 @@ def trouble_of(error: ClusterError) -> Retry:
     """How to go on after an error of the cluster."""
     if isinstance(error, NotServed):
         return Retry(trouble=error.message, slow=True)
-    if isinstance(error, Unreachable):
+    if isinstance(error, ClusterUnreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0
     return Retry(trouble=str(error), after=after)

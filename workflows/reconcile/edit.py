@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from cluster.errors import Conflict, NotFound
+from cluster.errors import ObjectNotFound, WriteConflict
 from cluster.interface import MERGE_PATCH, Obj
 from cluster.kinds import Kind
 from pools import conditions
@@ -57,7 +57,7 @@ def attend(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster
     if due.do == Do.EDIT:
         try:
             _bring(view, lease, cluster)
-        except (Conflict, NotFound):
+        except (WriteConflict, ObjectNotFound):
             return Attended(at=view.now + AGAIN)
         due = patience.due(replace(seen, held=None))
     return _write(view, due, lease)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from cluster.errors import NotServed
-from cluster.interface import Cluster, Deletion, Doomed, Obj, Outcome, PatchType
+from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome
 from cluster.kinds import Kind
 from workflows.logs.archive import keep_before_delete
 from workflows.services.lease import Lease, extend
@@ -25,7 +25,7 @@ PORTION = 1000
 class LeasedCluster:
     """The calls that reconcile makes."""
 
-    def __init__(self, cluster: Cluster, lease: Lease) -> None:
+    def __init__(self, cluster: ClusterApi, lease: Lease) -> None:
         self._cluster = cluster
         self._lease = lease
 
@@ -52,20 +52,20 @@ class LeasedCluster:
         with self._call(kind):
             return self._cluster.delete(kind, name, namespace=namespace, uid=uid)
 
-    def create_many(self, kind: Kind, objs: Sequence[Obj]) -> Iterator[Outcome]:
+    def create_many(self, kind: Kind, objs: Sequence[Obj]) -> Iterator[WriteOutcome]:
         for start in range(0, len(objs), PORTION):
             deadline = self._deadline()
             yield from self._cluster.create_many(kind, objs[start : start + PORTION], deadline=deadline)
 
     def delete_many(
-        self, kind: Kind, doomed: Sequence[Doomed], *, grace_seconds: int | None
-    ) -> Iterator[Outcome]:
+        self, kind: Kind, doomed: Sequence[DeleteTarget], *, grace_seconds: int | None
+    ) -> Iterator[WriteOutcome]:
         for start in range(0, len(doomed), PORTION):
             yield from self._cluster.delete_many(
                 kind, doomed[start : start + PORTION], deadline=self._deadline(), grace_seconds=grace_seconds
             )
 
-    def keep_logs(self, pods: Sequence[Doomed], *, seconds: float) -> None:
+    def keep_logs(self, pods: Sequence[DeleteTarget], *, seconds: float) -> None:
         """Read and keep the logs of pods that are about to go; reading needs no lease, its time does."""
         extend(self._lease)
         keep_before_delete([pod.name for pod in pods], cluster=self._cluster, seconds=seconds)

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import structlog
 
-from cluster.errors import ClusterError, NotServed, Unreachable
-from cluster.interface import Cluster, Obj
+from cluster.errors import ClusterError, ClusterUnreachable, NotServed
+from cluster.interface import ClusterApi, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
@@ -56,7 +56,7 @@ def namespaces_of(cluster_uid: str) -> set[str]:
     }
 
 
-def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
+def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
     """Delete what no row wants in these namespaces; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
@@ -70,7 +70,7 @@ def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
     for namespace in sorted(namespaces):
         try:
             found = list(_found(cluster, namespace, label))
-        except Unreachable:
+        except ClusterUnreachable:
             raise
         except ClusterError as error:
             log.warning("namespace_not_swept", namespace=namespace, error=str(error))
@@ -82,11 +82,11 @@ def sweep(cluster: Cluster, *, namespaces: Iterable[str]) -> int:
     return sent
 
 
-def _delete(cluster: Cluster, orphan: Orphan) -> bool:
+def _delete(cluster: ClusterApi, orphan: Orphan) -> bool:
     """Ask for its end; False if that was refused."""
     try:
         cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
-    except Unreachable:
+    except ClusterUnreachable:
         raise
     except ClusterError as error:
         log.warning("orphan_not_deleted", kind=str(orphan.kind), name=orphan.name, error=str(error))
@@ -94,7 +94,7 @@ def _delete(cluster: Cluster, orphan: Orphan) -> bool:
     return True
 
 
-def _found(cluster: Cluster, namespace: str, label: str) -> Iterator[Orphan]:
+def _found(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orphan]:
     for kind in kinds_to_sweep():
         try:
             reduce = partial(_orphan, kind)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster.interface import Doomed, Obj
+from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import kind_of
 from workflows.reconcile.seen import Found, Many, Seen
@@ -30,7 +30,7 @@ class Create:
 @dataclass(frozen=True, slots=True)
 class Delete:
     kind: Kind
-    doomed: tuple[Doomed, ...]
+    doomed: tuple[DeleteTarget, ...]
 
 
 Step = Create | Delete
@@ -99,7 +99,7 @@ def _missing(objs: Sequence[Obj], there: Many) -> tuple[Create, ...]:
 def plan_pods_down(pods: Many, *, namespace: str, again: bool) -> Plan:
     """Delete the pods that are not going yet (``again``: all of them), and wait for all."""
     going = [pod for pod in pods.values() if again or not pod.deleting]
-    doomed = tuple(Doomed(pod.name, namespace, pod.uid) for pod in going)
+    doomed = tuple(DeleteTarget(pod.name, namespace, pod.uid) for pod in going)
     return Plan(
         steps=(Delete(POD, doomed),) if doomed else (),
         wait="pods" if pods else "",
@@ -118,7 +118,7 @@ def plan_rest_down(seen: Seen, *, namespace: str, pod_group: Kind | None, claims
     for kind, many in order:
         left += [f"{kind.name} {name}" for name in sorted(many)]
         if doomed := tuple(
-            Doomed(found.name, namespace, found.uid) for found in many.values() if not found.deleting
+            DeleteTarget(found.name, namespace, found.uid) for found in many.values() if not found.deleting
         ):
             steps.append(Delete(kind, doomed))
     if seen.template is not None:
@@ -129,5 +129,5 @@ def plan_rest_down(seen: Seen, *, namespace: str, pod_group: Kind | None, claims
 
 def _doomed(kind: Kind, found: Sequence[Found], pods: Sequence[Obj]) -> tuple[Delete, ...]:
     namespace = pods[0]["metadata"]["namespace"] if pods else ""
-    going = tuple(Doomed(one.name, namespace, one.uid) for one in found if not one.deleting)
+    going = tuple(DeleteTarget(one.name, namespace, one.uid) for one in found if not one.deleting)
     return (Delete(kind, going),) if going else ()

@@ -15,7 +15,7 @@ from datetime import datetime
 import structlog
 
 from cluster.errors import ClusterError
-from cluster.interface import Cluster
+from cluster.interface import ClusterApi
 from pools import conditions
 from pools.conditions import Condition
 from scheduling.errors import TopologyError
@@ -48,7 +48,7 @@ PATIENCE = 4
 log = structlog.get_logger(__name__)
 
 
-def run(lease: Lease, *, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> Outcome | None:
+def run(lease: Lease, *, cluster: ClusterApi, clock: Callable[[], float] = time.monotonic) -> Outcome | None:
     """Look at the group whose lease this is, and release it. None if the lease was lost on the way."""
     lease.clock = clock
     reached("between-lease-and-first-call")

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from cluster.errors import Invalid, Unreachable
+from cluster.errors import ClusterUnreachable, Invalid
 from cluster.kinds import POD
 from pools.clusters import connect
 from tests.error_shape import assert_error_shape
@@ -158,7 +158,7 @@ def test_a_stream_that_breaks_is_taken_up_again_and_says_so(api, cluster, monkey
     group = TaskGroupFactory(status="RUNNING", pods=1)
     task = group.tasks.get()
     cluster.refused[task.pod_name] = [Invalid("container is waiting to start", status=400)]
-    cluster.script[task.pod_name] = [b"before\n", Unreachable("cut")]
+    cluster.script[task.pod_name] = [b"before\n", ClusterUnreachable("cut")]
 
     def later():
         cluster.script[task.pod_name].append(b"after\n")

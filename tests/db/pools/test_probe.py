@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from cluster.errors import Forbidden
+from cluster.errors import RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, CRD, KAI_TOPOLOGY, NAMESPACE, POD_GROUP
 from pools import conditions, services, tasks
 from pools.clusters.capabilities import capabilities_of
@@ -107,14 +107,14 @@ def test_the_namespace_is_made_if_it_is_missing(cluster):
 
 def test_a_namespace_that_may_not_be_made_is_told(cluster):
     backend = register(k8s_namespace="training").value
-    cluster.fail(Forbidden("no namespaces for you"), verb="create", kind=NAMESPACE)
+    cluster.fail(RequestForbidden("no namespaces for you"), verb="create", kind=NAMESPACE)
     tasks.probe_backend(backend.pk)
     assert status("NamespaceReady") == "Unknown"
     assert "no namespaces for you" in said("NamespaceReady")
 
 
 def test_rights_that_hide_the_schema_leave_it_open(cluster):
-    cluster.fail(Forbidden("no definitions for you"), verb="get", kind=CRD)
+    cluster.fail(RequestForbidden("no definitions for you"), verb="get", kind=CRD)
     register()
     assert status("SchedulerServed") == "Unknown"
     assert Backend.objects.get().scheduler_version == ""

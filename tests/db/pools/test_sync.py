@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.errors import Forbidden, Unreachable
+from cluster.errors import ClusterUnreachable, RequestForbidden
 from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
 from pools.models import Backend
@@ -203,7 +203,7 @@ def test_a_pool_that_moves_leaves_what_its_groups_need_and_can_come_back(cluster
 def test_a_refusal_of_one_object_stops_no_other(cluster):
     register()
     save()
-    cluster.fail(Forbidden("queues are not yours"), verb="create", kind=KAI_QUEUE, times=2)
+    cluster.fail(RequestForbidden("queues are not yours"), verb="create", kind=KAI_QUEUE, times=2)
     settle(cluster)
     assert cluster.names(KAI_TOPOLOGY)
     assert (condition("Synced")["status"], condition("Synced")["reason"]) == ("False", "Forbidden")
@@ -216,7 +216,7 @@ def test_a_cluster_that_does_not_list_loses_nothing(cluster):
     save()
     settle(cluster)
     before = cluster.objects
-    cluster.fail(Unreachable("cut off"), verb="list", times=1)
+    cluster.fail(ClusterUnreachable("cut off"), verb="list", times=1)
     settle(cluster)
     assert cluster.objects == before
     assert condition("Synced")["reason"] == "Unreachable"

@@ -14,14 +14,14 @@ def status(code, reason="", details=None, message="said so"):
 
 
 REPLIES = {
-    "a missing object": (404, status(404, "NotFound", {"name": "p", "kind": "pods"}), errors.NotFound),
+    "a missing object": (404, status(404, "NotFound", {"name": "p", "kind": "pods"}), errors.ObjectNotFound),
     "a missing kind": (404, status(404, "NotFound"), errors.NotServed),
     "a missing group": (404, b"404 page not found\n", errors.NotServed),
     "a name that is taken": (409, status(409, "AlreadyExists", {"name": "p"}), errors.AlreadyExists),
-    "a precondition": (409, status(409, "Conflict", {"name": "p"}), errors.Conflict),
+    "a precondition": (409, status(409, "Conflict", {"name": "p"}), errors.WriteConflict),
     "a bad field": (422, status(422, "Invalid"), errors.Invalid),
     "an unknown field": (400, status(400, "BadRequest"), errors.Invalid),
-    "a missing right": (403, status(403, "Forbidden"), errors.Forbidden),
+    "a missing right": (403, status(403, "Forbidden"), errors.RequestForbidden),
     "a rejected token": (401, status(401, "Unauthorized"), errors.Unauthorized),
     "a request too many": (429, status(429, "TooManyRequests"), errors.TooManyRequests),
     "an old version": (410, status(410, "Expired"), errors.Expired),
@@ -34,7 +34,7 @@ REPLIES = {
     ),
     "a failing webhook": (500, status(500, "InternalError"), errors.ServerFault),
     "a proxy without a backend": (503, b"<html>no healthy upstream</html>", errors.ServerFault),
-    "a redirect": (302, b"", errors.Unreachable),
+    "a redirect": (302, b"", errors.ClusterUnreachable),
 }
 
 

@@ -3,9 +3,9 @@
 import itertools
 import threading
 
-from cluster.errors import Expired, Forbidden, TooManyRequests, Unreachable
+from cluster.errors import ClusterUnreachable, Expired, RequestForbidden, TooManyRequests
 from cluster.kinds import POD
-from cluster.watch import BACKOFF_MAX, Changed, Disconnected, Gone, Reconnected, Synced, Watch, backoff
+from cluster.watch import BACKOFF_MAX, Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from tests.fakes.cluster import FakeCluster
 
 
@@ -39,7 +39,7 @@ def test_it_begins_with_everything_there_is_and_goes_on_with_changes():
     cluster.create(POD, pod("b"))
     assert next(events) == Changed("b")
     cluster.delete(POD, "a", namespace="osmo", uid=None)
-    assert next(events) == Gone("a")
+    assert next(events) == Deleted("a")
 
 
 def test_a_cut_stream_goes_on_where_it_was_without_a_list():
@@ -80,7 +80,7 @@ def test_a_server_that_always_says_410_is_not_hammered():
 def test_an_outage_is_told_once_and_waited_out_with_growing_pauses():
     cluster = FakeCluster()
     waits = []
-    cluster.fail(Unreachable("refused"), verb="list", times=5)
+    cluster.fail(ClusterUnreachable("refused"), verb="list", times=5)
     events = watching(cluster, waits=waits).events()
     assert kinds_of(said(events, 3)) == ["Disconnected", "Reconnected", "Synced"]
     assert len(waits) == 5
@@ -89,10 +89,10 @@ def test_an_outage_is_told_once_and_waited_out_with_growing_pauses():
 
 def test_a_missing_right_is_an_outage_like_any_other():
     cluster = FakeCluster()
-    cluster.fail(Forbidden("pods is forbidden", status=403), verb="list")
+    cluster.fail(RequestForbidden("pods is forbidden", status=403), verb="list")
     first, second, _ = said(watching(cluster).events(), 3)
     assert isinstance(first, Disconnected)
-    assert isinstance(first.error, Forbidden)
+    assert isinstance(first.error, RequestForbidden)
     assert isinstance(second, Reconnected)
 
 

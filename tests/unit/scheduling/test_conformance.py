@@ -4,7 +4,7 @@ import pytest
 
 from scheduling.backends.kai import Kai
 from scheduling.backends.kai.features import POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, look, lost
+from scheduling.conformance import COMPUTE_DOMAIN, NVLINK, check_features, lost
 from tests.unit.scheduling import crds
 
 
@@ -32,16 +32,16 @@ def schema(resource, source):
     ],
 )
 def test_the_definitions_have_every_feature_that_is_used(source, not_found):
-    findings = list(look((*Kai.features, *NVLINK), served(source)))
+    findings = list(check_features((*Kai.features, *NVLINK), served(source)))
     assert {one.name for one in findings if not one.found} == not_found
     assert not {one.name for one in findings if not one.found and one.purpose}
 
 
 def test_a_kind_that_is_not_served_and_a_schema_that_cannot_be_read_are_told_apart():
-    findings = {one.name: one for one in look(NVLINK, {COMPUTE_DOMAIN: None})}
+    findings = {one.name: one for one in check_features(NVLINK, {COMPUTE_DOMAIN: None})}
     assert findings["ComputeDomain"].found is True
     assert findings["ComputeDomain.spec.numNodes"].found is None
-    assert {one.found for one in look(NVLINK, {})} == {False}
+    assert {one.found for one in check_features(NVLINK, {})} == {False}
 
 
 @pytest.mark.parametrize(

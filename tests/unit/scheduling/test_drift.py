@@ -6,7 +6,7 @@ from scheduling.backends.base import TopologyOwner
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
-from scheduling.drift import Drift, InSync, NotFound, compare
+from scheduling.drift import Drift, InSync, TopologyNotFound, compare
 from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
 
 KAI = Kai()
@@ -41,7 +41,7 @@ def test_compared_level_by_level(phrase):
 
 
 def test_the_conditions_status_tells_no_drift_drift_and_not_known():
-    assert (InSync().status, Drift((), ()).status, NotFound().status) == ("False", "True", "Unknown")
+    assert (InSync().status, Drift((), ()).status, TopologyNotFound().status) == ("False", "True", "Unknown")
 
 
 def test_a_drift_says_which_levels_are_lost():
