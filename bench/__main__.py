@@ -31,7 +31,7 @@ from localcluster.supervisor import ServerFailed
 Part = Callable[[bool], dict[str, Any]]
 
 
-def say(text: str) -> None:
+def progress(text: str) -> None:
     sys.stderr.write(f"[bench] {time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()
 
@@ -39,13 +39,13 @@ def say(text: str) -> None:
 PARTS: dict[str, Part] = {
     "fit": lambda small: fit.measure(small=small),
     "pipeline": lambda small: pipeline.measure(small=small),
-    "create_rate": lambda small: create_rate.measure(small=small, say=say),
-    "submission": lambda small: submission.measure(small=small, say=say),
-    "feasibility": lambda small: feasibility.measure(small=small, say=say),
-    "status_delay": lambda small: status_delay.measure(small=small, say=say),
-    "queries": lambda small: queries.measure(small=small, say=say),
-    "memory": lambda small: memory.measure(small=small, say=say),
-    "load": lambda small: load.measure(small=small, say=say),
+    "create_rate": lambda small: create_rate.measure(small=small, progress=progress),
+    "submission": lambda small: submission.measure(small=small, progress=progress),
+    "feasibility": lambda small: feasibility.measure(small=small, progress=progress),
+    "status_delay": lambda small: status_delay.measure(small=small, progress=progress),
+    "queries": lambda small: queries.measure(small=small, progress=progress),
+    "memory": lambda small: memory.measure(small=small, progress=progress),
+    "load": lambda small: load.measure(small=small, progress=progress),
 }
 
 
@@ -60,11 +60,11 @@ def main() -> int:
     failed = False
     for name in options.only or PARTS:
         before, began = environment.load(), time.monotonic()
-        say(f"{name}: begins; the machine is {before['busy_share']:.0%} busy with other things")
+        progress(f"{name}: begins; the machine is {before['busy_share']:.0%} busy with other things")
         try:
             measured = PARTS[name](options.small)
         except (RuntimeError, TimeoutError, ServerFailed, OSError) as error:
-            say(f"{name}: failed: {error}")
+            progress(f"{name}: failed: {error}")
             measured, failed = {"error": str(error)}, True
         seconds = round(time.monotonic() - began, 1)
         report["parts"][name] = measured | {"took_seconds": seconds, "machine_before": before}

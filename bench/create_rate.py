@@ -25,7 +25,7 @@ from typing import Any
 import aiohttp
 import urllib3
 
-from bench.site import Say, Site, namespace_of, site
+from bench.site import Progress, Site, namespace_of, started_site
 from bench.workload import SET, one_group
 from localcluster.api import Access, ApiError
 from localcluster.controlplane import create_namespace
@@ -44,80 +44,80 @@ WANTED_SHARE = 0.5
 class Round:
     """Seconds of one turn: creation by us and by the bare client, and submission to the last pod."""
 
-    ours: float
+    service: float
     bare: float
     submission_to_last_pod: float
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     pods = SMALL_PODS if small else PODS
-    with site(say=say, standins=True) as here:
-        here.add_nodes(POOL, count=-(-pods // 4), gpus=4)
-        here.add_backend(BACKEND, "kai")
-        here.add_pool(POOL, backend=BACKEND, topology=True)
-        create_namespace(here.api, ELSEWHERE)
+    with started_site(progress=progress, standins=True) as site:
+        site.add_nodes(POOL, count=-(-pods // 4), gpus=4)
+        site.add_backend(BACKEND, "kai")
+        site.add_pool(POOL, backend=BACKEND, topology=True)
+        create_namespace(site.api, ELSEWHERE)
         text = one_group(pods, name="rate", gpu=1, sets_of=SET)
-        bodies = _bodies(here, text, pods)
-        servers = here.servers()
+        bodies = _bodies(site, text, pods)
+        servers = site.servers()
         rounds = []
         for number in range(ROUNDS):
-            rounds.append(_round(here, text, bodies, number=number))
-            say(f"create_rate: round {number + 1} of {ROUNDS}: {rounds[-1]}")
-    ours = pods / statistics.median(one.ours for one in rounds)
-    bare = pods / statistics.median(one.bare for one in rounds)
+            rounds.append(_round(site, text, bodies, number=number))
+            progress(f"create_rate: round {number + 1} of {ROUNDS}: {rounds[-1]}")
+    service = pods / statistics.median(turn.service for turn in rounds)
+    bare = pods / statistics.median(turn.bare for turn in rounds)
     return {
         "servers": servers,
         "pods": pods,
         "rounds": ROUNDS,
-        "ours_per_second": round(ours, 1),
+        "ours_per_second": round(service, 1),
         "bare_per_second": round(bare, 1),
-        "ratio": round(ours / bare, 3),
+        "ratio": round(service / bare, 3),
         "ratio_wanted": WANTED_SHARE,
-        "ratio_by_round": [round(one.bare / one.ours, 3) for one in rounds],
+        "ratio_by_round": [round(turn.bare / turn.service, 3) for turn in rounds],
         "submission_to_last_pod_seconds": round(
-            statistics.median(one.submission_to_last_pod for one in rounds), 2
+            statistics.median(turn.submission_to_last_pod for turn in rounds), 2
         ),
     }
 
 
-def _bodies(here: Site, text: str, pods: int) -> list[dict[str, Any]]:
+def _bodies(site: Site, text: str, pods: int) -> list[dict[str, Any]]:
     """The pods of the workflow, as a dry run shows them."""
-    reply = here.rest.post(f"/api/pool/{POOL}/workflow?dry_run=true", {"file": text})
-    found = [one for one in reply["objects"] if one["kind"] == "Pod"]
-    if len(found) != pods:
-        raise RuntimeError(f"the dry run shows {len(found)} pods instead of {pods}")
-    return found
+    reply = site.rest.post(f"/api/pool/{POOL}/workflow?dry_run=true", {"file": text})
+    pods_of_dry_run = [body for body in reply["objects"] if body["kind"] == "Pod"]
+    if len(pods_of_dry_run) != pods:
+        raise RuntimeError(f"the dry run shows {len(pods_of_dry_run)} pods instead of {pods}")
+    return pods_of_dry_run
 
 
-def _round(here: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: int) -> Round:
-    seen = _LastPod(here, count=len(bodies))
+def _round(site: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: int) -> Round:
+    last_pod = _LastPod(site, count=len(bodies))
     began = time.monotonic()
-    workflow = here.submit(POOL, text)
-    last = seen.wait()
-    ours = _logged_seconds(here, workflow, count=len(bodies))
-    here.wait(lambda: _settled(here), seconds=PATIENCE_SECONDS, what="all pods to run")
-    here.cancel([workflow], seconds=PATIENCE_SECONDS)
-    assert here.running.plane is not None
+    workflow = site.submit(POOL, text)
+    last = last_pod.wait()
+    service = _logged_seconds(site, workflow, count=len(bodies))
+    site.wait(lambda: _settled(site), seconds=PATIENCE_SECONDS, what="all pods to run")
+    site.cancel([workflow], seconds=PATIENCE_SECONDS)
+    assert site.running.plane is not None
     pods = _renamed(bodies, stem=f"bare-{number}")
-    bare = create(here.running.plane.access(), pods, namespace=ELSEWHERE)
-    _clear(here, pods)
-    return Round(ours=ours, bare=bare, submission_to_last_pod=last - began)
+    bare = create(site.running.plane.access(), pods, namespace=ELSEWHERE)
+    _clear(site, pods)
+    return Round(service=service, bare=bare, submission_to_last_pod=last - began)
 
 
 class _LastPod:
     """A watch from now on that tells when so many pods have appeared in the backend's namespace."""
 
-    def __init__(self, here: Site, *, count: int) -> None:
-        self._here, self._count = here, count
+    def __init__(self, site: Site, *, count: int) -> None:
+        self._site, self._count = site, count
         self._path = f"/api/v1/namespaces/{namespace_of(BACKEND)}/pods"
-        self._version = here.api.list(self._path)[1]
+        self._version = site.api.list(self._path)[1]
         self._at = 0.0
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
         added = 0
-        events = self._here.api.watch(
+        events = self._site.api.watch(
             self._path, resource_version=self._version, seconds=int(PATIENCE_SECONDS)
         )
         try:
@@ -127,7 +127,7 @@ class _LastPod:
                     self._at = time.monotonic()
                     return
         except (ApiError, urllib3.exceptions.HTTPError):
-            return  # ``wait`` says that nothing was seen
+            return  # ``wait`` says that nothing was last_pod
 
     def wait(self) -> float:
         self._thread.join(PATIENCE_SECONDS + 1)
@@ -136,19 +136,21 @@ class _LastPod:
         return self._at
 
 
-def _logged_seconds(here: Site, workflow: str, *, count: int) -> float:
+def _logged_seconds(site: Site, workflow: str, *, count: int) -> float:
     """What the worker says that creating this workflow's pods took."""
 
     def lines() -> list[dict[str, Any]]:
-        logged = here.logged("worker", "objects_created")
-        return [one for one in logged if one.get("workflow") == workflow and one["kind"] == "Pod"]
+        logged = site.logged("worker", "objects_created")
+        return [line for line in logged if line.get("workflow") == workflow and line["kind"] == "Pod"]
 
-    here.wait(lambda: sum(one["count"] for one in lines()) >= count, seconds=30, what="the worker's log line")
-    return sum(float(one["seconds"]) for one in lines())
+    site.wait(
+        lambda: sum(line["count"] for line in lines()) >= count, seconds=30, what="the worker's log line"
+    )
+    return sum(float(line["seconds"]) for line in lines())
 
 
-def _settled(here: Site) -> bool:
-    return all(pod["status"].get("phase") == "Running" for pod in here.pods(BACKEND))
+def _settled(site: Site) -> bool:
+    return all(pod["status"].get("phase") == "Running" for pod in site.pods(BACKEND))
 
 
 def _renamed(bodies: Sequence[dict[str, Any]], *, stem: str) -> list[dict[str, Any]]:
@@ -184,8 +186,8 @@ def create(access: Access, pods: Sequence[dict[str, Any]], *, namespace: str) ->
     return asyncio.run(asyncio.wait_for(send_all(), PATIENCE_SECONDS))
 
 
-def _clear(here: Site, pods: Sequence[dict[str, Any]]) -> None:
+def _clear(site: Site, pods: Sequence[dict[str, Any]]) -> None:
     path = f"/api/v1/namespaces/{ELSEWHERE}/pods"
     for pod in pods:
-        here.api.delete(f"{path}/{pod['metadata']['name']}", body={"gracePeriodSeconds": 0})
-    here.wait(lambda: not here.api.list(path)[0], seconds=PATIENCE_SECONDS, what="the bare pods to be gone")
+        site.api.delete(f"{path}/{pod['metadata']['name']}", body={"gracePeriodSeconds": 0})
+    site.wait(lambda: not site.api.list(path)[0], seconds=PATIENCE_SECONDS, what="the bare pods to be gone")

@@ -35,7 +35,7 @@ def load() -> dict[str, Any]:
 
 def _ticks() -> tuple[int, int]:
     """Ticks of all cores that were busy, and all ticks (proc(5): user nice system idle iowait irq ...)."""
-    fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     total = sum(fields)
     return total - fields[3] - fields[4], total
 

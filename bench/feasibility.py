@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE, Say, site
+from bench.site import POOL_LABEL, RACK, RACK_SIZE, ZONE, Progress, started_site
 from bench.workload import one_group
 from localcluster.directories import CHECKOUT
 from localcluster.supervisor import clean_environment
@@ -27,32 +27,32 @@ MOST_SECONDS = 900
 POOL = BACKEND = "feasibility"
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     sizes = [size // 10 for size in SIZES] if small else list(SIZES)
-    with site(say=say, standins=False) as here:
-        here.add_backend(BACKEND, "kai")
-        here.add_pool(POOL, backend=BACKEND, topology=True)
+    with started_site(progress=progress, standins=False) as site:
+        site.add_backend(BACKEND, "kai")
+        site.add_pool(POOL, backend=BACKEND, topology=True)
         for name in ("beat", "worker", "observer"):
-            here.supervisor.stop_one(name)
-        more = {"BENCH_TOKEN": here.running.token, "OSMO_LOG_LEVEL": "WARNING"}
+            site.supervisor.stop_one(name)
+        more = {"BENCH_TOKEN": site.running.token, "OSMO_LOG_LEVEL": "WARNING"}
         more |= {"OSMO_SUBMITS_PER_MINUTE": "100000", "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "100000"}
         done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
             [sys.executable, "-m", "bench.feasibility", *map(str, sizes)],
             cwd=CHECKOUT,
-            env=clean_environment() | here.running.settings.environment() | more,
+            env=clean_environment() | site.running.settings.environment() | more,
             stdout=subprocess.PIPE,
             timeout=MOST_SECONDS,
             check=True,
         )
-        found: dict[str, dict[str, float]] = json.loads(done.stdout)
-        servers = here.servers()
-    base = found[str(sizes[0])]
+        figures: dict[str, dict[str, float]] = json.loads(done.stdout)
+        servers = site.servers()
+    base = figures[str(sizes[0])]
     return {
         "servers": servers,
         "tasks": TASKS,
         "nodes": {
-            size: told | {f"{unit}_ratio": round(told[unit] / base[unit], 2) for unit in ("cpu_ms", "ms")}
-            for size, told in found.items()
+            size: times | {f"{unit}_ratio": round(times[unit] / base[unit], 2) for unit in ("cpu_ms", "ms")}
+            for size, times in figures.items()
         },
     }
 
@@ -64,10 +64,10 @@ def _measured(sizes: list[int], token: str) -> dict[str, dict[str, float]]:
 
     settle()  # as the web processes are
     client = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})
-    found = {}
+    figures = {}
     for size in sizes:
         _write(size)
-        spent, taken = [], []
+        spent, elapsed = [], []
         for number in range(ROUNDS):
             text = one_group(TASKS, name=f"f{number}", gpu=8, sets_of=TASKS)
             began, cpu = time.perf_counter(), time.process_time()
@@ -75,15 +75,15 @@ def _measured(sizes: list[int], token: str) -> dict[str, dict[str, float]]:
                 f"/api/pool/{POOL}/workflow", json.dumps({"file": text}), content_type="application/json"
             )
             spent.append((time.process_time() - cpu) * 1000)
-            taken.append((time.perf_counter() - began) * 1000)
+            elapsed.append((time.perf_counter() - began) * 1000)
             verdict = answer.json()["feasibility"][0]["verdict"]
             if verdict != ("now" if size else "unknown"):
                 raise RuntimeError(f"with {size} nodes the verdict is {verdict}")
-        found[str(size)] = {
+        figures[str(size)] = {
             "cpu_ms": round(statistics.median(spent), 1),
-            "ms": round(statistics.median(taken), 1),
+            "ms": round(statistics.median(elapsed), 1),
         }
-    return found
+    return figures
 
 
 def _write(size: int) -> None:

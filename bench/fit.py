@@ -27,11 +27,11 @@ TASKS = 512
 def measure(*, small: bool) -> dict[str, Any]:
     sizes = [size // 10 for size in SIZES] if small else list(SIZES)
     tasks = TASKS // 8 if small else TASKS
-    found = {str(size): _at(size, tasks) for size in sizes}
-    first, last = (found[str(size)] for size in (sizes[0], sizes[-1]))
+    figures = {str(size): _at(size, tasks) for size in sizes}
+    first, last = (figures[str(size)] for size in (sizes[0], sizes[-1]))
     return {
         "tasks": tasks,
-        "nodes": found,
+        "nodes": figures,
         "growth": {
             "nodes": sizes[-1] / sizes[0],
             "verdict": {
@@ -88,9 +88,9 @@ def _gang(per_set: int, tasks: int) -> GangDemand:
 
 def _milliseconds(call: Any) -> float:
     """The median of several rounds, of CPU time: what the code needs, whatever else runs."""
-    taken = []
+    milliseconds = []
     for _ in range(ROUNDS):
         began = time.process_time()
         call()
-        taken.append((time.process_time() - began) * 1000)
-    return round(statistics.median(taken), 1)
+        milliseconds.append((time.process_time() - began) * 1000)
+    return round(statistics.median(milliseconds), 1)

@@ -20,7 +20,7 @@ from typing import Any, Self
 import psycopg
 import urllib3
 
-from bench.site import Say, Site, namespace_of, site
+from bench.site import Progress, Site, namespace_of, started_site
 from bench.submission import percentiles
 from bench.usage import SERVICE, cpu_seconds, memory, spent
 from bench.workload import many_groups, one_group
@@ -47,34 +47,34 @@ FULL = Size(callers=400, groups=10, bound=2000, pods=10_000, gangs=10)
 SMALL = Size(callers=60, groups=5, bound=150, pods=1_000, gangs=4)
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     size = SMALL if small else FULL
     bounds = {"OSMO_POOL_BACKLOG_GROUPS": str(size.bound), "OSMO_BACKLOG_GROUPS": str(2 * size.bound)}
-    with site(say=say, standins=False, more=bounds) as here:
-        here.add_backend(BACKEND, "default")
+    with started_site(progress=progress, standins=False, more=bounds) as site:
+        site.add_backend(BACKEND, "default")
         for pool in (CROWDED, OTHER, QUIET):
-            here.add_nodes(pool, count=NODES if pool != QUIET else 1, pods=110)
-            here.add_pool(pool, backend=BACKEND, topology=False)
-        with _Sampler(here) as sampler:
-            report = _phases(here, size, say)
-        return {"servers": here.servers(), **report, **sampler.report()}
+            site.add_nodes(pool, count=NODES if pool != QUIET else 1, pods=110)
+            site.add_pool(pool, backend=BACKEND, topology=False)
+        with _Sampler(site) as sampler:
+            report = _phases(site, size, progress)
+        return {"servers": site.servers(), **report, **sampler.report()}
 
 
-def _phases(here: Site, size: Size, say: Say) -> dict[str, Any]:
-    before = cpu_seconds(here.supervisor)
-    say(f"load: {size.callers} callers at once")
-    burst = _burst(here, size)
-    say(f"load: {burst['answers']}; now until all is created")
-    drain = _drain(here, say)
-    say("load: gangs until enough pods run")
-    fill = _fill(here, size, say)
-    say("load: every pod ends")
-    change = _change(here, say)
-    used = spent(before, cpu_seconds(here.supervisor))
+def _phases(site: Site, size: Size, progress: Progress) -> dict[str, Any]:
+    before = cpu_seconds(site.supervisor)
+    progress(f"load: {size.callers} callers at once")
+    burst = _burst(site, size)
+    progress(f"load: {burst['answers']}; now until all is created")
+    drain = _drain(site, progress)
+    progress("load: gangs until enough pods run")
+    fill = _fill(site, size, progress)
+    progress("load: every pod ends")
+    change = _change(site, progress)
+    used = spent(before, cpu_seconds(site.supervisor))
     return {"burst": burst, "drain": drain, "fill": fill, "change": change, "cpu_seconds": used}
 
 
-def _burst(here: Site, size: Size) -> dict[str, Any]:
+def _burst(site: Site, size: Size) -> dict[str, Any]:
     """All callers at the same moment, each with one workflow; nobody tries again."""
     start = threading.Barrier(size.callers)
     pool_manager = urllib3.PoolManager(maxsize=size.callers)
@@ -82,11 +82,11 @@ def _burst(here: Site, size: Size) -> dict[str, Any]:
 
     def call(number: int) -> tuple[int, float, bool]:
         pool = OTHER if number % 4 == 0 else CROWDED
-        address = f"{here.running.api_url}/api/pool/{pool}/workflow"
+        address = f"{site.running.api_url}/api/pool/{pool}/workflow"
         start.wait()
         began = time.monotonic()
         answer = pool_manager.request(
-            "POST", address, json=body, headers=here.rest.headers, timeout=120, retries=False
+            "POST", address, json=body, headers=site.rest.headers, timeout=120, retries=False
         )
         return answer.status, time.monotonic() - began, "Retry-After" in answer.headers
 
@@ -97,24 +97,26 @@ def _burst(here: Site, size: Size) -> dict[str, Any]:
         "callers": size.callers,
         "groups_each": size.groups,
         "answers": dict(Counter(str(status) for status, _, _ in answers)),
-        "told_when_to_come_again": sum(told for status, _, told in answers if status == 429),
+        "told_when_to_come_again": sum(
+            has_retry_after for status, _, has_retry_after in answers if status == 429
+        ),
         "accepted": percentiles(accepted),
         "refused": percentiles([s for status, s, _ in answers if status == 429] or [0.0, 0.0]),
         "most_ms": round(max(seconds for _, seconds, _ in answers) * 1000, 1),
     }
 
 
-def _drain(here: Site, say: Say) -> dict[str, Any]:
+def _drain(site: Site, progress: Progress) -> dict[str, Any]:
     began = time.monotonic()
-    waiting = _count(here, "released_at IS NULL AND created_in_cluster_at IS NULL")
-    quiet = here.submit(QUIET, one_group(1, name="quiet"))
+    waiting = _count(site, "released_at IS NULL AND created_in_cluster_at IS NULL")
+    quiet = site.submit(QUIET, one_group(1, name="quiet"))
 
     def running() -> bool:
-        return bool(here.rest.get(f"/api/workflow/{quiet}?skip_groups=true")["status"] == "RUNNING")
+        return bool(site.rest.get(f"/api/workflow/{quiet}?skip_groups=true")["status"] == "RUNNING")
 
-    here.wait(running, seconds=PATIENCE_SECONDS, what="the quiet pool's workflow to run")
+    site.wait(running, seconds=PATIENCE_SECONDS, what="the quiet pool's workflow to run")
     quiet_seconds = round(time.monotonic() - began, 1)
-    _wait_for(here, "released_at IS NULL AND created_in_cluster_at IS NULL", 0, say)
+    _wait_for(site, "released_at IS NULL AND created_in_cluster_at IS NULL", 0, progress)
     seconds = time.monotonic() - began
     return {
         "groups_waiting": waiting,
@@ -124,55 +126,57 @@ def _drain(here: Site, say: Say) -> dict[str, Any]:
     }
 
 
-def _fill(here: Site, size: Size, say: Say) -> dict[str, Any]:
+def _fill(site: Site, size: Size, progress: Progress) -> dict[str, Any]:
     began = time.monotonic()
-    there = _count(here, "released_at IS NULL")
-    each = (size.pods - there) // size.gangs
+    unreleased = _count(site, "released_at IS NULL")
+    size_of_gang = (size.pods - unreleased) // size.gangs
     for number in range(size.gangs):
-        here.submit((CROWDED, OTHER)[number % 2], one_group(each, name=f"fill-{number}"))
-    pods = there + each * size.gangs
-    _wait_for(here, "phase = 'Running' AND NOT gone", pods, say, table="workflows_observedpod")
+        site.submit((CROWDED, OTHER)[number % 2], one_group(size_of_gang, name=f"fill-{number}"))
+    pods = unreleased + size_of_gang * size.gangs
+    _wait_for(site, "phase = 'Running' AND NOT gone", pods, progress, table="workflows_observedpod")
     return {"pods": pods, "seconds_until_observed_running": round(time.monotonic() - began, 1)}
 
 
-def _change(here: Site, say: Say) -> dict[str, Any]:
+def _change(site: Site, progress: Progress) -> dict[str, Any]:
     began = time.monotonic()
-    names = [pod["metadata"]["name"] for pod in here.pods(BACKEND)]
+    names = [pod["metadata"]["name"] for pod in site.pods(BACKEND)]
     path = f"/api/v1/namespaces/{namespace_of(BACKEND)}/pods"
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        list(pool.map(lambda name: here.api.patch(f"{path}/{name}", FINISH), names))
-    told = time.monotonic() - began
-    _wait_for(here, "released_at IS NULL", 0, say)
-    statuses = _rows(here, "SELECT status, count(*) FROM workflows_taskgroup GROUP BY status")
+        list(pool.map(lambda name: site.api.patch(f"{path}/{name}", FINISH), names))
+    seconds_until_told = time.monotonic() - began
+    _wait_for(site, "released_at IS NULL", 0, progress)
+    statuses = _rows(site, "SELECT status, count(*) FROM workflows_taskgroup GROUP BY status")
     return {
         "pods": len(names),
-        "told_in_seconds": round(told, 1),
+        "told_in_seconds": round(seconds_until_told, 1),
         "all_released_after_seconds": round(time.monotonic() - began, 1),
         "groups_by_status": dict(statuses),
-        "pods_left": len(here.pods(BACKEND)),
+        "pods_left": len(site.pods(BACKEND)),
     }
 
 
-def _wait_for(here: Site, what: str, want: int, say: Say, *, table: str = "workflows_taskgroup") -> None:
-    told = time.monotonic()
+def _wait_for(
+    site: Site, condition: str, want: int, progress: Progress, *, table: str = "workflows_taskgroup"
+) -> None:
+    reported_at = time.monotonic()
 
     def reached() -> bool:
-        nonlocal told
-        found = _count(here, what, table=table)
-        if time.monotonic() - told > 15:
-            told = time.monotonic()
-            say(f"load: {found} of {table} are {what}; wanted are {want}")
-        return found == want
+        nonlocal reported_at
+        count = _count(site, condition, table=table)
+        if time.monotonic() - reported_at > 15:
+            reported_at = time.monotonic()
+            progress(f"load: {count} of {table} are {condition}; {want} are waited for")
+        return count == want
 
-    here.wait(reached, seconds=PATIENCE_SECONDS, what=f"{want} of {table} to be {what}")
-
-
-def _count(here: Site, what: str, *, table: str = "workflows_taskgroup") -> int:
-    return int(_rows(here, f"SELECT count(*) FROM {table} WHERE {what}")[0][0])  # noqa: S608 -- written here
+    site.wait(reached, seconds=PATIENCE_SECONDS, what=f"{want} of {table} to be {condition}")
 
 
-def _rows(here: Site, query: str) -> list[tuple[Any, ...]]:
-    with psycopg.connect(here.running.settings.database_url, autocommit=True) as connection:
+def _count(site: Site, condition: str, *, table: str = "workflows_taskgroup") -> int:
+    return int(_rows(site, f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])  # noqa: S608 -- written here
+
+
+def _rows(site: Site, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(site.running.settings.database_url, autocommit=True) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
@@ -180,7 +184,7 @@ def _rows(here: Site, query: str) -> list[tuple[Any, ...]]:
 class _Sampler:
     """Reads memory and metrics in a thread of its own, and keeps the most of each."""
 
-    here: Site
+    site: Site
     first: dict[str, int] = field(default_factory=dict)
     rss: Counter[str] = field(default_factory=Counter)
     most: dict[str, float] = field(default_factory=dict)
@@ -188,7 +192,7 @@ class _Sampler:
     thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        self.first = {name: use.rss for name, use in memory(self.here.supervisor).items()}
+        self.first = {name: use.rss for name, use in memory(self.site.supervisor).items()}
         self.thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self.thread.start()
         return self
@@ -205,10 +209,10 @@ class _Sampler:
 
     def _run(self) -> None:
         pool = urllib3.PoolManager()
-        settings = self.here.running.settings
+        settings = self.site.running.settings
         headers = {"Authorization": f"Bearer {settings.metrics_token}"}
         while not self.ended.wait(SAMPLE_SECONDS):
-            for name, use in memory(self.here.supervisor).items():
+            for name, use in memory(self.site.supervisor).items():
                 self.rss[name] = max(self.rss[name], use.rss)
             for process in ("beat", "observer"):
                 try:

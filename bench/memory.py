@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from bench.site import Say, Site, site
+from bench.site import Progress, Site, started_site
 from bench.usage import SERVICE, Memory, memory
 from bench.workload import one_group
 
@@ -24,30 +24,32 @@ SETTLE_SECONDS = 5.0
 POOL = BACKEND = "memory"
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     pods = SMALL_PODS if small else PODS
-    with site(say=say, standins=False) as here:
-        here.add_nodes(POOL, count=NODES, pods=110)
-        here.add_backend(BACKEND, "default")
-        here.add_pool(POOL, backend=BACKEND, topology=False)
-        servers, before = here.servers(), memory(here.supervisor)
+    with started_site(progress=progress, standins=False) as site:
+        site.add_nodes(POOL, count=NODES, pods=110)
+        site.add_backend(BACKEND, "default")
+        site.add_pool(POOL, backend=BACKEND, topology=False)
+        servers, before = site.servers(), memory(site.supervisor)
         began = time.monotonic()
         for number in range(GROUPS):
-            here.submit(POOL, one_group(pods // GROUPS, name=f"memory-{number}"))
-        seconds = _wait_until_observed(here, pods, began=began, say=say)
+            site.submit(POOL, one_group(pods // GROUPS, name=f"memory-{number}"))
+        seconds = _wait_until_observed(site, pods, began=began, progress=progress)
         time.sleep(SETTLE_SECONDS)
-        after = memory(here.supervisor)
+        after = memory(site.supervisor)
     return {
         "servers": servers,
         "pods": pods,
         "groups": GROUPS,
         "seconds_until_observed_running": seconds,
-        "service_mib": {name: _shown(after[name], before[name]) for name in SERVICE},
-        "others_mib": {name: _shown(use, before[name]) for name, use in after.items() if name not in SERVICE},
+        "service_mib": {name: _figures(after[name], before[name]) for name in SERVICE},
+        "others_mib": {
+            name: _figures(use, before[name]) for name, use in after.items() if name not in SERVICE
+        },
     }
 
 
-def _shown(after: Memory, before: Memory) -> dict[str, int]:
+def _figures(after: Memory, before: Memory) -> dict[str, int]:
     return {
         "processes": after.processes,
         "rss": after.rss,
@@ -57,22 +59,22 @@ def _shown(after: Memory, before: Memory) -> dict[str, int]:
     }
 
 
-def _wait_until_observed(here: Site, pods: int, *, began: float, say: Say) -> float:
-    url = here.running.settings.database_url
+def _wait_until_observed(site: Site, pods: int, *, began: float, progress: Progress) -> float:
+    url = site.running.settings.database_url
     query = (
         "SELECT count(*), count(*) FILTER (WHERE phase = 'Running') FROM workflows_observedpod WHERE NOT gone"
     )
-    told = time.monotonic()
+    reported_at = time.monotonic()
     with psycopg.connect(url, autocommit=True) as connection:
 
         def observed() -> bool:
-            nonlocal told
+            nonlocal reported_at
             row = connection.execute(query).fetchone()
-            seen, run = row or (0, 0)
-            if time.monotonic() - told > 10:
-                told = time.monotonic()
-                say(f"memory: {seen} of {pods} pods observed, {run} of them running")
+            observed_pods, run = row or (0, 0)
+            if time.monotonic() - reported_at > 10:
+                reported_at = time.monotonic()
+                progress(f"memory: {observed_pods} of {pods} pods observed, {run} of them running")
             return bool(run == pods)
 
-        here.wait(observed, seconds=PATIENCE_SECONDS, what=f"{pods} pods to be observed")
+        site.wait(observed, seconds=PATIENCE_SECONDS, what=f"{pods} pods to be observed")
     return round(time.monotonic() - began, 1)

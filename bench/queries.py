@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bench.site import POOL_LABEL, Say, Site, site
+from bench.site import POOL_LABEL, Progress, Site, started_site
 from bench.workload import one_group
 from localcluster.directories import CHECKOUT
 from localcluster.supervisor import clean_environment
@@ -25,24 +25,24 @@ MOST_SECONDS = 120
 POOL = BACKEND = "queries"
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     many = SMALL_MANY if small else MANY
-    with site(say=say, standins=False) as here:
-        here.add_nodes(POOL, count=8)
-        here.add_backend(BACKEND, "default")
-        here.add_pool(POOL, backend=BACKEND, topology=False)
+    with started_site(progress=progress, standins=False) as site:
+        site.add_nodes(POOL, count=8)
+        site.add_backend(BACKEND, "default")
+        site.add_pool(POOL, backend=BACKEND, topology=False)
         for name in ("beat", "worker"):
-            here.supervisor.stop_one(name)
-        servers = here.servers()
-        few_tasks, many_tasks = (_submit(here, tasks=count) for count in (FEW, many))
-        _pools(here, FEW)
-        first = _count(here, ["/api/pool", "/api/configs/pool", "/api/topology", "/api/configs/backend"])
-        say(f"queries: making {many} workflows and {many} pools")
-        _pools(here, many)
+            site.supervisor.stop_one(name)
+        servers = site.servers()
+        few_tasks, many_tasks = (_submit(site, tasks=count) for count in (FEW, many))
+        _pools(site, FEW)
+        first = _count(site, ["/api/pool", "/api/configs/pool", "/api/topology", "/api/configs/backend"])
+        progress(f"queries: making {many} workflows and {many} pools")
+        _pools(site, many)
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-            list(pool.map(lambda _: _submit(here, tasks=1), range(many)))
+            list(pool.map(lambda _: _submit(site, tasks=1), range(many)))
         counted = _count(
-            here,
+            site,
             [
                 *first,
                 f"/api/workflow?limit={FEW}",
@@ -64,7 +64,7 @@ def measure(*, small: bool, say: Say) -> dict[str, Any]:
     return {
         "servers": servers,
         "rows": [FEW, many],
-        "pages": {path: _page(*found) for path, found in sorted(pages.items())},
+        "pages": {path: _page(*counts) for path, counts in sorted(pages.items())},
         "fixed": all(few["queries"] == more["queries"] for few, more in pages.values()),
     }
 
@@ -76,28 +76,28 @@ def _page(few: dict[str, float], many: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _submit(here: Site, *, tasks: int) -> str:
-    return here.submit(POOL, one_group(tasks, name="queries"))
+def _submit(site: Site, *, tasks: int) -> str:
+    return site.submit(POOL, one_group(tasks, name="queries"))
 
 
-def _pools(here: Site, count: int) -> None:
+def _pools(site: Site, count: int) -> None:
     """As many pools as that, alike but for their names."""
     settings = {"backend": BACKEND, "node_selector": {POOL_LABEL: POOL}, "platforms": {"gpu": {}}}
 
-    def one(number: int) -> None:
-        here.rest.put(f"/api/configs/pool/queries-{number}", {"configs": settings})
+    def put_pool(number: int) -> None:
+        site.rest.put(f"/api/configs/pool/queries-{number}", {"configs": settings})
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        list(pool.map(one, range(count - 1)))  # one is there already
+        list(pool.map(put_pool, range(count - 1)))  # one is there already
 
 
-def _count(here: Site, paths: Sequence[str]) -> dict[str, dict[str, float]]:
+def _count(site: Site, paths: Sequence[str]) -> dict[str, dict[str, float]]:
     """Queries and milliseconds of a GET of each path."""
-    settings = here.running.settings.environment()
+    settings = site.running.settings.environment()
     done = subprocess.run(  # noqa: S603 -- our own module under our own interpreter
         [sys.executable, "-m", "bench.queries", *paths],
         cwd=CHECKOUT,
-        env=clean_environment() | settings | {"BENCH_TOKEN": here.running.token, "OSMO_LOG_LEVEL": "WARNING"},
+        env=clean_environment() | settings | {"BENCH_TOKEN": site.running.token, "OSMO_LOG_LEVEL": "WARNING"},
         stdout=subprocess.PIPE,
         timeout=MOST_SECONDS,
         check=True,

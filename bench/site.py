@@ -1,4 +1,4 @@
-"""A running service on a local cluster of its own, made for one part of the bench.
+"""A running service on a local cluster of its own, machines for one part of the bench.
 
 Each part starts its own, so that none measures what another left behind: rows, objects in etcd, memory
 that an interpreter keeps. Only servers that this process started are ever spoken to; there is no way to
@@ -28,7 +28,7 @@ RACK = "osmo.local/rack"
 RACK_SIZE = 8
 POLL_SECONDS = 0.2
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Site:
 
     def add_nodes(self, pool: str, *, count: int, gpus: int = 0, pods: int = 110) -> None:
         """Nodes of a pool, by eight in a rack and all in one zone."""
-        made = [
+        machines = [
             nodes.Node(
                 name=f"{pool}-{number}",
                 labels={POOL_LABEL: pool, ZONE: "z1", RACK: f"{pool}-r{number // RACK_SIZE}"},
@@ -69,8 +69,8 @@ class Site:
             )
             for number in range(count)
         ]
-        nodes.create(self.api, made)
-        nodes.wait_ready(self.api, made)
+        nodes.create(self.api, machines)
+        nodes.wait_ready(self.api, machines)
 
     def add_backend(self, name: str, scheduler: str) -> None:
         """Register this cluster under a scheduler, in a namespace of its own, and wait until it answers."""
@@ -138,7 +138,9 @@ def namespace_of(backend: str) -> str:
 
 
 @contextmanager
-def site(*, say: Say, standins: bool, more: Mapping[str, str] | None = None) -> Iterator[Site]:
+def started_site(
+    *, progress: Progress, standins: bool, more: Mapping[str, str] | None = None
+) -> Iterator[Site]:
     """Start everything; at the end, however it comes, everything is stopped and its files are gone.
 
     ``more`` are settings of the product.
@@ -149,7 +151,7 @@ def site(*, say: Say, standins: bool, more: Mapping[str, str] | None = None) -> 
             directory=directory,
             given=stack.Given(),
             durable=False,
-            say=say,
+            progress=progress,
             standins=standins,
             more=more,
         )
@@ -163,4 +165,4 @@ def site(*, say: Say, standins: bool, more: Mapping[str, str] | None = None) -> 
 
 def _is_reachable(rest: Rest, name: str) -> bool:
     conditions = rest.get(f"/api/configs/backend/{name}")["conditions"]
-    return any(each["type"] == "Reachable" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Reachable" and condition["status"] == "True" for condition in conditions)

@@ -17,7 +17,7 @@ from typing import Any
 
 import urllib3
 
-from bench.site import Say, Site, namespace_of, site
+from bench.site import Progress, Site, namespace_of, started_site
 from bench.submission import percentiles
 from bench.usage import cpu_seconds, spent
 from bench.workload import one_group
@@ -34,66 +34,66 @@ PATH = f"/api/v1/namespaces/{namespace_of(BACKEND)}/pods"
 FINISH = {"metadata": {"annotations": {"sim.osmo.local/run-for": "0s"}}}
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     pods = SMALL_PODS if small else PODS
-    with site(say=say, standins=False) as here:
-        here.add_nodes(POOL, count=NODES)
-        here.add_backend(BACKEND, "default")
-        here.add_pool(POOL, backend=BACKEND, topology=False)
+    with started_site(progress=progress, standins=False) as site:
+        site.add_nodes(POOL, count=NODES)
+        site.add_backend(BACKEND, "default")
+        site.add_pool(POOL, backend=BACKEND, topology=False)
         text = one_group(pods // GROUPS + 1, name="delay")
-        workflows = [here.submit(POOL, text) for _ in range(GROUPS)]
-        here.wait(
+        workflows = [site.submit(POOL, text) for _ in range(GROUPS)]
+        site.wait(
             lambda: (
                 all(
-                    here.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING"
+                    site.rest.get(f"/api/workflow/{w}?skip_groups=true")["status"] == "RUNNING"
                     for w in workflows
                 )
-                and _shown(here, workflows, "RUNNING") == pods + GROUPS
+                and _count_shown(site, workflows, "RUNNING") == pods + GROUPS
             ),
             seconds=PATIENCE_SECONDS,
             what="all tasks to run",
         )
-        say(f"status_delay: {pods + GROUPS} pods run in {GROUPS} groups; {pods} of them end now")
-        return _measure(here, workflows, pods=pods)
+        progress(f"status_delay: {pods + GROUPS} pods run in {GROUPS} groups; {pods} of them end now")
+        return _measure(site, workflows, pods=pods)
 
 
-def _shown(here: Site, workflows: list[str], status: str) -> int:
-    return sum(len(_tasks(here, workflow, status)) for workflow in workflows)
+def _count_shown(site: Site, workflows: list[str], status: str) -> int:
+    return sum(len(_tasks(site, workflow, status)) for workflow in workflows)
 
 
-def _tasks(here: Site, workflow: str, status: str) -> list[str]:
-    groups = here.rest.get(f"/api/workflow/{workflow}")["groups"]
+def _tasks(site: Site, workflow: str, status: str) -> list[str]:
+    groups = site.rest.get(f"/api/workflow/{workflow}")["groups"]
     return [task["pod_name"] for group in groups for task in group["tasks"] if task["status"] == status]
 
 
-def _measure(here: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
+def _measure(site: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
     leads = set()
     for workflow in workflows:
-        groups = here.rest.get(f"/api/workflow/{workflow}")["groups"]
+        groups = site.rest.get(f"/api/workflow/{workflow}")["groups"]
         leads |= {task["pod_name"] for group in groups for task in group["tasks"] if task["lead"]}
-    listed, version = here.api.list(PATH)
+    listed, version = site.api.list(PATH)
     ending = [pod["metadata"]["name"] for pod in listed if pod["metadata"]["name"] not in leads]
     if len(ending) != pods:
         raise RuntimeError(f"{len(ending)} pods are there to end instead of {pods}")
-    watch = _Watch(here, version, count=pods)
-    began, before = time.monotonic(), cpu_seconds(here.supervisor)
-    poll = _Poll(here, workflows, count=pods)
+    watch = _Watch(site, version, count=pods)
+    began, before = time.monotonic(), cpu_seconds(site.supervisor)
+    poll = _Poll(site, workflows, count=pods)
     with ThreadPoolExecutor(max_workers=PATCHES_AT_ONCE) as pool:
-        patched = pool.map(lambda name: here.api.patch(f"{PATH}/{name}", FINISH), ending)
+        patched = pool.map(lambda name: site.api.patch(f"{PATH}/{name}", FINISH), ending)
         poll.run()
         list(patched)
     changed = watch.wait()
-    used = spent(before, cpu_seconds(here.supervisor))
-    delays = [poll.shown[name] - changed[name] for name in ending]
+    used = spent(before, cpu_seconds(site.supervisor))
+    delays = [poll.first_shown[name] - changed[name] for name in ending]
     return {
-        "servers": here.servers(),
+        "servers": site.servers(),
         "pods": pods,
         "groups": len(workflows),
         **percentiles(delays),
         "most_ms": round(max(delays) * 1000, 1),
         "changes_took_seconds": round(max(changed.values()) - began, 2),
         "polling_interval_ms": round(statistics.median(poll.rounds) * 1000, 1),
-        "polls": poll.asked,
+        "polls": poll.requests,
         "cpu_seconds": used,
     }
 
@@ -101,15 +101,15 @@ def _measure(here: Site, workflows: list[str], *, pods: int) -> dict[str, Any]:
 class _Watch:
     """When the API server told this process that each pod had ended."""
 
-    def __init__(self, here: Site, version: str, *, count: int) -> None:
-        self._here, self._version, self._count = here, version, count
+    def __init__(self, site: Site, version: str, *, count: int) -> None:
+        self._site, self._version, self._count = site, version, count
         self._at: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            for _, pod in self._here.api.watch(
+            for _, pod in self._site.api.watch(
                 PATH, resource_version=self._version, seconds=int(PATIENCE_SECONDS)
             ):
                 if pod.get("status", {}).get("phase") == "Succeeded":
@@ -129,12 +129,12 @@ class _Watch:
 class _Poll:
     """Which answer of the service first shows each task as ended."""
 
-    def __init__(self, here: Site, workflows: list[str], *, count: int) -> None:
-        self._here, self._left, self._count = here, list(workflows), count
-        self._each = count // len(workflows)
-        self.shown: dict[str, float] = {}
+    def __init__(self, site: Site, workflows: list[str], *, count: int) -> None:
+        self._site, self._left, self._count = site, list(workflows), count
+        self._tasks_of_each = count // len(workflows)
+        self.first_shown: dict[str, float] = {}
         self.rounds: list[float] = []
-        self.asked = 0
+        self.requests = 0
 
     def run(self) -> None:
         until = time.monotonic() + PATIENCE_SECONDS
@@ -142,14 +142,16 @@ class _Poll:
             began = time.monotonic()
             self._left = [workflow for workflow in self._left if not self._done(workflow)]
             self.rounds.append(time.monotonic() - began)
-            self._here.supervisor.check()
+            self._site.supervisor.check()
             if time.monotonic() > until:
-                raise TimeoutError(f"the service showed {len(self.shown)} of {self._count} tasks as ended")
+                raise TimeoutError(
+                    f"the service showed {len(self.first_shown)} of {self._count} tasks as ended"
+                )
 
     def _done(self, workflow: str) -> bool:
-        ended = _tasks(self._here, workflow, "COMPLETED")
-        self.asked += 1
+        ended = _tasks(self._site, workflow, "COMPLETED")
+        self.requests += 1
         now = time.monotonic()
         for name in ended:
-            self.shown.setdefault(name, now)
-        return len(ended) >= self._each
+            self.first_shown.setdefault(name, now)
+        return len(ended) >= self._tasks_of_each

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from typing import Any
 
-from bench.site import Say, Site, site
+from bench.site import Progress, Site, started_site
 from bench.workload import one_group
 
 TASKS = 4
@@ -26,31 +26,31 @@ NAMES = 32
 POOL = BACKEND = "submission"
 
 
-def measure(*, small: bool, say: Say) -> dict[str, Any]:
+def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     requests = SMALL_REQUESTS if small else REQUESTS
     report: dict[str, Any] = {"tasks": TASKS, "requests": requests, "trivial": "POST /api/profile/settings"}
-    with site(say=say, standins=False) as here:
-        report["servers"] = here.servers()
-        here.add_nodes(POOL, count=8, gpus=4)
-        here.add_backend(BACKEND, "kai")
-        here.add_pool(POOL, backend=BACKEND, topology=True)
+    with started_site(progress=progress, standins=False) as site:
+        report["servers"] = site.servers()
+        site.add_nodes(POOL, count=8, gpus=4)
+        site.add_backend(BACKEND, "kai")
+        site.add_pool(POOL, backend=BACKEND, topology=True)
         for name in ("beat", "worker"):
-            here.supervisor.stop_one(name)
-        calls = _calls(here)
+            site.supervisor.stop_one(name)
+        calls = _calls(site)
         for call in calls.values():  # every web process has loaded what it needs
             _timed(call, count=WARM_UP, concurrency=max(CONCURRENCIES))
         for concurrency in CONCURRENCIES:
             report[f"concurrency_{concurrency}"] = _compare(calls, count=requests, concurrency=concurrency)
-            say(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
+            progress(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
     return report
 
 
-def _calls(here: Site) -> dict[str, Callable[[], object]]:
+def _calls(site: Site) -> dict[str, Callable[[], object]]:
     # users name their workflows differently; those of one name are numbered one after the other
     texts = cycle(one_group(TASKS, name=f"submission-{n}", gpu=4, sets_of=TASKS) for n in range(NAMES))
     return {
-        "submission": lambda: here.submit(POOL, next(texts)),
-        "trivial": lambda: here.rest.post("/api/profile/settings", {"pool": POOL}),
+        "submission": lambda: site.submit(POOL, next(texts)),
+        "trivial": lambda: site.rest.post("/api/profile/settings", {"pool": POOL}),
     }
 
 
@@ -59,22 +59,22 @@ def _compare(calls: dict[str, Callable[[], object]], *, count: int, concurrency:
     for _ in range(BLOCKS):
         for name, call in calls.items():
             times[name] += _timed(call, count=count // BLOCKS, concurrency=concurrency)
-    shown: dict[str, Any] = {name: percentiles(found) for name, found in times.items()}
-    shown["ratio_p50"] = round(shown["submission"]["p50_ms"] / shown["trivial"]["p50_ms"], 2)
-    shown["ratio_p95"] = round(shown["submission"]["p95_ms"] / shown["trivial"]["p95_ms"], 2)
-    return shown
+    figures: dict[str, Any] = {name: percentiles(seconds) for name, seconds in times.items()}
+    figures["ratio_p50"] = round(figures["submission"]["p50_ms"] / figures["trivial"]["p50_ms"], 2)
+    figures["ratio_p95"] = round(figures["submission"]["p95_ms"] / figures["trivial"]["p95_ms"], 2)
+    return figures
 
 
 def _timed(call: Callable[[], object], *, count: int, concurrency: int) -> list[float]:
     """Seconds of each of so many calls, so many at a time."""
 
-    def one(_: int) -> float:
+    def timed_call(_: int) -> float:
         began = time.perf_counter()
         call()
         return time.perf_counter() - began
 
     with ThreadPoolExecutor(max_workers=concurrency) as pool:
-        return list(pool.map(one, range(count)))
+        return list(pool.map(timed_call, range(count)))
 
 
 def percentiles(seconds: list[float]) -> dict[str, float]:

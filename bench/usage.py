@@ -36,8 +36,8 @@ def cpu_seconds(supervisor: Supervisor) -> dict[str, float]:
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
     """CPU seconds between two readings, for servers that spent any."""
-    found = {name: round(after[name] - before[name], 2) for name in before if name in after}
-    return {name: seconds for name, seconds in found.items() if seconds}
+    spent_by = {name: round(after[name] - before[name], 2) for name in before if name in after}
+    return {name: seconds for name, seconds in spent_by.items() if seconds}
 
 
 def _families(supervisor: Supervisor) -> dict[str, set[int]]:
@@ -57,12 +57,12 @@ def _family(leader: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def _memory(family: Iterable[int]) -> Memory:
-    found = []
+    sizes = []
     for pid in family:
         with suppress(FileNotFoundError, ProcessLookupError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            found.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
-    return Memory(len(found), sum(rss for rss, _ in found) // 1024, sum(pss for _, pss in found) // 1024)
+            sizes.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
+    return Memory(len(sizes), sum(rss for rss, _ in sizes) // 1024, sum(pss for _, pss in sizes) // 1024)
 
 
 def _ticks(family: Iterable[int]) -> int:

@@ -7,7 +7,7 @@ import time
 
 from chaos import table
 from chaos.run import Options, run
-from chaos.site import site
+from chaos.site import started_site
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
 
@@ -22,29 +22,29 @@ def options() -> Options:
     parser.add_argument("--groups", type=int, help="task groups to submit")
     parser.add_argument("--seconds", type=float, help="how long faults go on")
     parser.add_argument("--short", action="store_true", help="the form that is part of the tests")
-    given = parser.parse_args()
-    size = SHORT if given.short else FULL
-    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    arguments = parser.parse_args()
+    size = SHORT if arguments.short else FULL
+    seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     return Options(
         seed=seed,
-        groups=int(given.groups or size["groups"]),
-        seconds=float(given.seconds or size["seconds"]),
-        short=given.short,
+        groups=int(arguments.groups or size["groups"]),
+        seconds=float(arguments.seconds or size["seconds"]),
+        short=arguments.short,
         skew=random.Random(seed).choice((-MOST_SKEW, MOST_SKEW)),
     )
 
 
-def say(text: str) -> None:
+def progress(text: str) -> None:
     sys.stderr.write(f"[chaos] {time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()
 
 
 def main() -> int:
     chosen = options()
-    say(f"seed {chosen.seed}")
+    progress(f"seed {chosen.seed}")
     binaries()
-    with site(seed=str(chosen.seed), say=say) as here:
-        outcome = run(here, chosen, say=say)
+    with started_site(seed=str(chosen.seed), progress=progress) as site:
+        outcome = run(site, chosen, progress=progress)
         for line in table.lines(outcome):
             print(line)  # noqa: T201 -- the result
         if not outcome.good:

@@ -46,10 +46,10 @@ def _put_backend(storm: Storm, name: str, kubeconfig: str) -> None:
 
 def delete_pool(storm: Storm) -> int:
     """Delete a pool and then its backend under running groups, and make both anew."""
-    rest = storm.site.rest()
-    rest.call("DELETE", "/api/configs/pool/native", {"description": "chaos", "force": True})
+    client = storm.site.rest()
+    client.call("DELETE", "/api/configs/pool/native", {"description": "chaos", "force": True})
     storm.later(storm.pause(3, 8), partial(_put_native, storm))
-    rest.call("DELETE", "/api/configs/backend/native", {"description": "chaos", "force": True})
+    client.call("DELETE", "/api/configs/backend/native", {"description": "chaos", "force": True})
     return 1
 
 

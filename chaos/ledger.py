@@ -15,8 +15,8 @@ from typing import Any, LiteralString
 import psycopg
 
 from chaos import statuslog
-from chaos.behind import DOMAINS, GROUP_LABEL, POD_GROUPS
-from chaos.site import Say, Site
+from chaos.cluster_faults import DOMAINS, GROUP_LABEL, POD_GROUPS
+from chaos.site import Progress, Site
 from chaos.workload import Submission
 from localcluster import scenario
 from localcluster.api import ApiError
@@ -35,9 +35,9 @@ CLAIMS = {
     "ResourceClaim": "/apis/resource.k8s.io/v1/{}resourceclaims",
     "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/{}resourceclaimtemplates",
 }
-SHOWN = 10
-SHOWN_CHARACTERS = 500
-SAY_SECONDS = 15.0
+MOST_LINES = 10
+LINE_CHARACTERS = 500
+PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
 AUDIT_SECONDS = 60
 
@@ -58,14 +58,14 @@ class Findings:
     audit: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        return {one.name.replace("_", "-"): len(getattr(self, one.name)) for one in fields(self)}
+        return {counter.name.replace("_", "-"): len(getattr(self, counter.name)) for counter in fields(self)}
 
     def lines(self) -> Iterator[str]:
         for name in self.counts():
-            found: list[str] = getattr(self, name.replace("-", "_"))
-            yield from (f"{name}: {one}" for one in found[:SHOWN])
-            if len(found) > SHOWN:
-                yield f"{name}: and {len(found) - SHOWN} more"
+            findings: list[str] = getattr(self, name.replace("-", "_"))
+            yield from (f"{name}: {finding}" for finding in findings[:MOST_LINES])
+            if len(findings) > MOST_LINES:
+                yield f"{name}: and {len(findings) - MOST_LINES} more"
 
 
 def unreleased(site: Site) -> list[str]:
@@ -81,35 +81,37 @@ def unreleased(site: Site) -> list[str]:
 
 def left_in_cluster(site: Site) -> list[str]:
     """Objects of groups in the cluster, and claims in the namespaces of groups."""
-    found = []
+    objects = []
     for kind, path in KINDS.items():
-        found += [f"{kind} {name}" for name in _names(site, path.format(""), GROUP_LABEL)]
+        objects += [f"{kind} {name}" for name in _names(site, path.format(""), GROUP_LABEL)]
     for backend in scenario.BACKENDS:
         for kind, path in CLAIMS.items():
             namespace = f"namespaces/{scenario.namespace(backend)}/"
-            found += [f"{kind} {name}" for name in _names(site, path.format(namespace), "")]
-    return found
+            objects += [f"{kind} {name}" for name in _names(site, path.format(namespace), "")]
+    return objects
 
 
-def wait_for_rest(site: Site, *, seconds: float, say: Say, wake_driver: Callable[[], None]) -> float | None:
+def wait_for_rest(
+    site: Site, *, seconds: float, progress: Progress, wake_driver: Callable[[], None]
+) -> float | None:
     """Wait until nothing is unreleased and nothing is left; how long it took, None if it did not.
 
     NVIDIA's controller looks for templates of ComputeDomains that went without it (their definition was
     removed) every ten minutes and whenever a ComputeDomain is made; ``wake_driver`` has one made.
     """
-    began = said = woken = time.monotonic()
+    began = reported = woken = time.monotonic()
     while (now := time.monotonic()) - began < seconds:
         rows = unreleased(site)
         objects = [] if rows else left_in_cluster(site)
         if not rows and not objects:
             return now - began
-        if objects and now - woken > SAY_SECONDS and all("ClaimTemplate" in one for one in objects):
+        if objects and now - woken > PROGRESS_SECONDS and all("ClaimTemplate" in name for name in objects):
             woken = now
             wake_driver()
-        if now - said > SAY_SECONDS:
-            said = now
+        if now - reported > PROGRESS_SECONDS:
+            reported = now
             left = f"{len(rows)} task groups" if rows else f"{len(objects)} objects"
-            say(f"{left} are left, the oldest: {(rows + objects)[0][:SHOWN_CHARACTERS]}")
+            progress(f"{left} are left, the oldest: {(rows + objects)[0][:LINE_CHARACTERS]}")
         site.supervisor.check()
         time.sleep(POLL_SECONDS)
     return None
@@ -118,23 +120,23 @@ def wait_for_rest(site: Site, *, seconds: float, say: Say, wake_driver: Callable
 def check(site: Site, work: list[Submission], *, unsafe: Iterable[str], log: Path) -> Findings:
     """Compare all three."""
     findings = Findings(unsafe=list(unsafe), audit=_audit(site, log))
-    kept = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
+    workflows = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
     by_key: dict[str, list[str]] = {}
-    for key, name, _ in kept:
+    for key, name, _ in workflows:
         by_key.setdefault(key, []).append(name)
-    for one in work:
-        names = by_key.pop(one.key, [])
-        if one.name and one.name not in names:
-            findings.lost.append(f"{one.name} was accepted and is not in the database")
+    for submission in work:
+        names = by_key.pop(submission.key, [])
+        if submission.name and submission.name not in names:
+            findings.lost.append(f"{submission.name} was accepted and is not in the database")
         if len(names) > 1:
-            findings.doubled.append(f"{one.key} made {', '.join(names)}")
-        if one.refused and names:
-            findings.doubled.append(f"{one.key} was refused and made {names[0]}")
+            findings.doubled.append(f"{submission.key} made {', '.join(names)}")
+        if submission.refused and names:
+            findings.doubled.append(f"{submission.key} was refused and made {names[0]}")
     findings.doubled += [f"nobody submitted {name}" for names in by_key.values() for name in names]
     findings.half_made += _half_made(site)
     findings.leaked += [*left_in_cluster(site), *(f"not released: {line}" for line in unreleased(site))]
-    found = statuslog.moves(site.database_url)
-    findings.backwards += [str(move) for move in statuslog.backwards(found)]
+    moves = statuslog.moves(site.database_url)
+    findings.backwards += [str(move) for move in statuslog.backwards(moves)]
     return findings
 
 
@@ -159,9 +161,9 @@ def _half_made(site: Site) -> Iterator[str]:
             "AND g.status = ANY(%(live)s))"
         ),
     }
-    for what, question in questions.items():
+    for fault, question in questions.items():
         for row in _rows(site, question):
-            yield f"{what}: {row[0]}"
+            yield f"{fault}: {row[0]}"
 
 
 def _audit(site: Site, log: Path) -> list[str]:
@@ -177,9 +179,12 @@ def _audit(site: Site, log: Path) -> list[str]:
         check=False,
     )
     if ended.returncode not in (0, 1):
-        return [f"it could not look: {ended.stderr[-SHOWN_CHARACTERS:]}{ended.stdout[-SHOWN_CHARACTERS:]}"]
-    said = json.loads(ended.stdout)
-    return [f"{one['kind']} {one['rule']}: {one['workflow']} {one['message']}" for one in said["findings"]]
+        return [f"it could not look: {ended.stderr[-LINE_CHARACTERS:]}{ended.stdout[-LINE_CHARACTERS:]}"]
+    report = json.loads(ended.stdout)
+    return [
+        f"{finding['kind']} {finding['rule']}: {finding['workflow']} {finding['message']}"
+        for finding in report["findings"]
+    ]
 
 
 def release_times(site: Site) -> tuple[float, float] | None:
@@ -214,12 +219,12 @@ def odd_ends(site: Site) -> list[str]:
 
 def _names(site: Site, path: str, selector: str) -> list[str]:
     try:
-        found, _ = site.api.list(path, query={"labelSelector": selector} if selector else {})
+        objects, _ = site.api.list(path, query={"labelSelector": selector} if selector else {})
     except ApiError as error:
         if error.code == 404:
             return []
         raise
-    return [str(obj["metadata"]["name"]) for obj in found]
+    return [str(obj["metadata"]["name"]) for obj in objects]
 
 
 def _rows(site: Site, question: LiteralString) -> list[Any]:

@@ -26,7 +26,7 @@ class Meddler:
         self.counts: Counter[str] = Counter()
         self._url = redis_url
         self._generator = random.Random(seed)
-        self._held: list[tuple[float, bytes, bytes]] = []
+        self._delayed: list[tuple[float, bytes, bytes]] = []
         self._on = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meddler", daemon=True)
@@ -52,15 +52,15 @@ class Meddler:
 
     def _turn(self, client: redis.Redis) -> None:
         self._put_back(client, everything=False)
-        taken: Any = client.brpop(self._generator.sample(QUEUES, len(QUEUES)), timeout=1)
-        if taken is None:
+        popped: Any = client.brpop(self._generator.sample(QUEUES, len(QUEUES)), timeout=1)
+        if popped is None:
             return
-        queue, message = taken
+        queue, message = popped
         fate = self._generator.choices(list(FATES), list(FATES.values()))[0]
         self.counts[fate] += 1
         now = time.monotonic()
         if fate == "message delayed":
-            self._held.append((now + self._generator.uniform(0.5, LONGEST), queue, message))
+            self._delayed.append((now + self._generator.uniform(0.5, LONGEST), queue, message))
         elif fate == "message reordered":
             client.lpush(queue, message)
         elif fate == "message doubled":
@@ -70,8 +70,8 @@ class Meddler:
 
     def _put_back(self, client: redis.Redis, *, everything: bool) -> None:
         now = time.monotonic()
-        due = [(queue, message) for at, queue, message in self._held if everything or at <= now]
-        self._held = [] if everything else [entry for entry in self._held if entry[0] > now]
+        due = [(queue, message) for at, queue, message in self._delayed if everything or at <= now]
+        self._delayed = [] if everything else [entry for entry in self._delayed if entry[0] > now]
         for queue, message in due:
             client.rpush(queue, message)
 

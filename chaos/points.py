@@ -47,10 +47,12 @@ class Points:
     def arm(self) -> None:
         """Keep some points armed that were not hit yet, one of all once none is missing."""
         armed = {point for point in POINTS if (self.directory / point).exists()} - {OF_WEB}
-        wanted = [point for point in self.missing() if point not in armed and point != OF_WEB]
+        candidates = [point for point in self.missing() if point not in armed and point != OF_WEB]
         if not self.hits[OF_WEB]:  # it takes down no worker, so it is in nobody's way
             (self.directory / OF_WEB).touch()
-        for point in self.generator.sample(wanted, min(max(self.at_once - len(armed), 0), len(wanted))):
+        for point in self.generator.sample(
+            candidates, min(max(self.at_once - len(armed), 0), len(candidates))
+        ):
             (self.directory / point).touch()
 
     def arm_any(self) -> None:

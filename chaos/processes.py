@@ -51,8 +51,8 @@ def restart(
 def ended(storm: Storm) -> list[str]:
     """The processes of the service that have ended."""
     children = storm.site.supervisor.children
-    ours = [child for child in children if child.command.name.split("-")[0] in SERVICE]
-    return [child.command.name for child in ours if child.ending() is not None]
+    service = [child for child in children if child.command.name.split("-")[0] in SERVICE]
+    return [child.command.name for child in service if child.ending() is not None]
 
 
 def revive(storm: Storm, names: list[str]) -> None:

@@ -58,9 +58,9 @@ class Weather:
 
     def strike(self, rates: Mapping[str, float]) -> str:
         """What goes wrong with a request, or nothing."""
-        wanted = [kind for kind in rates if not self.counts[kind]]
-        if wanted and self.generator.random() < FIRST * self.strength:
-            return self.generator.choice(wanted)
+        candidates = [kind for kind in rates if not self.counts[kind]]
+        if candidates and self.generator.random() < FIRST * self.strength:
+            return self.generator.choice(candidates)
         draw = self.generator.random()
         for kind, rate in rates.items():
             draw -= rate * self.strength
@@ -134,10 +134,10 @@ class Proxy:
         assert self._runner is not None
         await self._runner.cleanup()
         await self._session.close()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         watching = request.query.get("watch") == "true"
@@ -155,11 +155,11 @@ class Proxy:
                 return _cut(request)
             if kind == "410 event":
                 return await _expired_event(request)
-            return await (self._watch(request, kind) if watching else self._whole(request, kind))
+            return await (self._watch(request, kind) if watching else self._reply(request, kind))
         except (aiohttp.ClientError, ConnectionError, TimeoutError):
             return _cut(request)
 
-    async def _whole(self, request: web.BaseRequest, kind: str) -> web.StreamResponse:
+    async def _reply(self, request: web.BaseRequest, kind: str) -> web.StreamResponse:
         if kind == "stale list":
             content_type, old = self._lists[request.path_qs][0]
             return web.Response(body=old, headers={"Content-Type": content_type})
@@ -210,9 +210,9 @@ class Proxy:
         """Remember a list for a later stale answer."""
         selector = request.query.get("labelSelector", "")
         if request.method == "GET" and "limit" in request.query and GROUP_LABEL not in selector:
-            kept = self._lists.setdefault(request.path_qs, deque(maxlen=KEPT_LISTS))
+            replies = self._lists.setdefault(request.path_qs, deque(maxlen=KEPT_LISTS))
             if reply.status == 200:
-                kept.append((reply.headers.get("Content-Type", "application/json"), body))
+                replies.append((reply.headers.get("Content-Type", "application/json"), body))
 
 
 async def _until(reply: aiohttp.ClientResponse, *, seconds: float | None) -> AsyncIterator[bytes]:
@@ -242,10 +242,10 @@ def _refusal(kind: str) -> web.Response | None:
 
 
 def _status(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.json_response(_said(code, reason, message), status=code, headers=headers)
+    return web.json_response(_status_body(code, reason, message), status=code, headers=headers)
 
 
-def _said(code: int, reason: str, message: str) -> dict[str, Any]:
+def _status_body(code: int, reason: str, message: str) -> dict[str, Any]:
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -260,7 +260,7 @@ def _said(code: int, reason: str, message: str) -> dict[str, Any]:
 async def _expired_event(request: web.BaseRequest) -> web.StreamResponse:
     answer = web.StreamResponse(headers={"Content-Type": "application/json"})
     await answer.prepare(request)
-    event = {"type": "ERROR", "object": _said(410, "Expired", "the fault proxy says: too old")}
+    event = {"type": "ERROR", "object": _status_body(410, "Expired", "the fault proxy says: too old")}
     await answer.write(json.dumps(event).encode() + b"\n")
     await answer.write_eof()
     return answer

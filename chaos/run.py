@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from chaos import behind, edits, ledger, processes
+from chaos import cluster_faults, edits, ledger, processes
+from chaos.domain_monitor import DomainMonitor
+from chaos.forking_worker import END_LEASES
 from chaos.messages import Meddler
-from chaos.nursery import END_LEASES
 from chaos.points import POINTS, Points
-from chaos.site import Say, Site
+from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
-from chaos.witness import Witness
 from chaos.workload import Submitter, endless, submissions
 
-FAULTS = {**processes.FAULTS, **behind.FAULTS, **edits.FAULTS}
+FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
 TICK = 0.1
 HEAL_SECONDS = 60
@@ -57,7 +57,7 @@ class Outcome:
         return self.rest is not None and not self.missed and not any(self.findings.counts().values())
 
 
-def run(site: Site, options: Options, *, say: Say) -> Outcome:
+def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     """Do all of it on a site that has just been started."""
     seed = str(options.seed)
     generators = {name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order")}
@@ -77,14 +77,14 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
         log=submissions_log,
         seconds=options.seconds,
     )
-    storm = Storm(site, generators["faults"], say, submit=submitter.one_more)
+    storm = Storm(site, generators["faults"], progress, submit=submitter.one_more)
     points = Points(site.points, generators["points"], at_once=len(POINTS) if options.short else 2)
-    witness = Witness(site.plane, spared=storm.deleted)
+    monitor = DomainMonitor(site.plane, spared=storm.deleted)
     meddler = Meddler(site.redis_url, seed=seed)
-    say(f"the storm begins: {len(work)} workflows with {options.groups} task groups")
+    progress(f"the storm begins: {len(work)} workflows with {options.groups} task groups")
     began = time.monotonic()
     site.proxy.weather.strength = 1.0
-    witness.start()
+    monitor.start()
     submitter.start()
     meddler.start()
     try:
@@ -96,31 +96,31 @@ def run(site: Site, options: Options, *, say: Say) -> Outcome:
     outcome.storm_seconds = time.monotonic() - began
     _heal(storm, points, options)
     submitter.settle()
-    say("healed; waiting for the service to come to rest")
+    progress("healed; waiting for the service to come to rest")
     outcome.rest = ledger.wait_for_rest(
         site,
         seconds=REST_SECONDS + REST_SECONDS_EACH * options.groups,
-        say=say,
-        wake_driver=lambda: submitter.one_more("nvlink", behind.FOLLOW_UP.format(others="")),
+        progress=progress,
+        wake_driver=lambda: submitter.one_more("nvlink", cluster_faults.FOLLOW_UP.format(others="")),
     )
     work = submitter.everything()
-    witness.stop()
-    outcome.findings = ledger.check(site, work, unsafe=witness.violations(), log=submissions_log)
+    monitor.stop()
+    outcome.findings = ledger.check(site, work, unsafe=monitor.violations(), log=submissions_log)
     outcome.release = ledger.release_times(site)
     outcome.submitted = len(work)
     outcome.missed = [f"crash point {point}" for point in points.missing()]
-    outcome.missed += [name for name in (*FAULTS, behind.REUSED) if not storm.counts[name]]
-    outcome.missed += [*site.proxy.weather.missing(), *witness.blind()]
+    outcome.missed += [name for name in (*FAULTS, cluster_faults.REUSED) if not storm.counts[name]]
+    outcome.missed += [*site.proxy.weather.missing(), *monitor.blind()]
     outcome.ended = ledger.statuses(site)
     for line in ledger.odd_ends(site):
-        say(f"ended without its own doing: {line}")
+        progress(f"ended without its own doing: {line}")
     outcome.counts = {
         "requests to the API server": site.proxy.counts,
         "messages": meddler.counts,
         "everything else": storm.counts,
         "crash points": points.hits,
         "submissions": submitter.counts,
-        "ends of ComputeDomains": Counter({"judged": witness.judged, "not judged": witness.not_judged}),
+        "ends of ComputeDomains": Counter({"judged": monitor.judged, "not judged": monitor.not_judged}),
     }
     return outcome
 
@@ -132,7 +132,8 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
     gap = options.seconds / (len(FAULTS) * (1.5 if options.short else 3.0))
     due = time.monotonic() + gap
     while (now := time.monotonic()) < ends or (
-        now < ends + MORE_SECONDS and (points.missing() or kinds.first or not storm.counts[behind.REUSED])
+        now < ends + MORE_SECONDS
+        and (points.missing() or kinds.first or not storm.counts[cluster_faults.REUSED])
     ):
         storm.undo_due()
         _revive(storm, points, options)
@@ -143,8 +144,10 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
             kinds.again(storm.again.pop())
         if now >= due and (now < ends or kinds.first):
             name = kinds.next()
-            missing = not storm.counts[name] or (name == behind.REUSES and not storm.counts[behind.REUSED])
-            unheeded = name == behind.LOSES and AFTER_A_LOSS in points.missing()
+            missing = not storm.counts[name] or (
+                name == cluster_faults.REUSES and not storm.counts[cluster_faults.REUSED]
+            )
+            unheeded = name == cluster_faults.LOSES and AFTER_A_LOSS in points.missing()
             if (not storm.strike(name, FAULTS[name][1]) and missing) or unheeded:
                 kinds.again(name)
             due = time.monotonic() + gap * order.uniform(0.3, 1.7)

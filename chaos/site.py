@@ -24,7 +24,7 @@ SKEW = Path(__file__).with_name("skew")
 LEASE_SECONDS = 40
 SERVICE = ("web", "worker", "beat", "observer")
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,14 @@ class Site:
         """Have a worker in the place of the first that is replaced at once when it dies."""
         command = self.supervisor.stop_one("worker")
         arguments = command.argv[command.argv.index("worker") :]
-        argv = [sys.executable, "-m", "chaos.nursery", *arguments, "--without-mingle", "--without-gossip"]
+        argv = [
+            sys.executable,
+            "-m",
+            "chaos.forking_worker",
+            *arguments,
+            "--without-mingle",
+            "--without-gossip",
+        ]
         self.supervisor.start(replace(command, argv=argv))
 
     def add_worker(self, name: str) -> None:
@@ -78,7 +85,7 @@ class Site:
 
 
 @contextmanager
-def site(*, seed: str, say: Say) -> Iterator[Site]:
+def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
     """Start everything; at the end, however it comes, everything is stopped and its files are gone."""
     with run_directory("chaos") as directory, Supervisor(log_dir=directory / "logs") as supervisor:
         points = directory / "crash-points"
@@ -88,7 +95,7 @@ def site(*, seed: str, say: Say) -> Iterator[Site]:
             directory=directory,
             given=stack.Given(),
             durable=True,
-            say=say,
+            progress=progress,
             more={"OSMO_CRASH_POINTS": str(points), "OSMO_LEASE_SECONDS": str(LEASE_SECONDS)},
         )
         plane = running.plane
@@ -96,7 +103,7 @@ def site(*, seed: str, say: Say) -> Iterator[Site]:
         proxy = Proxy(plane, seed=seed)
         proxy.start()
         running = replace(running, kubeconfig=proxy.kubeconfig(directory / "proxied.kubeconfig"))
-        scenario.configure(running, say=say)
+        scenario.configure(running, progress=progress)
         statuslog.install(running.settings.database_url)
         api = Api(plane.access(), connections=16)
         signal.signal(signal.SIGTERM, _leave)

@@ -69,9 +69,9 @@ def moves(database_url: str) -> list[Move]:
     return [Move(*row) for row in rows]
 
 
-def backwards(found: list[Move]) -> Iterator[Move]:
+def backwards(moves: list[Move]) -> Iterator[Move]:
     """Moves that must never be: out of an end, towards the start, a row that went, a release undone."""
-    for move in found:
+    for move in moves:
         if move.before is None:
             continue
         undone = move.released and move.relation == "workflows_taskgroup"

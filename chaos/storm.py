@@ -16,7 +16,7 @@ import psycopg
 import redis
 import urllib3
 
-from chaos.site import Say, Site
+from chaos.site import Progress, Site
 from localcluster.api import ApiError
 from localcluster.rest import Refused
 
@@ -31,7 +31,7 @@ class Storm:
 
     site: Site
     generator: random.Random
-    say: Say
+    progress: Progress
     submit: Callable[[str, str], None]  # one more workflow: pool and text
     counts: Counter[str] = field(default_factory=Counter)
     again: list[str] = field(default_factory=list)  # kinds that did not do what they are for
@@ -51,11 +51,11 @@ class Storm:
         try:
             hit = fault(self)
         except TROUBLE as error:
-            self.say(f"{name}: not done: {error}"[:160])
+            self.progress(f"{name}: not done: {error}"[:160])
             return False
         if hit:
             self.counts[name] += hit
-            self.say(f"{name}: {hit}")
+            self.progress(f"{name}: {hit}")
         return bool(hit)
 
     def undo_due(self) -> None:
@@ -76,7 +76,7 @@ class Storm:
         try:
             undo()
         except TROUBLE as error:
-            self.say(f"not undone yet: {error}"[:160])
+            self.progress(f"not undone yet: {error}"[:160])
             self.later(1.0, undo)
             return False
         return True

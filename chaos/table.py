@@ -19,8 +19,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
         yield f"  {status:<{WIDTH}}{count:>6}"
     yield "times in seconds"
     yield f"  {'storm':<{WIDTH}}{outcome.storm_seconds:>6.0f}"
-    rest = "never" if outcome.rest is None else f"{outcome.rest:.0f}"
-    yield f"  {'from healed to rest':<{WIDTH}}{rest:>6}"
+    seconds = "never" if outcome.rest is None else f"{outcome.rest:.0f}"
+    yield f"  {'from healed to rest':<{WIDTH}}{seconds:>6}"
     if outcome.release is not None:
         yield f"  {'from an end to Released, median':<{WIDTH}}{outcome.release[0]:>6.1f}"
         yield f"  {'from an end to Released, most':<{WIDTH}}{outcome.release[1]:>6.1f}"
@@ -28,5 +28,5 @@ def lines(outcome: Outcome) -> Iterator[str]:
     for name, count in outcome.findings.counts().items():
         yield f"  {name:<{WIDTH}}{count:>6}"
     yield from (f"  ! {line}" for line in outcome.findings.lines())
-    yield from (f"  ! never happened: {what}" for what in outcome.missed)
+    yield from (f"  ! never happened: {fault}" for fault in outcome.missed)
     yield "PASSED" if outcome.good else "FAILED"

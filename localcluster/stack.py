@@ -96,14 +96,14 @@ def start(
     directory: Path,
     given: Given,
     durable: bool,
-    say: Callable[[str], None],
+    progress: Callable[[str], None],
     kai_version: kai.Version = "0.13",
     standins: bool = True,
     more: Mapping[str, str] | None = None,
 ) -> Running:
     """Start everything and wait until the service says that it is ready; ``more`` are its variables."""
     programs = None if given.kubeconfig else binaries()
-    say("starting PostgreSQL and Redis")
+    progress("starting PostgreSQL and Redis")
     database_url, redis_url = _databases(supervisor, directory, given, durable=durable)
     port, *metrics = free_ports(4)
     settings = service.Settings(
@@ -119,7 +119,7 @@ def start(
     migration = service.OneOff(settings, "migrate", "--noinput")
     plane = None
     if programs:
-        say("starting etcd, the API server, the scheduler, the controller manager and kwok")
+        progress("starting etcd, the API server, the scheduler, the controller manager and kwok")
         plane = controlplane.start(
             supervisor, directory=directory / "cluster", binaries=programs, kai_version=kai_version
         )
@@ -127,7 +127,7 @@ def start(
             for command in standin_commands(plane, kai_version=kai_version):
                 supervisor.start(command)
     migration.result()
-    say("starting web, worker, beat and observer")
+    progress("starting web, worker, beat and observer")
     password = _kept_secret(directory / "admin_password")
     token = service.OneOff(
         settings, "make_token", ADMIN, "--admin", "--name", "local", env={"OSMO_ADMIN_PASSWORD": password}

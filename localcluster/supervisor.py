@@ -79,7 +79,7 @@ class Child:
             raise self.failure(f"ended with {ending}; the end of {self.log}:")
 
     def ending(self) -> str | None:
-        """Say how the server ended, or None while it runs.
+        """Progress how the server ended, or None while it runs.
 
         It stays a zombie until it is stopped, so that its process group cannot be given to
         another program before what is left of it is killed.

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.2
 
 
 def up(given: stack.Given) -> int:
-    """Start the stack unless it runs, and say where it is."""
+    """Start the stack unless it runs, and print where it is."""
     if _supervisor_alive():
         print("it runs already; `make down` stops it")
         _print_summary()
@@ -63,11 +63,13 @@ def serve(given: stack.Given) -> int:
     directories.own(directory)
     try:
         with Supervisor(log_dir=LOG.parent) as supervisor:
-            running = stack.start(supervisor, directory=directory, given=given, durable=True, say=_say)
+            running = stack.start(
+                supervisor, directory=directory, given=given, durable=True, progress=_progress
+            )
             if running.plane:
-                scenario.configure(running, say=_say)
+                scenario.configure(running, progress=_progress)
             else:
-                given_cluster.register(running, given, say=_say)
+                given_cluster.register(running, given, progress=_progress)
             runfile.write(running)
             while True:
                 supervisor.check()
@@ -157,7 +159,7 @@ def _owner() -> Process | None:
     return Process(**json.loads(path.read_text())["process"]) if path.exists() else None
 
 
-def _say(text: str) -> None:
+def _progress(text: str) -> None:
     print(f"[local cluster] {text}", flush=True)
 
 

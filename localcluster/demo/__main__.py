@@ -29,10 +29,10 @@ def main() -> int:
             directory=directory,
             given=stack.Given(),
             durable=False,
-            say=report.line,
+            progress=report.line,
             kai_version=options.kai_version,
         )
-        scenario.configure(running, say=report.line)
+        scenario.configure(running, progress=report.line)
         show(running, report, check_servers=supervisor.check)
     return report.close()
 

@@ -42,7 +42,7 @@ def _terms(expression: str) -> tuple[tuple[str, Any], ...] | None:
 
 
 def selects(expression: str, device: Device) -> bool:
-    """Say whether a CEL selector holds for ``device``."""
+    """Progress whether a CEL selector holds for ``device``."""
     terms = _terms(expression)
     if terms is None:
         return False

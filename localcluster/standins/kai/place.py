@@ -168,7 +168,7 @@ class _Walk:
         return False
 
     def refusals(self) -> Iterator[str]:
-        """Say for every node why it cannot take one more."""
+        """Progress for every node why it cannot take one more."""
         for name in self.all:
             if refusal := self.board.refusal(name, self.shape):
                 yield refusal

@@ -78,7 +78,7 @@ def _running(job: Job) -> list[Pod]:
 
 
 def evictions(victim: Job, *, preemptor: Job) -> list[Eviction]:
-    """Say which pods go, and for whom."""
+    """Progress which pods go, and for whom."""
     pods = _running(victim)
     notes = {
         "num-evicted-pods": str(len(pods)),

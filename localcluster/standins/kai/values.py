@@ -32,7 +32,7 @@ class Toleration:
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether this toleration covers ``taint``, by Kubernetes' rules."""
+        """Progress whether this toleration covers ``taint``, by Kubernetes' rules."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.operator == "Exists":

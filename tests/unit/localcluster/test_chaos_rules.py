@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from chaos import points
+from chaos.domain_monitor import DomainMonitor, _note
 from chaos.proxy import KINDS, READS, WATCHES, WRITES, Weather
 from chaos.statuslog import Move, backwards
 from chaos.storm import Sequence
-from chaos.witness import Witness, _note
 from chaos.workload import submissions
 from web import crashpoints
 
@@ -43,47 +43,47 @@ def test_moves_that_may_be_are_not_found():
 
 
 def test_a_compute_domain_that_ends_under_a_pod_is_found_unless_the_harness_did_it():
-    witness = Witness(plane=None)
+    monitor = DomainMonitor(plane=None)
     pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
-    seen(witness.pods, "ADDED", pod, 5)
-    seen(witness.domains, "ADDED", domain, 4)
-    seen(witness.domains, "MODIFIED", domain | {"deletionTimestamp": "now"}, 9)
-    seen(witness.pods, "DELETED", pod, 12)
-    assert list(witness.violations()) == ["ComputeDomain domain was deleted while pod were there"]
-    witness.spared.add("d")
-    assert list(witness.violations()) == []
+    seen(monitor.pods, "ADDED", pod, 5)
+    seen(monitor.domains, "ADDED", domain, 4)
+    seen(monitor.domains, "MODIFIED", domain | {"deletionTimestamp": "now"}, 9)
+    seen(monitor.pods, "DELETED", pod, 12)
+    assert list(monitor.violations()) == ["ComputeDomain domain was deleted while pod were there"]
+    monitor.spared.add("d")
+    assert list(monitor.violations()) == []
 
 
 def test_a_compute_domain_that_ends_after_the_last_pod_is_well():
-    witness = Witness(plane=None)
+    monitor = DomainMonitor(plane=None)
     pod, domain = {"uid": "p", "name": "pod"}, {"uid": "d", "name": "domain"}
-    seen(witness.pods, "ADDED", pod, 5)
-    seen(witness.domains, "ADDED", domain, 4)
-    seen(witness.pods, "DELETED", pod, 8)
-    seen(witness.domains, "DELETED", domain, 9)
-    assert list(witness.violations()) == []
+    seen(monitor.pods, "ADDED", pod, 5)
+    seen(monitor.domains, "ADDED", domain, 4)
+    seen(monitor.pods, "DELETED", pod, 8)
+    seen(monitor.domains, "DELETED", domain, 9)
+    assert list(monitor.violations()) == []
 
 
-def test_a_witness_that_judged_nothing_proves_nothing():
-    witness = Witness(plane=None)
-    seen(witness.domains, "ADDED", {"uid": "d", "name": "domain"}, 4)
-    seen(witness.domains, "MODIFIED", {"uid": "d", "name": "domain", "deletionTimestamp": "now"}, 9)
-    witness.domains["d"].in_a_list = True
-    assert list(witness.violations()) == []
-    assert (witness.judged, witness.not_judged) == (0, 1)
-    assert witness.blind() == ["an end of a ComputeDomain that could be judged"]
-    witness.domains["d"].in_a_list = False
-    assert list(witness.violations()) == []
-    assert witness.blind() == []
+def test_a_monitor_that_judged_nothing_proves_nothing():
+    monitor = DomainMonitor(plane=None)
+    seen(monitor.domains, "ADDED", {"uid": "d", "name": "domain"}, 4)
+    seen(monitor.domains, "MODIFIED", {"uid": "d", "name": "domain", "deletionTimestamp": "now"}, 9)
+    monitor.domains["d"].in_a_list = True
+    assert list(monitor.violations()) == []
+    assert (monitor.judged, monitor.not_judged) == (0, 1)
+    assert monitor.blind() == ["an end of a ComputeDomain that could be judged"]
+    monitor.domains["d"].in_a_list = False
+    assert list(monitor.violations()) == []
+    assert monitor.blind() == []
 
 
-def test_a_witness_that_broke_down_is_told():
-    witness = Witness(plane=None)  # which has no access to give
-    witness.judged = 1
+def test_a_monitor_that_broke_down_is_told():
+    monitor = DomainMonitor(plane=None)  # which has no access to give
+    monitor.judged = 1
     with pytest.raises(AttributeError):
-        witness._follow("pod")
-    (told,) = witness.blind()
-    assert told.startswith("the witness of pods to the end: AttributeError")
+        monitor._follow("pod")
+    (gap,) = monitor.blind()
+    assert gap.startswith("the monitor of pods to the end: AttributeError")
 
 
 def seen(lives, event, metadata, version):

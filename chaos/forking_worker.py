@@ -1,4 +1,4 @@
-"""A worker that is replaced at once when it dies: ``python -m chaos.nursery ARGUMENTS-OF-CELERY...``.
+"""A worker that is replaced at once when it dies: ``python -m chaos.forking_worker ARGUMENTS-OF-CELERY...``.
 
 Starting Python with Django and Celery takes some seconds of CPU, and the short form lets a worker die at
 every crash point. So this process loads the service's code, connects to nothing, and forks a worker; when

@@ -1,7 +1,7 @@
-"""Somebody who watches all the time whether a ComputeDomain ends while pods of its group are there.
+"""Whether a ComputeDomain ever ends while pods of its group are there, watched all the time.
 
 It follows pods and ComputeDomains past the fault proxy. Versions of all objects of one etcd are in one order,
-so an end of a ComputeDomain and the lives of pods can be compared. Where the witness itself was cut off (the
+so an end of a ComputeDomain and the lives of pods can be compared. Where the monitor itself was cut off (the
 API server was restarted) nothing is claimed: what went unseen counts as gone in time, and an end whose moment
 is not known is counted as not judged.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.behind import DOMAINS, GROUP_LABEL
+from chaos.cluster_faults import DOMAINS, GROUP_LABEL
 from localcluster.api import Api, ApiError, Json
 from localcluster.controlplane import Plane
 
@@ -37,7 +37,7 @@ class Life:
 
 
 @dataclass(slots=True)
-class Witness:
+class DomainMonitor:
     plane: Plane
     pods: dict[str, Life] = field(default_factory=dict)
     domains: dict[str, Life] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Witness:
 
     def start(self) -> None:
         for kind in PATHS:
-            thread = threading.Thread(target=self._follow, args=[kind], name=f"witness {kind}", daemon=True)
+            thread = threading.Thread(target=self._follow, args=[kind], name=f"monitor {kind}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -70,13 +70,13 @@ class Witness:
                 self.not_judged += 1
                 continue
             self.judged += 1
-            there = [pod.name for pod in by_group.get(domain.group, ()) if _alive(pod, at=domain.ending)]
-            if there:
-                yield f"ComputeDomain {domain.name} was deleted while {', '.join(sorted(there))} were there"
+            alive = [pod.name for pod in by_group.get(domain.group, ()) if _alive(pod, at=domain.ending)]
+            if alive:
+                yield f"ComputeDomain {domain.name} was deleted while {', '.join(sorted(alive))} were there"
 
     def blind(self) -> list[str]:
         """What it did not see, without which "no violations" says nothing; asked after ``violations``."""
-        unseen = [f"the witness of {why}" for why in self.broken]
+        unseen = [f"the monitor of {why}" for why in self.broken]
         return unseen if self.judged else [*unseen, "an end of a ComputeDomain that could be judged"]
 
     def _follow(self, kind: str) -> None:
@@ -93,8 +93,8 @@ class Witness:
         lives = self.pods if kind == "pod" else self.domains
         query = {"labelSelector": GROUP_LABEL}
         try:
-            found, version = api.list(PATHS[kind], query=query)
-            self._listed(lives, found)
+            objects, version = api.list(PATHS[kind], query=query)
+            self._note_list(lives, objects)
             for event, obj in api.watch(
                 PATHS[kind], resource_version=version, seconds=WATCH_SECONDS, query=query
             ):
@@ -105,13 +105,13 @@ class Witness:
         except (ApiError, urllib3.exceptions.HTTPError, OSError, ValueError):
             self._stop.wait(PAUSE)
 
-    def _listed(self, lives: dict[str, Life], found: list[Json]) -> None:
-        there = {str(obj["metadata"]["uid"]) for obj in found}
+    def _note_list(self, lives: dict[str, Life], objects: list[Json]) -> None:
+        uids = {str(obj["metadata"]["uid"]) for obj in objects}
         for uid, life in lives.items():
-            if uid not in there and life.went is None:
+            if uid not in uids and life.went is None:
                 life.went = life.last
                 life.in_a_list = True
-        for obj in found:
+        for obj in objects:
             uid = str(obj["metadata"]["uid"])
             knew = uid in lives and lives[uid].ending is not None
             _note(lives, "LISTED", obj)

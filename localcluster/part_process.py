@@ -1,4 +1,4 @@
-"""The process behind one part of ``shared``: ``python -m localcluster.holder PART DIRECTORY``.
+"""The process behind one part of ``shared``: ``python -m localcluster.part_process PART DIRECTORY``.
 
 It supervises its servers, says in ``<part>.json`` how they are reached, and watches the directory's
 owner.
@@ -90,7 +90,7 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     )
     home = directory / "service"
     home.mkdir(mode=0o700)
-    running = stack.start(supervisor, directory=home, given=given, durable=False, say=print)
+    running = stack.start(supervisor, directory=home, given=given, durable=False, progress=print)
     return {
         "api_url": running.api_url,
         "metrics_token": running.settings.metrics_token,

@@ -1,4 +1,4 @@
-"""Faults in the cluster that nobody told the service of: hands that delete, hold, evict and remove."""
+"""Faults in the cluster behind the service's back: objects are deleted, held, evicted and removed."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from localcluster.api import ApiError, Json
 from localcluster.crds import kai, nvidia
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
-HELD = 4
+HELD_DOMAINS = 4
 WRITES = 5
 CONFLICT = 409
 HELD_SECONDS = (6.0, 15.0)
@@ -48,10 +48,10 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SIM = "sim.osmo.local"
 
 
-def ours(storm: Storm, prefix: str, plural: str) -> list[Json]:
-    """All objects of a kind that the service made for groups."""
-    found, _ = storm.site.api.list(f"{prefix}/{plural}", query={"labelSelector": GROUP_LABEL})
-    return sorted(found, key=lambda obj: str(obj["metadata"]["name"]))
+def service_objects(storm: Storm, prefix: str, plural: str) -> list[Json]:
+    """All objects of a kind that the service created for groups."""
+    objects, _ = storm.site.api.list(f"{prefix}/{plural}", query={"labelSelector": GROUP_LABEL})
+    return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
 
 
 def path_of(obj: Json, prefix: str, plural: str) -> str:
@@ -60,11 +60,11 @@ def path_of(obj: Json, prefix: str, plural: str) -> str:
 
 
 def delete(prefix: str, plural: str, *, most: int = 2) -> Callable[[Storm], int]:
-    """Delete some objects of ours behind our back."""
+    """Delete some of the service's objects behind its back."""
 
     def fault(storm: Storm) -> int:
-        found = ours(storm, prefix, plural)
-        doomed = storm.generator.sample(found, min(most, len(found)))
+        objects = service_objects(storm, prefix, plural)
+        doomed = storm.generator.sample(objects, min(most, len(objects)))
         for obj in doomed:
             storm.deleted.add(str(obj["metadata"]["uid"]))
             storm.site.api.delete(path_of(obj, prefix, plural))
@@ -76,15 +76,15 @@ def delete(prefix: str, plural: str, *, most: int = 2) -> Callable[[Storm], int]
 def running(storm: Storm) -> list[Json]:
     return [
         pod
-        for pod in ours(storm, "/api/v1", "pods")
+        for pod in service_objects(storm, "/api/v1", "pods")
         if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
     ]
 
 
 def fail_pods(storm: Storm) -> int:
     """Let running pods end: some with a code that their tasks are tried again for."""
-    found = running(storm)
-    doomed = storm.generator.sample(found, min(2, len(found)))
+    pods = running(storm)
+    doomed = storm.generator.sample(pods, min(2, len(pods)))
     for pod in doomed:
         code = storm.generator.choice(("1", "137", "137"))
         note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": code}
@@ -98,17 +98,17 @@ def lose_a_task(storm: Storm) -> int:
     Where no such gang runs, one is submitted, for the next time.
     """
     gangs: dict[str, list[Json]] = {}
-    there = [pod for pod in ours(storm, "/api/v1", "pods") if _workflow(pod).startswith("losing-")]
+    pods = [pod for pod in service_objects(storm, "/api/v1", "pods") if _workflow(pod).startswith("losing-")]
     alive = {str(pod["metadata"]["uid"]) for pod in running(storm)}
-    for pod in there:
+    for pod in pods:
         if pod["metadata"]["uid"] in alive:
             gangs.setdefault(_group(pod), []).append(pod)
-    whole = [pods for pods in gangs.values() if len(pods) > 2]
-    if not whole:
-        if all(pod["metadata"]["uid"] in alive for pod in there):  # none is on its way
+    full_gangs = [gang for gang in gangs.values() if len(gang) > 2]
+    if not full_gangs:
+        if all(pod["metadata"]["uid"] in alive for pod in pods):  # none is on its way
             storm.submit("spines", LOSING)
         return 0
-    others = [pod for pod in whole[0] if pod["metadata"]["labels"].get("osmo.task_name") != "lead"]
+    others = [pod for pod in full_gangs[0] if pod["metadata"]["labels"].get("osmo.task_name") != "lead"]
     note = {f"{SIM}/run-for": "0s", f"{SIM}/exit-code": "1"}
     storm.site.api.patch(path_of(others[0], "/api/v1", "pods"), {"metadata": {"annotations": note}})
     return 1
@@ -116,8 +116,8 @@ def lose_a_task(storm: Storm) -> int:
 
 def evict_pods(storm: Storm) -> int:
     """Evict pods as a drain does."""
-    found = running(storm)
-    doomed = storm.generator.sample(found, min(2, len(found)))
+    pods = running(storm)
+    doomed = storm.generator.sample(pods, min(2, len(pods)))
     for pod in doomed:
         metadata = pod["metadata"]
         body = {
@@ -149,18 +149,20 @@ def hold_domains(storm: Storm) -> int:
     for pod in running(storm):
         pods.setdefault(_group(pod), []).append(pod)
     living = [
-        one for one in ours(storm, DOMAINS, "computedomains") if "deletionTimestamp" not in one["metadata"]
+        domain
+        for domain in service_objects(storm, DOMAINS, "computedomains")
+        if "deletionTimestamp" not in domain["metadata"]
     ]
-    first = [one for one in living if _group(one) in pods][:1]
+    first = [domain for domain in living if _group(domain) in pods][:1]
     if not first:
         return 0
-    held = [*first, *(one for one in living if one not in first)][:HELD]
-    storm.later(storm.pause(*HELD_SECONDS), partial(_let_go, storm, held[1:]))
-    storm.later(LONGEST_HOLD, partial(_let_go, storm, held))
-    for domain in held:
-        _set_hold(storm, domain, wanted=True)
-    _follow_up(storm, held[0], pods[_group(held[0])])
-    return len(held)
+    blocked = [*first, *(domain for domain in living if domain not in first)][:HELD_DOMAINS]
+    storm.later(storm.pause(*HELD_SECONDS), partial(_release, storm, blocked[1:]))
+    storm.later(LONGEST_HOLD, partial(_release, storm, blocked))
+    for domain in blocked:
+        _set_hold(storm, domain, hold=True)
+    _follow_up(storm, blocked[0], pods[_group(blocked[0])])
+    return len(blocked)
 
 
 def _group(obj: Json) -> str:
@@ -191,25 +193,25 @@ def _count_reused(storm: Storm, domain: Json, used: set[str], until: float) -> N
     """Pods of other groups on nodes whose former ComputeDomain is still ending; then let that one go."""
     now = storm.site.api.find(path_of(domain, DOMAINS, "computedomains"))
     ending = now is not None and "deletionTimestamp" in now["metadata"]
-    found = [
+    reusing = [
         pod for pod in running(storm) if pod["spec"].get("nodeName") in used and _group(pod) != _group(domain)
     ]
-    if ending and found:
-        storm.counts[REUSED] += len(found)
-        _let_go(storm, [domain])
+    if ending and reusing:
+        storm.counts[REUSED] += len(reusing)
+        _release(storm, [domain])
     elif now is None or time.monotonic() > until:
-        _let_go(storm, [domain])
+        _release(storm, [domain])
         storm.again.append(REUSES)  # its group was not taken down in time, or not at all
     else:
         storm.later(0.5, partial(_count_reused, storm, domain, used, until))
 
 
-def _let_go(storm: Storm, held: list[Json]) -> None:
-    for domain in held:
-        _set_hold(storm, domain, wanted=False)
+def _release(storm: Storm, domains: list[Json]) -> None:
+    for domain in domains:
+        _set_hold(storm, domain, hold=False)
 
 
-def _set_hold(storm: Storm, domain: Json, *, wanted: bool) -> None:
+def _set_hold(storm: Storm, domain: Json, *, hold: bool) -> None:
     """Put our finalizer on a ComputeDomain, or take it off; its controller may be writing as well."""
     path = path_of(domain, DOMAINS, "computedomains")
     for left in reversed(range(WRITES)):
@@ -218,7 +220,7 @@ def _set_hold(storm: Storm, domain: Json, *, wanted: bool) -> None:
             return
         others = [name for name in now["metadata"].get("finalizers") or [] if name != HOLD]
         version = now["metadata"]["resourceVersion"]
-        finalizers = [*others, HOLD] if wanted else others
+        finalizers = [*others, HOLD] if hold else others
         try:
             storm.site.api.patch(path, {"metadata": {"resourceVersion": version, "finalizers": finalizers}})
         except ApiError as error:
@@ -232,16 +234,16 @@ def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[St
     """Remove a CustomResourceDefinition with everything of its kind, and put it back."""
 
     def put_back(storm: Storm) -> None:
-        (wanted,) = (one for one in definitions() if one["metadata"]["name"] == name)
-        found = storm.site.api.find(f"{CRDS}/{name}")
-        if found is not None and "deletionTimestamp" in found["metadata"]:
+        (definition,) = (crd for crd in definitions() if crd["metadata"]["name"] == name)
+        served = storm.site.api.find(f"{CRDS}/{name}")
+        if served is not None and "deletionTimestamp" in served["metadata"]:
             storm.later(1.0, partial(put_back, storm))
-        elif found is None:
-            storm.site.api.apply(f"{CRDS}/{name}", wanted, manager="localcluster")
+        elif served is None:
+            storm.site.api.apply(f"{CRDS}/{name}", definition, manager="localcluster")
 
     def fault(storm: Storm) -> int:
         plural, _, group = name.partition(".")
-        before = ours(storm, f"/apis/{group}/{VERSIONS[group]}", plural)
+        before = service_objects(storm, f"/apis/{group}/{VERSIONS[group]}", plural)
         storm.deleted |= {str(obj["metadata"]["uid"]) for obj in before}
         if storm.site.api.delete(f"{CRDS}/{name}") is None:
             return 0
