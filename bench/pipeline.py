@@ -78,10 +78,10 @@ def _run(text: str, facts: Any) -> dict[str, float]:
     from scheduling.tree import build_tree  # noqa: PLC0415
     from workflows.admission.admit import Wish, admit  # noqa: PLC0415
     from workflows.manifests.group import render_group  # noqa: PLC0415
-    from workflows.spec import Limits, parse_workflow  # noqa: PLC0415
+    from workflows.spec import SpecLimits, parse_workflow  # noqa: PLC0415
 
     times: dict[str, float] = {}
-    limits = Limits(tasks=facts.limits.max_num_tasks)
+    limits = SpecLimits(tasks=facts.limits.max_num_tasks)
     given: dict[str, Any] = {"variables": (), "string_variables": (), "allow_localpath": False}
     parsed = _timed(times, "parse", lambda: parse_workflow(text, limits=limits, **given))
     asked: dict[str, Any] = {

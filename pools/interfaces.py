@@ -27,7 +27,7 @@ class Unreleased:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeDomainSeen:
+class ObservedComputeDomain:
     """A ComputeDomain as last seen. ``status`` is its controller's word, "Deleting" while it goes.
 
     ``ready`` of its ``nodes`` have joined it; ``since`` is when its group's objects were made, None if they
@@ -48,7 +48,7 @@ class ComputeDomains:
     """How many ComputeDomains there are, and the newest of them."""
 
     count: int = 0
-    newest: tuple[ComputeDomainSeen, ...] = ()
+    newest: tuple[ObservedComputeDomain, ...] = ()
 
 
 class PoolUsage(Protocol):

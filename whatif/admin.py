@@ -17,7 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from pools import selectors
 from pools.admin.forms import YamlField
-from pools.admin.pages import Page, row_or_404, said_by
+from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from scheduling.errors import InvalidSpec, TopologyError
 from web.errors import faults_of
@@ -104,17 +104,17 @@ def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
         try:
             found = what_if(pool, asked_in(form.document()), user=request.user, names=True)
         except ValidationError as error:
-            faults = said_by(InvalidSpec("", faults_of(error)))[1:]
+            faults = error_lines(InvalidSpec("", faults_of(error)))[1:]
         except TopologyError as error:
-            faults = said_by(error)[bool(error.faults) :]
-    page = Page(
+            faults = error_lines(error)[bool(error.faults) :]
+    page = AdminPage(
         title=f"What if: pool {pool.name}",
-        told=TOLD,
+        intro=TOLD,
         back=reverse("admin:pools_pool_change", args=[pool.pk]),
         form=form,
         buttons=[("ask", "See what would become")],
         faults=faults,
-        **({"shown": render_to_string("whatif/what_if.html", _context(found))} if found else {}),
+        **({"content": render_to_string("whatif/what_if.html", _context(found))} if found else {}),
     )
     return page.response(request, Pool._meta)  # noqa: SLF001 -- Django's documented name
 

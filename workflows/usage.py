@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from django.db import connection
 from django.db.models import Count, Q
 
-from pools.interfaces import ComputeDomains, ComputeDomainSeen, Unreleased
+from pools.interfaces import ComputeDomains, ObservedComputeDomain, Unreleased
 from scheduling.levels import Level, Levels
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
 from workflows.models import ObservedObject, TaskGroup, Workflow
@@ -79,10 +79,10 @@ class WorkflowUsage:
         mark_due(rows.values_list("pk", flat=True))
 
 
-def _described(group: TaskGroup, seen: ObservedObject) -> ComputeDomainSeen:
+def _described(group: TaskGroup, seen: ObservedObject) -> ObservedComputeDomain:
     status = seen.digest.get("status") or {}
     nodes = status.get("nodes") or ()
-    return ComputeDomainSeen(
+    return ObservedComputeDomain(
         group=group.name,
         workflow=group.workflow.name,
         name=seen.name,

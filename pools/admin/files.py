@@ -13,8 +13,8 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from pools import services
-from pools.admin.pages import Page, said_by, shown_diff
-from pools.documents.yaml_text import Limits
+from pools.admin.pages import AdminPage, error_lines, render_diff
+from pools.documents.yaml_text import TextLimits
 from pools.services import Change
 from pools.services.recording import trial
 from scheduling.errors import TopologyError
@@ -22,7 +22,7 @@ from scheduling.errors import TopologyError
 
 class ImportForm(forms.Form):
     text = forms.CharField(
-        max_length=Limits().size,
+        max_length=TextLimits().size,
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 20, "spellcheck": "false"}),
         label="Configuration as YAML",
@@ -60,25 +60,25 @@ class FileActions:
         back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
         form = ImportForm(request.POST or None)
         faults: list[str] = []
-        shown = SafeString("")
+        content = SafeString("")
         if form.is_valid():
             try:
                 done = _imported(request, form.cleaned_data)
             except TopologyError as error:
-                faults = said_by(error)
+                faults = error_lines(error)
             else:
                 if request.POST.get("do") == "import":
                     messages.success(request, f"{len(done.changed)} objects were changed.")
                     return redirect(back)
-                shown = shown_diff(done.diff)
-        page = Page(
+                content = render_diff(done.diff)
+        page = AdminPage(
             title="Import configuration",
-            told="All of it or nothing, checked like every other write. Look at what it would change first.",
+            intro="All of it or nothing, checked like every other write. Look at what it would change first.",
             back=back,
             form=form,
             buttons=[("look", "Show what would change"), ("import", "Import")],
             faults=faults,
-            shown=shown,
+            content=content,
         )
         return page.response(request, self.opts)
 

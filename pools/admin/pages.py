@@ -1,4 +1,4 @@
-"""Pages of the admin that are no forms of a row: what is told, a form, its buttons, and something shown."""
+"""Pages of the admin that are no forms of a row: an introduction, content, a form and its buttons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,29 +21,29 @@ _KINDS = {"+": "desk-added", "-": "desk-gone", "@": "desk-where"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """One page; ``buttons`` are (value of ``do``, caption)."""
+class AdminPage:
+    """One page; ``content`` is put above the form, ``buttons`` are (value of ``do``, caption)."""
 
     title: str
-    told: str
+    intro: str
     back: str
     form: forms.Form | None = None
     method: str = "post"
     buttons: Sequence[tuple[str, str]] = ()
     faults: Sequence[str] = ()
-    shown: SafeString = field(default_factory=lambda: SafeString(""))
+    content: SafeString = field(default_factory=lambda: SafeString(""))
 
     def response(self, request: HttpRequest, opts: Any) -> TemplateResponse:
         context = admin.site.each_context(request) | {
             "opts": opts,
             "title": self.title,
-            "told": self.told,
+            "intro": self.intro,
             "back": self.back,
             "form": self.form,
             "method": self.method,
             "buttons": self.buttons,
             "faults": self.faults,
-            "shown": self.shown,
+            "content": self.content,
         }
         return TemplateResponse(request, "pools/admin/page.html", context)
 
@@ -55,7 +55,7 @@ def row_or_404(rows: QuerySet[Row], key: str) -> Row:
     return get_object_or_404(rows, pk=key)
 
 
-def said_by(error: TopologyError) -> list[str]:
+def error_lines(error: TopologyError) -> list[str]:
     """An error and each of its faults, for people."""
     return [error.message, *(_fault(fault) for fault in error.faults)]
 
@@ -66,7 +66,7 @@ def _fault(fault: Fault) -> str:
     return f"{at}{format_path(fault.path)}: {fault.message}{allowed}"
 
 
-def shown_diff(diff: str) -> SafeString:
+def render_diff(diff: str) -> SafeString:
     """A unified diff, line by line; colours repeat what its signs say."""
     if not diff:
         return format_html("<p>{}</p>", "Nothing differs.")

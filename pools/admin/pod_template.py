@@ -13,7 +13,7 @@ from pools import services
 from pools.admin.base import ConfigurationAdmin, shown_table
 from pools.admin.forms import DocumentForm, YamlField
 from pools.models import PodTemplate
-from pools.pod_templates.variables import KNOWN
+from pools.pod_templates.variables import VARIABLES
 from pools.services import Change, Saved
 from pools.services.pod_templates import users_of
 
@@ -21,7 +21,7 @@ from pools.services.pod_templates import users_of
 class PodTemplateForm(DocumentForm):
     content = YamlField(
         empty={},
-        help_text=f"metadata and spec of a pod, in part, as YAML. Variables: {', '.join(KNOWN)}.",
+        help_text=f"metadata and spec of a pod, in part, as YAML. Variables: {', '.join(VARIABLES)}.",
     )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(

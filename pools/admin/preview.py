@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 
 from pools import services
 from pools.admin.key_editor import EDIT, edited
-from pools.admin.pages import shown_diff
+from pools.admin.pages import render_diff
 from pools.services import Change
 from scheduling.errors import Fault
 
@@ -48,5 +48,5 @@ class Previewing:
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
         if shown := getattr(request, "preview", None):
-            context |= {"preview": shown, "preview_diff": shown_diff(shown.diff)}
+            context |= {"preview": shown, "preview_diff": render_diff(shown.diff)}
         return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above

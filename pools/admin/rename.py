@@ -13,7 +13,7 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from pools import services
-from pools.admin.pages import Page, row_or_404, said_by
+from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from pools.services import Change
 from scheduling.errors import TopologyError
@@ -54,10 +54,10 @@ class RenameAction:
             try:
                 return _renamed(request, pool, form.cleaned_data, back=back)
             except TopologyError as error:
-                faults = said_by(error)
-        page = Page(
+                faults = error_lines(error)
+        page = AdminPage(
             title=f"Rename pool {pool.name}",
-            told="What was accepted keeps the old name. Default pools of profiles follow; roles do not.",
+            intro="What was accepted keeps the old name. Default pools of profiles follow; roles do not.",
             back=back,
             form=form,
             buttons=[("rename", "Rename")],

@@ -17,7 +17,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, 
 
 from pools import history, selectors, services
 from pools.admin.noscript import NoScript
-from pools.admin.pages import Page, row_or_404, said_by, shown_diff
+from pools.admin.pages import AdminPage, error_lines, render_diff, row_or_404
 from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.services import Change
 from scheduling.errors import Fault, InvalidSpec, TopologyError
@@ -109,7 +109,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     @admin.display(description="what it changed")
     def changed_shown(self, revision: ConfigRevision) -> SafeString:
         older = revisions_of(revision.config_type, revision.name).filter(revision__lt=revision.revision)
-        return shown_diff(_diff(older.first(), revision))
+        return render_diff(_diff(older.first(), revision))
 
     @admin.display(description="content")
     def content_shown(self, revision: ConfigRevision) -> SafeString:
@@ -130,16 +130,16 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             try:
                 return self._went_back(request, revision, form.cleaned_data)
             except TopologyError as error:
-                faults = said_by(error)
-        page = Page(
+                faults = error_lines(error)
+        page = AdminPage(
             title=f"Go back to {_name(revision)}",
-            told=f'This restores "{revision.name}" to what that revision left, and touches nothing else. '
+            intro=f'This restores "{revision.name}" to what that revision left, and touches nothing else. '
             "It is checked like every other write. From what is now to what would be:",
             back=_address(revision),
             form=form,
             buttons=[("go-back", "Go back")],
             faults=faults,
-            shown=shown_diff(_diff(present, revision)),
+            content=render_diff(_diff(present, revision)),
         )
         return page.response(request, self.opts)
 
@@ -161,18 +161,18 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         """Compare two revisions of one object, the older first."""
         revision = row_or_404(self.get_queryset(request), object_id)
         form = CompareForm(request.GET or None, revision=revision)
-        shown = SafeString("")
+        content = SafeString("")
         if form.is_valid():
             pair = sorted((revision, form.cleaned_data["other"]), key=lambda row: row.revision)
-            shown = shown_diff(_diff(*pair))
-        page = Page(
+            content = render_diff(_diff(*pair))
+        page = AdminPage(
             title=f"Compare {_name(revision)}",
-            told=f'Two revisions of "{revision.name}", the older first.',
+            intro=f'Two revisions of "{revision.name}", the older first.',
             back=_address(revision),
             form=form,
             method="get",
             buttons=[("compare", "Compare")],
-            shown=shown,
+            content=content,
         )
         return page.response(request, self.opts)
 
@@ -186,12 +186,12 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             try:
                 _write_tags(revision, form.cleaned_data["tags"])
             except TopologyError as error:
-                faults = said_by(error)
+                faults = error_lines(error)
             else:
                 return redirect(_address(revision))
-        page = Page(
+        page = AdminPage(
             title=f"Tags of {_name(revision)}",
-            told="Words by which a revision is found again.",
+            intro="Words by which a revision is found again.",
             back=_address(revision),
             form=form,
             buttons=[("save", "Save")],
@@ -212,13 +212,13 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
                     username=request.user.get_username(),
                 )
             except TopologyError as error:
-                faults = said_by(error)
+                faults = error_lines(error)
             else:
                 messages.success(request, f"{_name(revision)} was taken out of the history.")
                 return redirect(reverse("admin:pools_configrevision_changelist"))
-        page = Page(
+        page = AdminPage(
             title=f"Take {_name(revision)} out of the history",
-            told="It is shown nowhere any more and cannot be gone back to. What it changed stays as it is.",
+            intro="It is shown nowhere any more and cannot be gone back to. What it changed stays as it is.",
             back=_address(revision),
             form=ConfirmForm(),
             buttons=[("take-out", "Take it out")],

@@ -19,7 +19,6 @@ from pools import history, services
 from pools.api.requests import as_asked, envelope, expected_revision
 from pools.api.serializers import WriteSerializer
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
-from pools.conditions import as_exact_time
 from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
 from pools.services.recording import MAX_TAGS
@@ -28,6 +27,7 @@ from web.access import grants_of
 from web.permissions import Needs, caller, check
 from web.policy import Action
 from web.queries import Query
+from web.times import naive_utc
 
 UPDATE = Needs(Action.CONFIG_UPDATE, on=None)
 MAX_REVISION = 2**31 - 1
@@ -157,7 +157,7 @@ def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) 
         "revision": row.revision,
         "name": row.name,
         "username": row.username,
-        "created_at": as_exact_time(row.created_at),
+        "created_at": naive_utc(row.created_at, precision="microseconds"),
         "description": row.description,
         "tags": row.tags,
         "data": None if held is None else as_set(row.config_type, held),

@@ -42,7 +42,9 @@ def upsert(
             "status": condition.status,
             "reason": condition.reason,
             "message": condition.message,
-            "lastTransitionTime": before["lastTransitionTime"] if unchanged else as_time(now),
+            "lastTransitionTime": before["lastTransitionTime"]
+            if unchanged
+            else naive_utc(now, precision="seconds"),
             "observedRevision": observed_revision,
         }
     return [by_type[key] for key in sorted(by_type)]
@@ -63,13 +65,3 @@ def status_of(conditions: Iterable[dict[str, Any]], kind: str) -> str | None:
     """The status of a condition, or None if it was never set."""
     entry = find(conditions, kind)
     return str(entry["status"]) if entry else None
-
-
-def as_time(moment: datetime) -> str:
-    """An instant as naive UTC, to the second."""
-    return naive_utc(moment, precision="seconds")
-
-
-def as_exact_time(moment: datetime) -> str:
-    """An instant as naive UTC, to the microsecond, which tells apart what one second held."""
-    return naive_utc(moment, precision="microseconds")

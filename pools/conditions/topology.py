@@ -41,7 +41,7 @@ class TopologyObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSeen:
+class EvaluatedPool:
     """A pool and what its scheduler keeps for it. ``scheduler`` is the name its pods carry.
 
     ``topologies`` is None while the cluster's were never listed, and empty where the scheduler has none.
@@ -57,7 +57,7 @@ class PoolSeen:
     topologies: Sequence[TopologyObject] | None
 
 
-def evaluate(pools: Sequence[PoolSeen], nodes: Nodes) -> dict[str, list[Condition]]:
+def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Condition]]:
     """The conditions of each pool of one cluster, by its name, given all the cluster's nodes."""
     members = {pool.name: nodes_of(pool.node_selector, nodes) for pool in pools}
     sharers = _sharers(pools, members)
@@ -76,7 +76,7 @@ def nodes_of(selector: Mapping[str, str], nodes: Nodes) -> Nodes:
     return {name: labels for name, labels in nodes.items() if selector.items() <= labels.items()}
 
 
-def _drift(pool: PoolSeen) -> Iterator[Condition]:
+def _drift(pool: EvaluatedPool) -> Iterator[Condition]:
     if not pool.levels or pool.topologies == ():
         return
     if pool.topologies is None:
@@ -103,7 +103,7 @@ def _told(one: TopologyObject, state: Drift | TopologyNotFound | InSync) -> str:
     return f"Topology {one.name} is not in the cluster."
 
 
-def _remedy(pool: PoolSeen, state: Drift | TopologyNotFound | InSync) -> str:
+def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> str:
     if pool.external:
         return (
             "It belongs to somebody else and is never written: correct it there, or set the pool's keys to "
@@ -114,7 +114,7 @@ def _remedy(pool: PoolSeen, state: Drift | TopologyNotFound | InSync) -> str:
     return "It is ours and is made again."
 
 
-def _incomplete(pool: PoolSeen, members: Nodes) -> Iterator[Condition]:
+def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
     if not pool.levels:
         return
     found = cover(members, pool.levels, named=NAMED, paths=pool.paths)
@@ -138,7 +138,7 @@ def _lacking(found: LabelCoverage, level: LevelCoverage) -> str:
     )
 
 
-def _parents(pool: PoolSeen, value: SharedValue) -> str:
+def _parents(pool: EvaluatedPool, value: SharedValue) -> str:
     meaning = (
         "they are taken for different domains"
         if pool.paths
@@ -150,16 +150,18 @@ def _parents(pool: PoolSeen, value: SharedValue) -> str:
     )
 
 
-def _sharers(pools: Sequence[PoolSeen], members: Mapping[str, Nodes]) -> Mapping[str, list[PoolSeen]]:
+def _sharers(
+    pools: Sequence[EvaluatedPool], members: Mapping[str, Nodes]
+) -> Mapping[str, list[EvaluatedPool]]:
     """The pools each node belongs to, of those nodes that several schedulers count on."""
-    by_node: dict[str, list[PoolSeen]] = defaultdict(list)
+    by_node: dict[str, list[EvaluatedPool]] = defaultdict(list)
     for pool in pools:
         for name in members[pool.name]:
             by_node[name].append(pool)
     return {name: sharing for name, sharing in by_node.items() if len({p.scheduler for p in sharing}) > 1}
 
 
-def _shared(pool: PoolSeen, members: Nodes, sharers: Mapping[str, list[PoolSeen]]) -> Condition:
+def _shared(pool: EvaluatedPool, members: Nodes, sharers: Mapping[str, list[EvaluatedPool]]) -> Condition:
     mine = sorted(members.keys() & sharers.keys())
     if not mine:
         return Condition(type=SHARED, status="False", reason="NotShared")

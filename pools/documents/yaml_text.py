@@ -38,11 +38,11 @@ _TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a submitted text may cost. Sizes are in characters, memory in bytes.
+class TextLimits:
+    """What a submitted text may cost to read. Sizes are in characters.
 
     ``entries`` bounds one list or mapping, ``values`` the whole document with its aliases followed,
-    ``faults`` what is reported of a text that is wrong everywhere. CPU seconds are whole.
+    ``faults`` what is reported of a text that is wrong everywhere.
     """
 
     size: int = 8 * 2**20
@@ -50,15 +50,11 @@ class Limits:
     aliases: int = 20_000
     entries: int = 20_000
     values: int = 1_000_000
-    tasks: int = 10_000
     faults: int = 1_000
-    template_cpu_seconds: int = 2
-    template_seconds: float = 10.0
-    template_memory: int = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ParsedDocument:
     """Parsed data, and the place of every value in the text. A mapping's value is placed at its key."""
 
     data: Any
@@ -77,7 +73,7 @@ class Document:
         return place
 
 
-def parse_document(text: str, *, limits: Limits) -> Document:
+def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:
     """Read one YAML document. Raises InvalidSpec with every fault that can be told at once."""
     check_text(text, limits=limits)
     builder = _Builder(limits)
@@ -96,7 +92,7 @@ def parse_document(text: str, *, limits: Limits) -> Document:
     return builder.document()
 
 
-def check_text(text: str, *, limits: Limits) -> None:
+def check_text(text: str, *, limits: TextLimits) -> None:
     """Refuse text that is too long or holds characters YAML forbids. Raises InvalidSpec."""
     if len(text) > limits.size:
         raise _refused(f"The text has {len(text)} characters; at most {limits.size} are read.", "too_large")
@@ -139,7 +135,7 @@ class _Anchored:
 class _Builder:
     """Puts events together; ``faults`` collects what does not stop the reading."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: TextLimits) -> None:
         self.limits = limits
         self.faults: list[Fault] = []
         self._stack: list[_Open] = []
@@ -151,8 +147,8 @@ class _Builder:
         self._children: dict[int, dict[str | int, Place]] = {}
         self._scalars = _Scalars()
 
-    def document(self) -> Document:
-        return Document(self._root, self._root_place, self._children)
+    def document(self) -> ParsedDocument:
+        return ParsedDocument(self._root, self._root_place, self._children)
 
     def take(self, event: Any) -> None:
         handler = self._handlers.get(type(event))

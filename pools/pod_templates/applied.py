@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pools.models import Platform, Pool
-from pools.pod_templates.merge import laid_over
+from pools.pod_templates.merge import overlay
 
 Applied = Mapping[str, Any]
 Templates = Mapping[str, tuple[Mapping[str, Any], int]]
@@ -25,7 +25,7 @@ def applied(
     """The templates named, in order, over what is below; empty where nothing is applied."""
     pod = dict(below.get("pod", {}))
     for name in named:
-        pod = laid_over(pod, templates[name][0])
+        pod = overlay(pod, templates[name][0])
     revisions = {**below.get("revisions", {}), **{name: templates[name][1] for name in named}}
     defaults = {**below.get("variables", {}), **{name: str(value) for name, value in variables.items()}}
     parts = {"pod": pod, "variables": defaults, "revisions": revisions}

@@ -44,7 +44,7 @@ _UNION = {("spec", "tolerations")}
 _ONE_OF = {"env", "volumes", "resourceClaims"}
 
 
-def laid_over(lower: Template, upper: Template) -> dict[str, Any]:
+def overlay(lower: Template, upper: Template) -> dict[str, Any]:
     """The lower template with the upper over it; neither is changed."""
     return _object(lower, upper, ())
 

@@ -15,7 +15,7 @@ from typing import Any
 from cluster.pod_schema import pod_shape_faults
 from pools.documents.reading import unknown_field
 from pools.pod_templates.merge import MERGE_KEYS
-from pools.pod_templates.variables import DEFAULTS, KNOWN, QUANTITY, USER_CONTAINER, texts, unknown
+from pools.pod_templates.variables import DEFAULTS, QUANTITY, USER_CONTAINER, VARIABLES, texts, unknown
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.errors import Fault, Path, in_order
@@ -188,7 +188,7 @@ def _words(template: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(path, "nul", "A NUL character is not accepted.")
         for mark in unknown(text):
             said = f"{mark[:63]} is no variable of pod templates; nothing else is evaluated in them."
-            yield Fault(path, "unknown_variable", said, allowed=KNOWN)
+            yield Fault(path, "unknown_variable", said, allowed=VARIABLES)
         constant = path[:2] in {("spec", "nodeSelector"), ("spec", "tolerations")}
         if constant and "{{" in text and not unknown(text):
             said = "It selects the pool's nodes for all tasks alike, so it is a constant."

@@ -50,7 +50,7 @@ WORKFLOW: Mapping[str, str] = {
 }
 """Variable -> the label of the pod whose value it is."""
 
-KNOWN = tuple(
+VARIABLES = tuple(
     sorted(
         {
             CONTAINER,
@@ -69,7 +69,7 @@ QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(m|k|[MGT]|[KMGT]i|B)?", re.ASCI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TaskValues:
     """What a task asked for; amounts are Kubernetes quantities, empty for none."""
 
     container: str
@@ -81,9 +81,9 @@ class Asked:
     labels: Mapping[str, str]
 
 
-def values_of(asked: Asked, *, defaults: Mapping[str, str]) -> dict[str, str]:
+def values_of(asked: TaskValues, *, defaults: Mapping[str, str]) -> dict[str, str]:
     """Every known variable with its text; empty where there is nothing to say."""
-    values = dict.fromkeys(KNOWN, "")
+    values = dict.fromkeys(VARIABLES, "")
     values |= {
         CONTAINER: asked.container,
         "USER_CPU": asked.cpu or str(defaults.get("USER_CPU", "")),
@@ -111,7 +111,7 @@ def _plain(number: Decimal) -> str:
     return text or "0"
 
 
-def filled(value: Any, values: Mapping[str, str], *, amounts: str = "no") -> Any:
+def fill(value: Any, values: Mapping[str, str], *, amounts: str = "no") -> Any:
     """The same with every variable replaced; empty amounts are left out."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), value) if "{{" in value else value
@@ -119,13 +119,13 @@ def filled(value: Any, values: Mapping[str, str], *, amounts: str = "no") -> Any
         result = {}
         for key, entry in value.items():
             inner = "yes" if key in {"limits", "requests"} else "no"
-            said = filled(entry, values, amounts=inner)
+            said = fill(entry, values, amounts=inner)
             if amounts == "yes" and said == "" and entry != "":
                 continue
             result[key] = said
         return result
     if isinstance(value, list):
-        return [filled(entry, values) for entry in value]
+        return [fill(entry, values) for entry in value]
     return value
 
 
@@ -143,6 +143,6 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 def unknown(text: str) -> list[str]:
     """What of a text stands in double braces and is no variable, nor the templating OSMO would run."""
-    found = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in KNOWN]
+    found = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in VARIABLES]
     rest = _VARIABLE.sub("", text)
     return found + [mark for mark in ("{{", "{%", "{#") if mark in rest]

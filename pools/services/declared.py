@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from pools import conditions, selectors
 from pools.conditions import Condition
-from pools.documents.yaml_text import Limits
+from pools.documents.yaml_text import TextLimits
 from pools.models import ConfigRevision, Installation
 from pools.services.files import import_configuration, lines_of
 from pools.services.recording import Change, declared_file, from_file
@@ -61,7 +61,7 @@ def condition() -> dict[str, Any] | None:
 
 def _read(path: str) -> str:
     with Path(path).open(encoding="utf-8") as file:
-        return file.read(Limits().size + 1)
+        return file.read(TextLimits().size + 1)
 
 
 def _newest() -> int:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from pools import conditions, selectors
 from pools.clusters.capabilities import capabilities_of
 from pools.conditions import Condition
-from pools.conditions.topology import TYPES, PoolSeen, TopologyObject, evaluate
+from pools.conditions.topology import TYPES, EvaluatedPool, TopologyObject, evaluate
 from pools.models import Cluster, Node, ObservedTopology, Pool
 from pools.pod_templates.applied import node_selection
 from scheduling.backends.base import TopologyOwner
@@ -75,8 +75,8 @@ def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
     return sum(_record(pool, verdicts[pool.name]) for pool in pools)
 
 
-def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) -> PoolSeen:
-    return PoolSeen(
+def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) -> EvaluatedPool:
+    return EvaluatedPool(
         name=pool.name,
         scheduler=pool.backend.scheduler_name,
         node_selector=node_selection(pool),

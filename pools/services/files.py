@@ -21,7 +21,7 @@ from django.db import transaction
 from pools import history, selectors
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
-from pools.documents.whole import LIMITS, SECTIONS, Whole, read_whole, write_whole
+from pools.documents.config_file import LIMITS, SECTIONS, ConfigFile, read_config_file, write_config_file
 from pools.models import ConfigRevision, Pool
 from pools.services.backends import Tried, try_backend, write_tried
 from pools.services.history import RESTORERS
@@ -53,7 +53,7 @@ def types_kept() -> tuple[str, ...]:
 
 def export_configuration(*, types: Collection[str] = ()) -> str:
     """The present configuration as a file; ``types`` narrows it."""
-    return write_whole(_present(types or types_kept()))
+    return write_config_file(_present(types or types_kept()))
 
 
 def import_configuration(*, text: str, change: Change, prune: str = "no", force: bool = False) -> Imported:
@@ -63,7 +63,7 @@ def import_configuration(*, text: str, change: Change, prune: str = "no", force:
     Raises InvalidSpec with every fault.
     """
     refuse_declared()
-    whole = read_whole(text)
+    whole = read_config_file(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
     whole.faults += [
         Fault((section, name), "not_carried", "This is not carried out by this service.")
@@ -73,7 +73,7 @@ def import_configuration(*, text: str, change: Change, prune: str = "no", force:
     tried = _try_backends(whole)
     with configuration_change():
         before = _present(types_kept())
-        run = _Run(whole=whole, tried=tried, before=before, change=change, prune=prune, force=force)
+        run = _Import(whole=whole, tried=tried, before=before, change=change, prune=prune, force=force)
         notices = run.write()
         after = _present(types_kept())
     return _outcome(before, after, notices)
@@ -109,7 +109,7 @@ def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
     return read
 
 
-def _try_backends(whole: Whole) -> dict[str, Tried]:
+def _try_backends(whole: ConfigFile) -> dict[str, Tried]:
     tried = {}
     for name, document in whole.held.get(BACKEND, {}).items():
         try:
@@ -120,10 +120,10 @@ def _try_backends(whole: Whole) -> dict[str, Tried]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
+class _Import:
     """One import, inside its transaction."""
 
-    whole: Whole
+    whole: ConfigFile
     tried: Mapping[str, Tried]
     before: Held
     change: Change

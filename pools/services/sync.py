@@ -47,7 +47,7 @@ Name = tuple[Kind, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desired:
+class DesiredObjects:
     """What should be there, and what may stay if it is: queues that unreleased groups name."""
 
     objects: Mapping[Name, Manifest]
@@ -55,7 +55,7 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedObjects:
     """What is there: objects with our label, others under names of ours, and the kinds not served."""
 
     ours: Mapping[Name, Obj]
@@ -64,7 +64,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SyncPlan:
     """What removes the difference; ``deletes`` are the observed objects, children before parents.
 
     ``replaces`` are observed objects that cannot be edited into what they should be, and what they should be.
@@ -77,7 +77,7 @@ class Plan:
     foreign: tuple[str, ...] = ()
 
 
-def plan(desired: Desired, observed: Observed) -> Plan:
+def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
     """Decide what to do. An object as it should be needs nothing."""
     creates, replaces, updates, foreign = [], [], [], []
     for name, manifest in desired.objects.items():
@@ -96,7 +96,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
             creates.append(manifest)
     kept = _kept(desired, observed)
     orphans = [obj for name, obj in observed.ours.items() if name not in desired.objects and name not in kept]
-    return Plan(
+    return SyncPlan(
         creates=tuple(creates),
         replaces=tuple(replaces),
         updates=tuple(updates),
@@ -105,7 +105,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
     )
 
 
-def _kept(desired: Desired, observed: Observed) -> set[Name]:
+def _kept(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
     """Queues still in use, with those above them."""
     kept = {name for name in observed.ours if name[1] in desired.kept_queues}
     above = {(name[0], _above(observed.ours[name])) for name in kept}
@@ -159,7 +159,7 @@ def _serves(other: Obj, manifest: Manifest) -> bool:
     return manifest["kind"] == PRIORITY_CLASS.name and _covers(other, bare)
 
 
-def read_desired(uid: str, installation: UUID) -> Desired:
+def read_desired(uid: str, installation: UUID) -> DesiredObjects:
     """What configuration and running work want in a cluster."""
     pools = (
         Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
@@ -173,7 +173,7 @@ def read_desired(uid: str, installation: UUID) -> Desired:
             wanted.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
     if _in_use(uid):
         wanted += priority_classes(installation)
-    return Desired(
+    return DesiredObjects(
         objects={(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in wanted},
         kept_queues=usage().needed_queues(uid),
     )
@@ -204,7 +204,7 @@ def _in_use(uid: str) -> bool:
     return any(row.deleted_at is None or usage().unreleased_groups(row.pk) for row in backends)
 
 
-def observe(cluster: ClusterApi, installation: UUID) -> Observed:
+def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:
     """List what carries our label."""
     ours: dict[Name, Obj] = {}
     unserved = set()
@@ -215,17 +215,19 @@ def observe(cluster: ClusterApi, installation: UUID) -> Observed:
             unserved.add(kind)
             continue
         ours |= {(kind, obj["metadata"]["name"]): obj for obj in found.items}
-    return Observed(ours=ours, unserved=unserved)
+    return ObservedObjects(ours=ours, unserved=unserved)
 
 
-def _look_for_foreign(cluster: ClusterApi, desired: Desired, observed: Observed) -> Observed:
+def _look_for_foreign(
+    cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects
+) -> ObservedObjects:
     """Look up the names that are wanted and not ours."""
     missing = [n for n in desired.objects if n not in observed.ours and n[0] not in observed.unserved]
     found = {name: obj for name in missing if (obj := cluster.get(*name)) is not None}
-    return Observed(ours=observed.ours, foreign=found, unserved=observed.unserved)
+    return ObservedObjects(ours=observed.ours, foreign=found, unserved=observed.unserved)
 
 
-def apply(cluster: ClusterApi, steps: Plan) -> list[ClusterError]:
+def apply(cluster: ClusterApi, steps: SyncPlan) -> list[ClusterError]:
     """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
     errors: list[ClusterError] = []
     for manifest in steps.creates:
@@ -288,7 +290,7 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     return [_outcome(errors, observed.unserved, desired), _foreign(steps.foreign)], not errors
 
 
-def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: Desired) -> Condition:
+def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
     if errors:
         told = "; ".join(str(error) for error in errors[:3])
         more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""

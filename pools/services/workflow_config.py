@@ -13,11 +13,13 @@ from pools.services.recording import Change, configuration_change, expect, recor
 WORKFLOW = ConfigRevision.Type.WORKFLOW
 
 
-Limits = tuple[WorkflowConfigDocument, int]
+LimitsAtRevision = tuple[WorkflowConfigDocument, int]
 """The limits, and their revision; 0 for the defaults that nobody changed."""
 
 
-def put_workflow_config(*, document: Any, change: Change, expected_revision: int | None = None) -> Limits:
+def put_workflow_config(
+    *, document: Any, change: Change, expected_revision: int | None = None
+) -> LimitsAtRevision:
     """Replace the limits whole, what is left out by its default.
 
     ``expected_revision`` is the one the author saw, 0 for the defaults.
@@ -27,7 +29,9 @@ def put_workflow_config(*, document: Any, change: Change, expected_revision: int
         return _save(document, change=change)
 
 
-def patch_workflow_config(*, changes: Any, change: Change, expected_revision: int | None = None) -> Limits:
+def patch_workflow_config(
+    *, changes: Any, change: Change, expected_revision: int | None = None
+) -> LimitsAtRevision:
     """Change single limits; null resets one."""
     with configuration_change():
         _expect(expected_revision)
@@ -40,7 +44,7 @@ def _expect(revision: int | None) -> None:
     expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), revision)
 
 
-def _save(written: Any, *, change: Change) -> Limits:
+def _save(written: Any, *, change: Change) -> LimitsAtRevision:
     document, faults = read(WorkflowConfigDocument, written, path=(), read_only=READ_ONLY)
     if document is not None:
         faults += check_workflow_config(document)

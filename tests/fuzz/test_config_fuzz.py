@@ -28,7 +28,7 @@ from tests.fakes.kai import kai_cluster, reached_through
 from workflows.admission.admit import Wish, admit
 from workflows.admission.pool_facts import coverage_warnings, pool_facts
 from workflows.manifests.group import render_group
-from workflows.spec import Limits, read_workflow
+from workflows.spec import SpecLimits, read_workflow
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
 
@@ -224,7 +224,7 @@ def usable(saved):
         text(gang(2, topology=topology)),
         variables=(),
         string_variables=(),
-        limits=Limits(),
+        limits=SpecLimits(),
         allow_localpath=False,
     )
     admission = admit(

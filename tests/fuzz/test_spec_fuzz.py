@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pools.documents.yaml_text import parse_document
 from scheduling.errors import InvalidSpec
-from workflows.spec import Limits, parse_workflow, read_workflow
+from workflows.spec import SpecLimits, parse_workflow, read_workflow
 from workflows.spec.grammar import (
     CheckpointModel,
     FileModel,
@@ -125,7 +125,7 @@ def outcome(read, *arguments, **options):
 
 def parse(text):
     return outcome(
-        parse_workflow, text, variables=(), string_variables=(), limits=Limits(), allow_localpath=False
+        parse_workflow, text, variables=(), string_variables=(), limits=SpecLimits(), allow_localpath=False
     )
 
 
@@ -133,7 +133,7 @@ def promise_kept(text):
     """Parse, and hold the answer to what is promised of it."""
     found = parse(text)
     if not isinstance(found, InvalidSpec):
-        options = {"variables": (), "string_variables": (), "limits": Limits(), "allow_localpath": False}
+        options = {"variables": (), "string_variables": (), "limits": SpecLimits(), "allow_localpath": False}
         assert read_workflow(text, **options).faults == ()
         assert found.spec.groups
         return
@@ -153,7 +153,7 @@ def dumped(structure):
 @bounded
 @given(st.text() | PIECES)
 def test_any_text_is_a_document_or_a_refusal_with_its_place(text):
-    found = outcome(parse_document, text, limits=Limits())
+    found = outcome(parse_document, text, limits=SpecLimits())
     assert not isinstance(found, InvalidSpec) or all(fault.line and fault.column for fault in found.faults)
 
 
@@ -221,7 +221,7 @@ AsWritten.yaml_implicit_resolvers = {
 @bounded
 @given(STRUCTURES.map(dumped))
 def test_a_document_is_read_as_pyyaml_reads_it(text):
-    found = outcome(parse_document, text, limits=Limits())
+    found = outcome(parse_document, text, limits=SpecLimits())
     if isinstance(found, InvalidSpec):
         assert found.faults[0].code in {"yaml_character", "duplicate_key"}
     else:
@@ -245,5 +245,5 @@ def test_any_template_is_a_workflow_or_a_refusal(text):
 @pytest.mark.timeout(1200)
 def test_tokens_for_later_survive_any_rendering(pieces):
     text = " ".join(pieces)
-    done = render("{{ 1 }}" + text, variables=(), string_variables=(), limits=Limits())
+    done = render("{{ 1 }}" + text, variables=(), string_variables=(), limits=SpecLimits())
     assert done == "1" + text

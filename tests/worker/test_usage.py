@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from pools.interfaces import ComputeDomains, ComputeDomainSeen, NoUsage, Unreleased
+from pools.interfaces import ComputeDomains, NoUsage, ObservedComputeDomain, Unreleased
 from tests.factories import PoolFactory, TaskGroupFactory
 from tests.fakes.usage import Usage
 from workflows.models import ObservedObject, TaskGroup, Workflow
@@ -49,7 +49,7 @@ def test_the_compute_domains_of_a_pool_are_counted_and_the_newest_described():
     found = WorkflowUsage().compute_domains(pool.name, most=1)
     assert found.count == 2
     assert found.newest == (
-        ComputeDomainSeen(new.name, new.workflow.name, f"cd-{new.pk.hex}", "Deleting", 2, 3, since),
+        ObservedComputeDomain(new.name, new.workflow.name, f"cd-{new.pk.hex}", "Deleting", 2, 3, since),
     )
 
 

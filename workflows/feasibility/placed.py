@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
-from pools.conditions import as_time
 from scheduling.capabilities import Capability
 from scheduling.fit.outcome import Outcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of
 from scheduling.requirements import Gang
 from scheduling.tree import ConstraintTree, build_tree
+from web.times import naive_utc
 from workflows.feasibility.sentences import got as missed
 from workflows.values.placement import GroupPlacement, GroupValues
 
@@ -71,7 +71,7 @@ def judge(
     outcome = worst(found)
     kept = {
         "outcome": outcome.value,
-        "at": as_time(now),
+        "at": naive_utc(now, precision="seconds"),
         "places": fingerprint(nodes),
         "sets": [_set(one) for one in found],
     }

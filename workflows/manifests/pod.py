@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pools.pod_templates.variables import Asked
+from pools.pod_templates.variables import TaskValues
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
 from workflows.manifests import labels
@@ -58,10 +58,10 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     return templated(pod, template, asked=_asked(task, ours), ours=ours, said={"schedulerName", *parts.spec})
 
 
-def _asked(task: TaskTry, ours: Mapping[str, str]) -> Asked:
+def _asked(task: TaskTry, ours: Mapping[str, str]) -> TaskValues:
     """What variables of templates stand for."""
     placement = task.placement
-    return Asked(
+    return TaskValues(
         container=names.container(task.name),
         cpu=str(placement.cpu) if placement.cpu else "",
         gpu=str(placement.gpu) if placement.gpu else "",

@@ -11,8 +11,8 @@ Checked when it is saved, so nothing here fails: a template is laid over as it i
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pools.pod_templates.merge import laid_over
-from pools.pod_templates.variables import Asked, filled, values_of
+from pools.pod_templates.merge import overlay
+from pools.pod_templates.variables import TaskValues, fill, values_of
 from scheduling import names
 from scheduling.backends.base import Manifest
 from workflows.values.placement import FrozenTemplate
@@ -40,13 +40,13 @@ def templated(
     pod: Manifest,
     template: FrozenTemplate,
     *,
-    asked: Asked,
+    asked: TaskValues,
     ours: Mapping[str, str],
     said: Collection[str],
 ) -> Manifest:
     """The pod with the template over it. ``ours`` are labels, ``said`` fields of the spec, that stay."""
-    upper = filled(template.pod, values_of(asked, defaults=template.variables))
-    merged = laid_over(pod, {part: upper[part] for part in ("metadata", "spec") if part in upper})
+    upper = fill(template.pod, values_of(asked, defaults=template.variables))
+    merged = overlay(pod, {part: upper[part] for part in ("metadata", "spec") if part in upper})
     before = pod["metadata"]
     metadata = {
         **before,

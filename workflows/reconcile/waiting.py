@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from pools import conditions
 from pools.models import Node
 from scheduling.backends.base import Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
+from web.times import naive_utc
 from workflows.explain import obstacles
 from workflows.explain.levels import Named, condition_of, coverage_of
 from workflows.explain.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
@@ -85,7 +85,7 @@ def _unreachable_since(view: GroupView) -> str:
         if condition["type"] == "Reachable" and condition["status"] == "False":
             return str(condition["lastTransitionTime"])
     noticed = view.row.waiting_since if view.row.waiting_why == Why.CLUSTER else None
-    return conditions.as_time(noticed or view.now)
+    return naive_utc(noticed or view.now, precision="seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

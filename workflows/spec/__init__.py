@@ -1,14 +1,14 @@
 """Workflow specs: YAML text in, frozen values out, every fault with its line and column."""
 
-from pools.documents.yaml_text import Limits
+from workflows.spec.limits import SpecLimits
 from workflows.spec.parsing import Parsed, parse_workflow, read_workflow
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
     "GroupSpec",
-    "Limits",
     "Parsed",
     "Resource",
+    "SpecLimits",
     "TaskSpec",
     "WorkflowSpec",
     "parse_workflow",

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pools.documents.yaml_text import Document, Limits, parse_document
+from pools.documents.yaml_text import ParsedDocument, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
+from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Reader
 from workflows.spec.template import is_templated, render
 from workflows.spec.validation import written
@@ -22,7 +23,7 @@ class Parsed:
     spec: WorkflowSpec
     rendered: str
     template: str | None
-    document: Document
+    document: ParsedDocument
     warnings: tuple[Notice, ...]
     faults: tuple[Fault, ...] = ()
 
@@ -36,7 +37,7 @@ def parse_workflow(
     *,
     variables: Sequence[str],
     string_variables: Sequence[str],
-    limits: Limits,
+    limits: SpecLimits,
     allow_localpath: bool,
 ) -> Parsed:
     """Parse a workflow. Raises InvalidSpec with all the faults that can be told at once, in order.
@@ -60,7 +61,7 @@ def read_workflow(
     *,
     variables: Sequence[str],
     string_variables: Sequence[str],
-    limits: Limits,
+    limits: SpecLimits,
     allow_localpath: bool,
     rendered_before: bool = False,
 ) -> Parsed:
@@ -95,7 +96,7 @@ def read_workflow(
     )
 
 
-def _at_most(faults: Sequence[Fault], limits: Limits) -> tuple[Fault, ...]:
+def _at_most(faults: Sequence[Fault], limits: SpecLimits) -> tuple[Fault, ...]:
     """As many faults as may be told, and one that says so if there are more."""
     if len(faults) < limits.faults:
         return tuple(faults)
@@ -104,7 +105,7 @@ def _at_most(faults: Sequence[Fault], limits: Limits) -> tuple[Fault, ...]:
     return (*told, Fault(told[-1].path, "too_many_faults", message))
 
 
-def located(faults: Iterable[Fault], document: Document) -> list[Fault]:
+def located(faults: Iterable[Fault], document: ParsedDocument) -> list[Fault]:
     """Faults with line and column, in document order. Those with a place keep it."""
     placed = []
     for fault in faults:
@@ -116,7 +117,7 @@ def located(faults: Iterable[Fault], document: Document) -> list[Fault]:
     return sorted(placed, key=lambda fault: (fault.line or 0, fault.column or 0, format_path(fault.path)))
 
 
-def _invalid(faults: Iterable[Fault], document: Document) -> InvalidSpec:
+def _invalid(faults: Iterable[Fault], document: ParsedDocument) -> InvalidSpec:
     ordered = located(faults, document)
     return InvalidSpec(f"The workflow cannot be accepted. {_summary(ordered)}", ordered)
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from pools.documents.yaml_text import Limits
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.spec import syntax
 from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
+from workflows.spec.limits import SpecLimits
 from workflows.spec.upstream import find_cycle
 from workflows.spec.validation import ROOT, Written, WrittenGroup, WrittenTask
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
@@ -55,7 +55,7 @@ class Reader:
     """One reading; ``faults`` and ``left_out`` fill as it goes."""
 
     written: Written
-    limits: Limits
+    limits: SpecLimits
     allow_localpath: bool
     faults: list[Fault] = field(default_factory=list)
     left_out: dict[str, list[Path]] = field(default_factory=dict)

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from pools.documents.yaml_text import Limits, check_text, parse_document
+from pools.documents.yaml_text import check_text, parse_document
 from scheduling.errors import Fault, InvalidSpec, listing
+from workflows.spec.limits import SpecLimits
 
 CHILD = FilePath(__file__).with_name("template_child.py")
 DEFERRED = re.compile(r"\{\{(?:uuid|workflow_id|output|(?:input|host):[^{}\s]+)\}\}")
@@ -39,7 +40,9 @@ def is_templated(text: str) -> bool:
     return bool(_DEFAULTS.search(text)) or bool(_TEMPLATED.search(DEFERRED.sub("", text)))
 
 
-def render(text: str, *, variables: Sequence[str], string_variables: Sequence[str], limits: Limits) -> str:
+def render(
+    text: str, *, variables: Sequence[str], string_variables: Sequence[str], limits: SpecLimits
+) -> str:
     """Render a templated text, without its ``default-values``. Raises InvalidSpec; lines are the template's.
 
     ``variables`` are ``name=value`` and win over the default values.
@@ -65,7 +68,7 @@ def _blank(section: re.Match[str]) -> str:
     return "\n" * section[0].count("\n")
 
 
-def _render(body: str, values: Mapping[str, Any], *, limits: Limits) -> str:
+def _render(body: str, values: Mapping[str, Any], *, limits: SpecLimits) -> str:
     job = {
         "text": body,
         "values": values,
@@ -81,7 +84,7 @@ def _render(body: str, values: Mapping[str, Any], *, limits: Limits) -> str:
     raise _refused(str(answer["error"])[:500].rstrip("."), line=answer.get("line"))
 
 
-def _run(job: bytes, *, limits: Limits) -> dict[str, Any]:
+def _run(job: bytes, *, limits: SpecLimits) -> dict[str, Any]:
     """Run the child and read its answer, never more of it than a rendered text can take."""
     child = subprocess.Popen(  # noqa: S603 -- our own file under our own interpreter
         [sys.executable, "-I", str(CHILD)],
@@ -142,7 +145,7 @@ def _undefined(name: str, values: Mapping[str, Any], *, line: int | None) -> Inv
     return _refused(said, line=line, allowed=known)
 
 
-def _default_values(text: str, *, limits: Limits) -> dict[str, Any]:
+def _default_values(text: str, *, limits: SpecLimits) -> dict[str, Any]:
     sections = list(_DEFAULTS.finditer(text))
     if not sections:
         return {}

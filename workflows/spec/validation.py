@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from pools.documents.yaml_text import Limits
 from scheduling.errors import Fault, InvalidSpec, Path
 from workflows.spec.grammar import (
     GroupModel,
@@ -25,6 +24,7 @@ from workflows.spec.grammar import (
     WorkflowModel,
     fault_of,
 )
+from workflows.spec.limits import SpecLimits
 
 ROOT: Path = ("workflow",)
 
@@ -66,7 +66,7 @@ class Written:
     faults: tuple[Fault, ...]
 
 
-def written(data: Any, *, limits: Limits) -> Written:
+def written(data: Any, *, limits: SpecLimits) -> Written:
     """Check parsed data against the grammar. Raises InvalidSpec where that leaves nothing to read."""
     checker = _Checker(limits)
     root = checker.model(RootModel, data, (), stand_ins={})
@@ -83,7 +83,7 @@ def written(data: Any, *, limits: Limits) -> Written:
 
 @dataclass(slots=True)
 class _Checker:
-    limits: Limits
+    limits: SpecLimits
     faults: list[Fault] = field(default_factory=list)
 
     def model(self, kind: type[Model], raw: Any, at: Path, *, stand_ins: dict[str, Any]) -> Model | None:

@@ -30,7 +30,7 @@ from workflows.admission.size import too_heavy
 from workflows.feasibility.report import feasibility, hopeless
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
-from workflows.spec import Limits, Parsed, read_workflow
+from workflows.spec import Parsed, SpecLimits, read_workflow
 from workflows.submission.backpressure import check_room
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.quotas import check_limits, limits_on
@@ -155,15 +155,15 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
 
 
-def _limits(facts: PoolFacts) -> Limits:
+def _limits(facts: PoolFacts) -> SpecLimits:
     """What a text may cost: tasks as configured over REST, the rest as this installation is set."""
     own = env.environment()
     tasks = facts.limits.max_num_tasks
-    return Limits(
+    return SpecLimits(
         size=own.max_body_bytes,
         depth=own.spec_depth,
         aliases=own.spec_aliases,
-        entries=max(tasks, Limits().entries),
+        entries=max(tasks, SpecLimits().entries),
         values=own.spec_values,
         tasks=tasks,
         template_cpu_seconds=own.template_cpu_seconds,

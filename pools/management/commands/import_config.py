@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pools.documents.yaml_text import Limits
+from pools.documents.yaml_text import TextLimits
 from pools.services import Change, import_configuration
 from pools.services.files import Imported, lines_of
 from pools.services.recording import trial
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
 def _read(path: str) -> str:
     """The text of a file, never more than is read anyway. Raises CommandError."""
-    most = Limits().size + 1
+    most = TextLimits().size + 1
     try:
         if path == "-":
             return sys.stdin.read(most)

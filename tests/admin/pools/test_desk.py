@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from pools.conditions.advice import GOOD_STATUS, LABELS, TO_DO
-from pools.interfaces import ComputeDomainSeen
+from pools.interfaces import ObservedComputeDomain
 from tests.admin.pools.conftest import shown_in_page
 from tests.factories import LEVELS, BackendFactory, PoolFactory
 
@@ -82,7 +82,7 @@ def test_a_backends_page_has_its_card_and_its_versions(browser):
 def test_compute_domains_stand_below_the_flag_the_first_twenty_described(browser, running):
     now = timezone.now()
     running.domains = [
-        ComputeDomainSeen("training", f"wf-{number}", "x", "Ready", 4, 4, now - timedelta(hours=2))
+        ObservedComputeDomain("training", f"wf-{number}", "x", "Ready", 4, 4, now - timedelta(hours=2))
         for number in range(21)
     ]
     pool = PoolFactory(nvlink=True)

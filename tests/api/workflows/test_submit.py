@@ -14,7 +14,7 @@ from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, Platfor
 from workflows.api import serializers
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.services import queue
-from workflows.spec import Limits
+from workflows.spec import SpecLimits
 from workflows.spec.template import is_templated, render
 from workflows.values.placement import GroupPlacement, TaskPlacement
 
@@ -412,7 +412,7 @@ def test_a_missing_capability_is_named_with_the_pools_that_have_it(api, pool):
 
 
 def rendered(written):
-    return render(written, variables=(), string_variables=(), limits=Limits())
+    return render(written, variables=(), string_variables=(), limits=SpecLimits())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pages.pools.snippet import Asks, Offer, amounts_for, snippet
 from scheduling.levels import KEY, Level
-from workflows.spec import Limits, parse_workflow
+from workflows.spec import SpecLimits, parse_workflow
 
 ZONE, RACK, CLIQUE = (Level(key, f"example.com/{key}") for key in ("zone", "rack", "clique"))
 HOST = Level("host", "kubernetes.io/hostname")
@@ -65,7 +65,7 @@ def test_any_key_is_read_back_as_it_was_written(keys):
     levels = [Level(key, f"example.com/l{index}") for index, key in enumerate(keys)]
     assert {key for key, _ in topology(offer(*levels))} <= set(keys)
     assert parse_workflow(
-        snippet(offer(*levels)), variables=(), string_variables=(), limits=Limits(), allow_localpath=False
+        snippet(offer(*levels)), variables=(), string_variables=(), limits=SpecLimits(), allow_localpath=False
     ).spec
 
 

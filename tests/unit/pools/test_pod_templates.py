@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pools.pod_templates.merge import laid_over
+from pools.pod_templates.merge import overlay
 from pools.pod_templates.reading import plain
 from pools.pod_templates.rules import template_faults
-from pools.pod_templates.variables import KNOWN, Asked, filled, values_of
+from pools.pod_templates.variables import VARIABLES, TaskValues, fill, values_of
 
 NAME = st.sampled_from(["a", "b", "c"])
 WORD = st.sampled_from(["x", "y", "{{USER_CPU}}"])
@@ -38,11 +38,11 @@ TEMPLATE = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(TEMPLATE, TEMPLATE, TEMPLATE)
 def test_laying_over_says_no_more_twice_nothing_when_empty_and_needs_no_brackets(a, b, c):
-    once = laid_over(a, b)
-    assert laid_over(once, b) == once
-    assert laid_over(a, {}) == a
-    assert laid_over({}, b) == b
-    assert laid_over(laid_over(a, b), c) == laid_over(a, laid_over(b, c))
+    once = overlay(a, b)
+    assert overlay(once, b) == once
+    assert overlay(a, {}) == a
+    assert overlay({}, b) == b
+    assert overlay(overlay(a, b), c) == overlay(a, overlay(b, c))
 
 
 def test_lists_are_merged_as_kubernetes_merges_them():
@@ -60,7 +60,7 @@ def test_lists_are_merged_as_kubernetes_merges_them():
             "tolerations": [{"key": "gpu"}, {"key": "spot"}],
         }
     }
-    assert laid_over(lower, upper) == {
+    assert overlay(lower, upper) == {
         "spec": {
             "initContainers": [
                 {"name": "log", "image": "a", "env": [{"name": "A", "value": "2"}, {"name": "B"}]}
@@ -73,12 +73,12 @@ def test_lists_are_merged_as_kubernetes_merges_them():
 
 def asked(**more):
     given = {"container": "train", "cpu": "", "gpu": "", "memory": "", "storage": "", "excluded": ()}
-    return Asked(**{**given, "labels": {}, **more})
+    return TaskValues(**{**given, "labels": {}, **more})
 
 
 def test_every_variable_has_a_text_and_amounts_are_told_in_units():
     values = values_of(asked(memory="64Gi", cpu="4", excluded=("n1", "n2")), defaults={"USER_STORAGE": "1Ti"})
-    assert set(values) == set(KNOWN)
+    assert set(values) == set(VARIABLES)
     assert (values["USER_MEMORY_VAL"], values["USER_MEMORY_UNIT"]) == ("64", "Gi")
     assert values["USER_MEMORY_Mi"] == "65536"
     assert values["USER_STORAGE_Gi"] == "1024"
@@ -89,12 +89,12 @@ def test_an_amount_that_nobody_asked_for_is_left_out():
     limits = {"cpu": "{{ USER_CPU }}", "nvidia.com/gpu": "{{USER_GPU}}", "memory": "1Gi"}
     resources = {"resources": {"limits": limits}}
     want = {"resources": {"limits": {"cpu": "4", "memory": "1Gi"}}}
-    assert filled(resources, values_of(asked(cpu="4"), defaults={})) == want
+    assert fill(resources, values_of(asked(cpu="4"), defaults={})) == want
 
 
 def test_a_users_word_is_a_text_and_is_not_looked_at_again():
     values = values_of(asked(labels={"osmo.task_name": "{{USER_CPU}}{% x %}"}, cpu="4"), defaults={})
-    said = filled({"args": ["{{WF_TASK_NAME}}"], "{{WF_TASK_NAME}}": "x"}, values)
+    said = fill({"args": ["{{WF_TASK_NAME}}"], "{{WF_TASK_NAME}}": "x"}, values)
     assert said == {"args": ["{{USER_CPU}}{% x %}"], "{{WF_TASK_NAME}}": "x"}
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED, PoolSeen, TopologyObject, evaluate
+from pools.conditions.topology import DRIFT, INCOMPLETE, SHARED, EvaluatedPool, TopologyObject, evaluate
 from scheduling.levels import Level
 
 ZONE, RACK = Level("zone", "z"), Level("rack", "r")
@@ -18,7 +18,7 @@ def topologies(*found):
     )
 
 
-POOL = PoolSeen(
+POOL = EvaluatedPool(
     name="east",
     scheduler="kai-scheduler",
     node_selector={},

@@ -1,7 +1,7 @@
 """What to do about a cluster's shared objects, decided from values alone."""
 
 from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
-from pools.services.sync import Desired, Observed, Plan, plan
+from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, plan
 
 
 def queue(name, *, parent=None, limit=-1, uid="u1"):
@@ -19,8 +19,8 @@ def by_name(*objects, kind=KAI_QUEUE):
 
 def decide(*, desired=(), ours=(), foreign=(), kept=(), unserved=()):
     return plan(
-        Desired(objects=by_name(*desired), kept_queues=set(kept)),
-        Observed(ours=by_name(*ours), foreign=by_name(*foreign), unserved=set(unserved)),
+        DesiredObjects(objects=by_name(*desired), kept_queues=set(kept)),
+        ObservedObjects(ours=by_name(*ours), foreign=by_name(*foreign), unserved=set(unserved)),
     )
 
 
@@ -29,7 +29,7 @@ def named(objects):
 
 
 def test_nothing_wanted_and_nothing_there_is_nothing_to_do():
-    assert decide() == Plan()
+    assert decide() == SyncPlan()
 
 
 def test_what_is_missing_is_made():
@@ -73,8 +73,8 @@ def test_somebody_elses_priority_of_the_same_value_does_as_well():
     for value, foreign in ((5, ()), (6, ("PriorityClass p",))):
         theirs = {**ours, "value": value}
         steps = plan(
-            Desired(objects=by_name(ours, kind=PRIORITY_CLASS), kept_queues=set()),
-            Observed(ours={}, foreign=by_name(theirs, kind=PRIORITY_CLASS)),
+            DesiredObjects(objects=by_name(ours, kind=PRIORITY_CLASS), kept_queues=set()),
+            ObservedObjects(ours={}, foreign=by_name(theirs, kind=PRIORITY_CLASS)),
         )
         assert steps.foreign == foreign
         assert not steps.updates
@@ -89,7 +89,7 @@ def topology(*labels, uid=None):
 def test_a_topology_of_ours_with_other_levels_is_replaced_because_nobody_can_edit_it():
     wanted, there = topology("zone", "rack"), topology("rack", uid="u1")
     steps = plan(
-        Desired(objects=by_name(wanted, kind=KAI_TOPOLOGY), kept_queues=set()),
-        Observed(ours=by_name(there, kind=KAI_TOPOLOGY)),
+        DesiredObjects(objects=by_name(wanted, kind=KAI_TOPOLOGY), kept_queues=set()),
+        ObservedObjects(ours=by_name(there, kind=KAI_TOPOLOGY)),
     )
-    assert steps == Plan(replaces=((there, wanted),))
+    assert steps == SyncPlan(replaces=((there, wanted),))

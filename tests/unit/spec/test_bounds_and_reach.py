@@ -3,12 +3,12 @@
 import pytest
 
 from scheduling.errors import InvalidSpec, format_path
-from workflows.spec import Limits, parse_workflow, read_workflow
+from workflows.spec import SpecLimits, parse_workflow, read_workflow
 from workflows.spec.template import render
 
 
 def parse(text, *, limits=None, read=parse_workflow):
-    return read(text, variables=(), string_variables=(), limits=limits or Limits(), allow_localpath=False)
+    return read(text, variables=(), string_variables=(), limits=limits or SpecLimits(), allow_localpath=False)
 
 
 def refusal(text, **options):
@@ -70,7 +70,7 @@ def test_the_message_alone_says_where_and_what():
     ids=["of form", "of reference", "of names"],
 )
 def test_faults_without_end_are_cut_and_the_cut_is_told(tasks, code):
-    faults = refusal(bare(*tasks), limits=Limits(faults=5)).faults
+    faults = refusal(bare(*tasks), limits=SpecLimits(faults=5)).faults
     assert len(faults) == 6
     assert [fault.code for fault in faults].count("too_many_faults") == 1
     assert code in {fault.code for fault in faults}
@@ -194,7 +194,7 @@ def test_keys_are_taken_as_written():
 def test_a_fault_in_a_template_has_the_users_own_line():
     text = "version: 2\ndefault-values:\n  x: 1\n\n  y: 2\nworkflow:\n  name: {{ x }}\n  tasks: {{ z }}\n"
     with pytest.raises(InvalidSpec) as refused:
-        render(text, variables=(), string_variables=(), limits=Limits())
+        render(text, variables=(), string_variables=(), limits=SpecLimits())
     (fault,) = refused.value.faults
     assert (fault.line, fault.allowed) == (8, ("x", "y"))
     assert "--set z=" in fault.message
@@ -202,16 +202,16 @@ def test_a_fault_in_a_template_has_the_users_own_line():
 
 def test_a_token_for_later_with_spaces_is_answered_with_the_right_spelling():
     with pytest.raises(InvalidSpec, match=r"must be written without spaces: \{\{uuid\}\}"):
-        render("a: {{ uuid }}", variables=(), string_variables=(), limits=Limits())
+        render("a: {{ uuid }}", variables=(), string_variables=(), limits=SpecLimits())
 
 
 def test_a_template_sees_nothing_of_the_services_environment(monkeypatch):
     monkeypatch.setenv("OSMO_SECRET_KEY", "hush")
     for expression in ("environ", "os", "self.__init__", "cycler.__init__.__globals__", "config"):
         with pytest.raises(InvalidSpec):
-            render(f"{{{{ {expression} }}}}", variables=(), string_variables=(), limits=Limits())
+            render(f"{{{{ {expression} }}}}", variables=(), string_variables=(), limits=SpecLimits())
 
 
 def test_lines_of_windows_are_lines():
     text = "default-values:\r\n  x: 1\r\n\r\nworkflow: {{ x }}\r\n"
-    assert render(text, variables=(), string_variables=(), limits=Limits()) == "workflow: 1\n"
+    assert render(text, variables=(), string_variables=(), limits=SpecLimits()) == "workflow: 1\n"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from pools.documents.yaml_text import Limits, parse_document
+from pools.documents.yaml_text import parse_document
 from scheduling.errors import InvalidSpec
+from workflows.spec.limits import SpecLimits
 from workflows.spec.template import is_templated, render
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -42,7 +43,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("text", "code"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_refused_with_a_place(text, code):
     with pytest.raises(InvalidSpec) as refused:
-        parse_document(text, limits=Limits())
+        parse_document(text, limits=SpecLimits())
     (fault,) = refused.value.faults
     assert fault.code == code
     assert fault.line >= 1
@@ -52,19 +53,19 @@ def test_hostile_text_is_refused_with_a_place(text, code):
 def test_scalars_read_as_yaml_1_1_but_dates_stay_text():
     text = "{a: 0x10, b: yes, c: ~, d: 1_000, e: 2024-01-01, f: '1', g: 1.5, h: 010}"
     want = {"a": 16, "b": True, "c": None, "d": 1000, "e": "2024-01-01", "f": "1", "g": 1.5, "h": 8}
-    assert parse_document(text, limits=Limits()).data == want
+    assert parse_document(text, limits=SpecLimits()).data == want
 
 
 def test_a_merge_gives_way_to_what_the_mapping_says_itself():
     text = "base: &b {x: 1, y: 2}\nhere:\n  <<: *b\n  y: 3\n"
-    document = parse_document(text, limits=Limits())
+    document = parse_document(text, limits=SpecLimits())
     assert document.data["here"] == {"x": 1, "y": 3}
     assert document.locate(("here", "x")) == (1, 11)
     assert document.locate(("here", "y")) == (4, 3)
 
 
 def rendered(text, *, variables=(), string_variables=(), limits=None):
-    return render(text, variables=variables, string_variables=string_variables, limits=limits or Limits())
+    return render(text, variables=variables, string_variables=string_variables, limits=limits or SpecLimits())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ TEMPLATES = {
 @pytest.mark.parametrize("text", TEMPLATES.values(), ids=TEMPLATES.keys())
 def test_a_template_that_cannot_be_rendered_is_refused(text):
     with pytest.raises(InvalidSpec) as refused:
-        rendered(text, limits=Limits(template_seconds=1))
+        rendered(text, limits=SpecLimits(template_seconds=1))
     assert refused.value.faults[0].code == "template"
 
 

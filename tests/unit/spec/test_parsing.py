@@ -7,7 +7,7 @@ import pytest
 
 from scheduling.errors import InvalidSpec, format_path
 from scheduling.requirements import Requirement
-from workflows.spec import Limits, parse_workflow
+from workflows.spec import SpecLimits, parse_workflow
 from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -18,7 +18,7 @@ def parse(text, *, variables=(), string_variables=(), limits=None, allow_localpa
         dedent(text),
         variables=variables,
         string_variables=string_variables,
-        limits=limits or Limits(),
+        limits=limits or SpecLimits(),
         allow_localpath=allow_localpath,
     )
 
@@ -224,8 +224,8 @@ def test_one_task_over_the_limit_is_refused():
     text = "workflow:\n  name: w\n  tasks:\n" + "".join(
         f"    - {{name: t{i}, image: i, command: [c]}}\n" for i in range(4)
     )
-    assert parse(text, limits=Limits(tasks=4)).spec.groups
-    assert [f.code for f in faults(text, limits=Limits(tasks=3))] == ["too_many_tasks"]
+    assert parse(text, limits=SpecLimits(tasks=4)).spec.groups
+    assert [f.code for f in faults(text, limits=SpecLimits(tasks=3))] == ["too_many_tasks"]
 
 
 def test_what_is_accepted_but_not_carried_out_is_named():

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from pools.documents.reading import unknown_field
-from pools.documents.yaml_text import Document, Limits, parse_document
+from pools.documents.yaml_text import ParsedDocument, TextLimits, parse_document
 from scheduling.errors import Fault, Path
 
 SECTIONS = {"backends": "BACKEND", "pod_templates": "POD_TEMPLATE", "pools": "POOL", "workflow": "WORKFLOW"}
@@ -32,13 +32,13 @@ LIMITS = "workflow"
 
 
 @dataclass(slots=True)
-class Whole:
+class ConfigFile:
     """What a file says: by type, each object's document by name, and where it stands."""
 
     held: dict[str, dict[str, Any]] = field(default_factory=dict)
     paths: dict[tuple[str, str], Path] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    text: Document | None = None
+    text: ParsedDocument | None = None
 
     def located(self, fault: Fault) -> Fault:
         """The fault with its line and column in the file."""
@@ -48,10 +48,10 @@ class Whole:
         return replace(fault, line=line, column=column)
 
 
-def read_whole(text: str) -> Whole:
+def read_config_file(text: str) -> ConfigFile:
     """Read a file. Raises InvalidSpec for what is no YAML; other faults are in the result."""
-    parsed = parse_document(text, limits=Limits())
-    whole = Whole(text=parsed)
+    parsed = parse_document(text, limits=TextLimits())
+    whole = ConfigFile(text=parsed)
     sections = parsed.data
     if not isinstance(sections, Mapping) or not sections:
         message = f"A mapping with one or more of {', '.join(SECTIONS)} is needed."
@@ -67,7 +67,7 @@ def read_whole(text: str) -> Whole:
     return whole
 
 
-def _section(whole: Whole, section: str, written: Any) -> None:
+def _section(whole: ConfigFile, section: str, written: Any) -> None:
     config_type = SECTIONS[section]
     held = whole.held.setdefault(config_type, {})
     for name, path, document in _objects(whole, section, written):
@@ -77,7 +77,7 @@ def _section(whole: Whole, section: str, written: Any) -> None:
         whole.paths[config_type, name] = path
 
 
-def _objects(whole: Whole, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
+def _objects(whole: ConfigFile, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
     if section == LIMITS:  # one object, so an empty section is one that says nothing: the defaults
         yield LIMITS, (section,), written
         return
@@ -105,7 +105,7 @@ def _not_carried(section: str, written: Any) -> Iterator[Fault]:
         yield Fault((section,), "not_carried", said)
 
 
-def write_whole(held: Mapping[str, Mapping[str, Any]]) -> str:
+def write_config_file(held: Mapping[str, Mapping[str, Any]]) -> str:
     """The file of these types; the same for the same configuration."""
     names = {config_type: section for section, config_type in SECTIONS.items()}
     sections: dict[str, Any] = {}

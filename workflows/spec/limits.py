@@ -1,0 +1,15 @@
+"""What a submitted workflow may cost to read: its text, its template and its tasks."""
+
+from dataclasses import dataclass
+
+from pools.documents.yaml_text import TextLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecLimits(TextLimits):
+    """Limits of a workflow's text. CPU seconds are whole, memory is in bytes."""
+
+    tasks: int = 10_000
+    template_cpu_seconds: int = 2
+    template_seconds: float = 10.0
+    template_memory: int = 256 * 2**20
