@@ -84,6 +84,9 @@ _OF_SCHEDULER: Mapping[str, Why] = {
 }
 """Codes of schedulers' reasons; whatever else one says is just what the scheduler says."""
 
+_ROOM = {Why.TOPOLOGY, Why.CAPACITY}
+"""One cause: the place that is missing, counted in a domain or on nodes."""
+
 HELP: Mapping[Why, str] = {
     Why.UPSTREAM: "Nothing to do: it starts by itself.",
     Why.CLUSTER: "An administrator looks at the backend; the group goes on by itself when it answers.",
@@ -208,20 +211,45 @@ def _before_the_scheduler(seen: GroupSeen) -> Reason | None:
 def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
     if waiting.placed:
         return _of_starting(seen)
-    said = scheduler.waiting_reasons(waiting)
+    said = _holding(scheduler.waiting_reasons(waiting), waiting)
     evidence = _of_scheduler(said, waiting) | _of_nodes(seen)
     why, first = _seen_before(seen, said)
     enough = first and why in (Why.CHANNEL, Why.CLAIM, Why.NOT_SERVED)
-    texts = [] if enough else [one.message for one in said[:2]]
+    texts = [] if enough else [reason.message for reason in of_one_cause(said)[:2]]
     if not said and not first:
         why, texts = Why.SILENT, ["The scheduler has not placed it yet and has given no reason."]
     hidden = uncovered(seen.coverage) if seen.coverage else ()
     return Reason(why, " ".join(filter(None, [first, *texts, *hidden])), evidence)
 
 
+def _holding(reasons: Sequence[WaitingReason], waiting: Waiting) -> list[WaitingReason]:
+    """The reasons that still hold: a scheduler does not take back that pods were missing."""
+    complete = waiting.pods >= waiting.pods_expected
+    return [reason for reason in reasons if not (complete and reason.code == "PodsMissing")]
+
+
+def of_one_cause(reasons: Sequence[WaitingReason]) -> list[WaitingReason]:
+    """Those of the first cause that is known; two causes in one sentence contradict each other.
+
+    While pods are missing, a scheduler judges no room: what it says of room is of an earlier time. Of
+    missing pods the first count is the current one.
+    """
+    first = next((reason for reason in reasons if _kind(reason) != Why.SCHEDULER), None)
+    if first is None:
+        return list(reasons)
+    if _kind(first) == Why.PODS:
+        return [first]
+    cause = _ROOM if _kind(first) in _ROOM else {_kind(first)}
+    return [reason for reason in reasons if _kind(reason) in cause]
+
+
+def _kind(reason: WaitingReason) -> Why:
+    return _OF_SCHEDULER.get(reason.code, Why.SCHEDULER)
+
+
 def _seen_before(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str]:
     """What objects show to be behind what the scheduler says, in words; else of what kind that is."""
-    why = _OF_SCHEDULER.get(said[0].code, Why.SCHEDULER) if said else Why.SILENT
+    why = _kind(of_one_cause(said)[0]) if said else Why.SILENT
     if why == Why.PODS:
         return why, ""
     if is_split(seen.halves):
@@ -288,8 +316,8 @@ def _of_retries(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) 
         return None
     verb = "waits" if len(seen.again) == 1 else "wait"
     text = f"Tried again, {listing(seen.again)} {verb} for a place."
-    said = scheduler.waiting_reasons(waiting)
-    more = (reason.message for reason in said[:2])
+    said = _holding(scheduler.waiting_reasons(waiting), waiting)
+    more = (reason.message for reason in of_one_cause(said)[:2])
     evidence = {"tried_again": list(seen.again)} | _of_scheduler(said, waiting)
     return Reason(Why.RETRY, " ".join([text, *more]), evidence)
 

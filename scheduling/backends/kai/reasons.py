@@ -36,7 +36,7 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
         said = [reason for message in messages for reason in _translate(message, waiting)]
         reasons += sorted(said, key=_of_one_domain)
     for event in waiting.events:
-        if event.get("reason") == "NotReady" and not (reasons and _is_complete(waiting)):
+        if event.get("reason") == "NotReady" and not _is_complete(waiting):
             reasons += _translate(str(event.get("message", "")), waiting)
     if not reasons:
         for message in waiting.pod_messages:

@@ -177,7 +177,8 @@ def test_a_gang_that_is_not_complete_says_so_from_the_event():
         "message": f"Job is not ready for scheduling. "
         f"Waiting for 4 pods for SubGroup {RACK}, currently 2 exist, 0 are gated.",
     }
-    (reason,) = Kai().waiting_reasons(waiting(events=(event,)))
+    count, reason = Kai().waiting_reasons(waiting(events=(event,), pods=4))
+    assert count.message == "4 of 6 pods exist; the gang waits for the rest."
     assert reason.message == '2 of 4 pods of rack "r1" in zone "z" exist; the gang waits for the rest.'
 
 
@@ -194,6 +195,7 @@ def test_what_was_said_of_missing_pods_is_over_once_all_are_there_and_something_
     ]
     assert "PodsMissing" not in codes
     assert codes
+    assert Kai().waiting_reasons(waiting(events=(event,))) == ()
 
 
 @pytest.mark.parametrize("backend", [Kai(), Kubernetes()], ids=lambda b: b.name)

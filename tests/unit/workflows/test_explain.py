@@ -131,6 +131,49 @@ def test_what_two_pod_groups_say_alike_is_told_once():
     assert said(waiting=twice).count("No rack has room") == 1
 
 
+NOT_READY = {
+    "reason": "NotReady",
+    "message": "Job is not ready for scheduling. Waiting for 4 pods, currently 3 exist, 0 are gated.",
+}
+NO_ROOM = "Resources were found for 3 pods while 4 are required for gang scheduling."
+
+
+def test_missing_pods_are_not_told_beside_room_once_all_pods_exist():
+    """The scheduler's event stays when the last pod is created; by then it is wrong."""
+    complete = replace(waiting(message=NO_ROOM), events=(NOT_READY,))
+    assert said(waiting=complete) == "There is room for 3 tasks, but 4 must start together."
+    late = replace(waiting(message=f"{NOT_READY['message']} {NO_ROOM}"))
+    assert said(waiting=late) == "There is room for 3 tasks, but 4 must start together."
+
+
+def test_missing_pods_alone_are_not_told_once_all_pods_exist():
+    complete = replace(waiting(message=""), events=(NOT_READY,))
+    assert said(waiting=complete) == "The scheduler has not placed it yet and has given no reason."
+
+
+def test_what_the_scheduler_said_of_room_is_not_told_while_pods_are_missing():
+    """Its condition is of a time when the gang was complete; it judges none that is not."""
+    incomplete = replace(waiting(message=NO_ROOM), pods=3, events=(NOT_READY,))
+    assert said(waiting=incomplete) == "3 of 4 pods exist; the gang waits for the rest."
+
+
+def test_a_task_that_is_tried_again_waits_for_one_thing_as_well():
+    again = replace(waiting(message=NO_ROOM), pods=3, events=(NOT_READY,))
+    assert said(status="RUNNING", waiting=again, again=("a",)) == (
+        'Tried again, "a" waits for a place. 3 of 4 pods exist; the gang waits for the rest.'
+    )
+
+
+def test_a_quota_and_a_lack_of_room_are_not_told_as_one():
+    over = "Non-preemptible workload is over quota"
+    reason = waiting_reason(seen(waiting=waiting(message=f"{over}. {NO_ROOM}")), scheduler=KAI)
+    assert (reason.why, reason.text) == (
+        Why.CAPACITY,
+        "There is room for 3 tasks, but 4 must start together.",
+    )
+    assert over in reason.evidence["scheduler_says"][0]
+
+
 @pytest.mark.parametrize("status", sorted({"RUNNING", *TERMINAL}))
 def test_a_group_that_runs_or_has_ended_waits_for_nothing(status):
     assert said(status=status, lost=GONE) == ""
