@@ -11,9 +11,9 @@ from typing import Any
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
+from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import FitNode, Holding, Snapshot, amounts
 from scheduling.fit.verdict import judge
-from scheduling.fit.wanted import GangDemand
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.tree import build_tree

@@ -16,9 +16,9 @@ from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
 from scheduling.capabilities import Capabilities, Capability
-from scheduling.fit.outcome import Outcome, SetOutcome
-from scheduling.fit.verdict import Answer, DomainRoom, SetFit, Verdict, judge, rooms
-from scheduling.fit.wanted import GangDemand
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.outcome import PlacementOutcome, SetOutcome
+from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, judge, rooms
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
 from scheduling.tree import ConstraintNode as TreeNode
@@ -309,7 +309,7 @@ class _Finder:
             cluster, selectors=selectors, levels=placement.levels, capabilities=held, without=[values.uuid]
         )
 
-    def _draw(self, found: Sequence[DomainRoom], node: TreeNode, levels: Levels) -> None:
+    def _draw(self, found: Sequence[DomainCapacity], node: TreeNode, levels: Levels) -> None:
         """Put what the set finds into the map's domains, if those are the levels it was asked for under."""
         rank = node.constraint.required
         if rank is None or levels[: rank + 1] != self.ground.levels[: rank + 1]:
@@ -334,7 +334,11 @@ def _tasks_by_set(tree: ConstraintTree) -> dict[Lettered, list[str]]:
     }
 
 
-_TONES = {Outcome.MATCH: "good", Outcome.DEGRADED: "warn", Outcome.VIOLATION: "bad"}
+_TONES = {
+    PlacementOutcome.MATCH: "good",
+    PlacementOutcome.DEGRADED: "warn",
+    PlacementOutcome.VIOLATION: "bad",
+}
 
 
 def _landed_set(one: SetOutcome, mark: Mark, tasks: int) -> SetLanded:
@@ -381,11 +385,11 @@ def _waits(verdict: Verdict) -> Iterator[SetWaiting]:
             )
 
 
-def _set_words(one: SetFit) -> str:
+def _set_words(one: SetVerdict) -> str:
     return f"{describe(one.path)} and {one.alike - 1} alike" if one.alike > 1 else describe(one.path)
 
 
-def _told(room: DomainRoom) -> DomainTold:
+def _told(room: DomainCapacity) -> DomainTold:
     return DomainTold(
         path="/".join(room.path) or "the whole pool",
         free=room.free,

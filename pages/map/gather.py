@@ -17,7 +17,7 @@ from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import NOTHING, OTHERS, FitNode
+from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from web.access import grants_of
 from web.policy import Action
@@ -158,7 +158,7 @@ class _Accepted:
 
 def _accepted(pool: Pool) -> _Accepted:
     rows = [tolerations_of(pool, platform) for platform in pool.platforms.all()] or [pool.tolerations]
-    return _Accepted(tuple({Demand.of(NOTHING, tolerations=row) for row in rows}))
+    return _Accepted(tuple({Demand.of(NO_AMOUNTS, tolerations=row) for row in rows}))
 
 
 _CLOSED = {"": Shut.NO, "cordoned": Shut.CORDONED, "not ready": Shut.NOT_READY}

@@ -1,15 +1,15 @@
-"""What is free while a gang is tried on a snapshot: counted for each kind of task, in every domain.
+"""Free room while a gang is tried on a snapshot, counted for each kind of task in every domain.
 
 A *kind* is one distinct demand. ``room(kind, region)`` answers in one sum how many tasks of a kind still fit
-in a region; placing and taking back a task changes the counts of its node's domains alone. All of it is
-scratch of one calculation; the snapshot is never written.
+in a region; placing a task, or taking it back, changes only the counts of its node's domains. A board belongs
+to one calculation; the snapshot is never written.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import WHOLE, Amounts, Snapshot
+from scheduling.fit.snapshot import POOL_RANK, Amounts, Snapshot
 
 ANY = -1
 """A cut that hides no node."""
@@ -19,10 +19,10 @@ ANY = -1
 class Region:
     """The nodes of one domain that carry the labels of all levels down to ``cut``.
 
-    ``rank`` WHOLE is the pool; ``cut`` ANY leaves in nodes without labels, and is found only there.
+    ``rank`` POOL_RANK is the pool; ``cut`` ANY includes nodes without labels and is used only there.
     """
 
-    rank: int = WHOLE
+    rank: int = POOL_RANK
     at: int = 0
     cut: int = ANY
 
@@ -46,7 +46,7 @@ class Board:
         self._spans: dict[Region, range] = {}
 
     def know(self, kind: Demand) -> None:
-        """Count room for a kind; asked again, it costs nothing."""
+        """Count room for a kind, once."""
         if kind in self._slots:
             return
         nodes, free = self.snapshot.nodes, self._free
@@ -54,10 +54,10 @@ class Board:
         self._slots[kind] = slots
         self._rooms[kind] = [
             [sum(slots[i] for i in domain.nodes) for domain in row] for row in self.snapshot.domains
-        ] + [[sum(slots)]]  # at WHOLE, which is the last place too
+        ] + [[sum(slots)]]  # at POOL_RANK, which is the last place too
 
     def room(self, kind: Demand, region: Region) -> int:
-        """How many tasks of a kind fit in a region, were they its only ones."""
+        """How many tasks of one kind fit in a region, if no other kind goes there."""
         rows = self._rooms[kind]
         if region.cut in (region.rank, ANY):
             return rows[region.rank][region.at]
@@ -74,7 +74,7 @@ class Board:
         """The nodes of a region, by name."""
         snapshot = self.snapshot
         if region.cut == ANY:
-            return range(len(snapshot.nodes)) if region.rank == WHOLE else ()
+            return range(len(snapshot.nodes)) if region.rank == POOL_RANK else ()
         if region.cut == region.rank:
             return snapshot.domains[region.rank][region.at].nodes
         row = snapshot.domains[region.cut]
@@ -108,7 +108,7 @@ class Board:
             if change := now - slots[node]:
                 slots[node] = now
                 rooms = self._rooms[kind]
-                rooms[WHOLE][0] += change
+                rooms[POOL_RANK][0] += change
                 for rank, at in enumerate(places):
                     if at is not None:
                         rooms[rank][at] += change
@@ -120,6 +120,6 @@ class Board:
         return span
 
 
-def times(free: Amounts, wanted: Amounts) -> int:
-    """How often ``wanted`` fits in ``free``. Every task asks at least for a pod's place."""
-    return min((have // want for have, want in zip(free, wanted, strict=True) if want), default=1 << 30)
+def times(free: Amounts, amounts: Amounts) -> int:
+    """How often ``amounts`` fits in ``free``. Every task asks for at least one pod slot."""
+    return min((have // want for have, want in zip(free, amounts, strict=True) if want), default=1 << 30)

@@ -1,4 +1,4 @@
-"""What one pod asks of a node: amounts, and which nodes will do at all."""
+"""The demand of one pod on a node: amounts, and which nodes it may use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _BARRING = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod asks for. Tolerations are as a pod writes them; hashable, so equal tasks count as one."""
+    """The demand of one pod. Tolerations are as a pod writes them; hashable, so equal tasks are one kind."""
 
     amounts: Amounts
     selector: tuple[tuple[str, str], ...] = ()
@@ -26,11 +26,11 @@ class Demand:
         tolerations: Sequence[Mapping[str, object]] = (),
         excluded: Sequence[str] = (),
     ) -> "Demand":
-        plain = tuple(tuple(sorted((k, str(v)) for k, v in one.items())) for one in tolerations)
+        plain = tuple(tuple(sorted((k, str(v)) for k, v in toleration.items())) for toleration in tolerations)
         return cls(amounts, tuple(sorted((selector or {}).items())), plain, frozenset(excluded))
 
     def may_use(self, node: FitNode) -> bool:
-        """Whether the node is one for this pod at all, whatever is free there."""
+        """Whether the pod may use the node, whatever is free there."""
         if node.name in self.excluded:
             return False
         labels = node.labels
@@ -41,7 +41,7 @@ class Demand:
     def _tolerates(self, taint: Mapping[str, str]) -> bool:
         if taint.get("effect") not in _BARRING:
             return True
-        return any(_covers(dict(one), taint) for one in self.tolerations)
+        return any(_covers(dict(toleration), taint) for toleration in self.tolerations)
 
 
 def _covers(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:

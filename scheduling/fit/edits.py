@@ -1,7 +1,7 @@
-"""A snapshot as it would be: nodes drained, nodes added, work ended. Pure.
+"""A snapshot after edits: nodes drained, nodes added, workflows ended. Pure.
 
-Drained nodes are gone from it and not merely closed: a closed node opens again, so a gang would only wait
-for it, and whoever drains a rack asks what becomes of those that wait if it does not come back.
+Drained nodes are removed, not closed: a closed node opens again, so a gang would only wait for it. Who drains
+a rack needs the verdict for the case that the rack does not come back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from scheduling.fit.snapshot import FitNode, Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """``domains`` are label values, of which a drained node carries all; ``ended`` names holders."""
+    """A drained node carries all label values of one of ``domains``; ``ended`` names holders."""
 
     domains: tuple[Mapping[str, str], ...] = ()
     nodes: frozenset[str] = frozenset()
@@ -20,22 +20,22 @@ class Edits:
     ended: frozenset[str] = frozenset()
 
     def drains(self, node: FitNode) -> bool:
-        return node.name in self.nodes or any(in_domain(node, one) for one in self.domains)
+        return node.name in self.nodes or any(in_domain(node, domain) for domain in self.domains)
 
 
 def in_domain(node: FitNode, values: Mapping[str, str]) -> bool:
-    """Whether a node carries all these label values."""
+    """Whether a node carries all of these label values."""
     return all(node.labels.get(label) == value for label, value in values.items())
 
 
 def after(snapshot: Snapshot, edits: Edits) -> Snapshot:
-    """The snapshot with the edits made."""
+    """The snapshot after the edits."""
 
     def change(node: FitNode) -> FitNode | None:
         if edits.drains(node):
             return None
-        kept = tuple(one for one in node.holdings if one.holder not in edits.ended)
-        return node if len(kept) == len(node.holdings) else replace(node, holdings=kept)
+        holdings = tuple(holding for holding in node.holdings if holding.holder not in edits.ended)
+        return node if len(holdings) == len(node.holdings) else replace(node, holdings=holdings)
 
     return snapshot.edited(change, added=edits.added)
 

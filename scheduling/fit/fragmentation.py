@@ -1,9 +1,9 @@
-"""How much of a pool is still free in pieces that are of use: slots of 1, 2, 4, 8, ... nodes per level.
+"""How a pool's free nodes are spread: slots of 1, 2, 4, 8, ... nodes per level.
 
 A slot of n nodes is n wholly free, open nodes in one domain; a domain with 11 of them has two slots of 4 and
-one of 8. The share that lies in domains too small for a slot is what fragmentation costs a gang of that size.
+one of 8. Free nodes in domains too small for a slot are what fragmentation costs a gang of that size.
 
-Where some nodes have GPUs only those count: the others hold no gang that asks for one.
+Where some nodes have GPUs, only those nodes count: the others hold no gang that asks for a GPU.
 """
 
 from collections.abc import Iterator
@@ -35,20 +35,20 @@ class LevelSlots:
 
 
 def free_nodes(snapshot: Snapshot) -> list[bool]:
-    """Of each node of a snapshot, whether it counts as one wholly free node."""
+    """For each node of a snapshot, whether it counts as wholly free."""
     with_gpus = any(node.allocatable[_GPU] for node in snapshot.nodes)
-    return [_is_whole(node, with_gpus=with_gpus) for node in snapshot.nodes]
+    return [_is_free(node, with_gpus=with_gpus) for node in snapshot.nodes]
 
 
 def fragmentation(snapshot: Snapshot) -> tuple[LevelSlots, ...]:
     """Count slots for every level, broadest first."""
-    whole = free_nodes(snapshot)
-    return tuple(_level(snapshot, rank, whole) for rank in range(len(snapshot.levels)))
+    free_flags = free_nodes(snapshot)
+    return tuple(_level(snapshot, rank, free_flags) for rank in range(len(snapshot.levels)))
 
 
-def _level(snapshot: Snapshot, rank: int, whole: list[bool]) -> LevelSlots:
+def _level(snapshot: Snapshot, rank: int, free_flags: list[bool]) -> LevelSlots:
     row = snapshot.domains[rank]
-    free = {domain.path: sum(whole[at] for at in domain.nodes) for domain in row}
+    free = {domain.path: sum(free_flags[at] for at in domain.nodes) for domain in row}
     biggest = max((len(domain.nodes) for domain in row), default=0)
     best = min(free, key=lambda path: (-free[path], path), default=())
     return LevelSlots(
@@ -56,7 +56,7 @@ def _level(snapshot: Snapshot, rank: int, whole: list[bool]) -> LevelSlots:
         label=snapshot.levels[rank].label,
         domains=len(row),
         free=sum(free.values()),
-        unlabelled=sum(whole) - sum(free.values()),
+        unlabelled=sum(free_flags) - sum(free.values()),
         slots={size: sum(count // size for count in free.values()) for size in _sizes(biggest)},
         largest=free.get(best, 0),
         domain=best,
@@ -70,7 +70,7 @@ def _sizes(most: int) -> Iterator[int]:
         size *= 2
 
 
-def _is_whole(node: FitNode, *, with_gpus: bool) -> bool:
+def _is_free(node: FitNode, *, with_gpus: bool) -> bool:
     """Whether a node is open and all its GPUs are free; where none has GPUs, whether nothing runs there."""
     if node.closed:
         return False

@@ -1,21 +1,24 @@
-"""Placing a gang as its scheduler would: in its order, never moving what is placed.
+"""Place a gang as its scheduler would: in the scheduler's order, without moving what is placed.
 
-As KAI does (v0.13 and v0.17, seen running): siblings one after the other in the order of the tree; for each
-the domains from the preferred level up to the required one, within a parent the fullest first; a domain
-counts as too small if it lacks room for as many of the *largest* of the set's tasks as the set has tasks
-(where all ask for the same kinds of resources; otherwise if some sum is too small); what fails below a
-domain is taken back and the next domain tried; a sibling that is placed stays. Tasks of a leaf go one by
-one to the fullest node that takes them.
+The rules are KAI's (v0.13 and v0.17, observed on running schedulers):
 
-For a scheduler that makes each set a pod group of its own the same holds set by set.
+- Siblings are placed one after the other, in the order of the tree; a sibling that is placed stays.
+- Each set tries the domains from its preferred level up to its required level; within a parent, the fullest
+  domain comes first.
+- A domain is too small if it lacks room for as many of the *largest* task of the set as the set has tasks.
+  Where the tasks ask for different kinds of resources, it is too small if the sum for one kind is.
+- If something below a domain fails, everything in the domain is taken back and the next domain is tried.
+- The tasks of a leaf go one by one to the fullest node that takes them.
+
+Where the scheduler makes each set a pod group of its own, the same rules hold set by set.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import WHOLE
-from scheduling.fit.wanted import GangDemand, Wanted
+from scheduling.fit.gang_demand import GangDemand, SetDemand
+from scheduling.fit.snapshot import POOL_RANK
 from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode
 
@@ -24,23 +27,23 @@ Score = Callable[[int], int]
 
 
 class Placer:
-    """One try to place a gang on a board. ``where`` is the node's index for each task placed.
+    """One attempt to place a gang on a board. ``where`` is the node's index for each placed task.
 
-    ``most`` is how many tasks had a place at once, at best.
+    ``most`` is the largest number of tasks that had a place at the same time.
     """
 
     def __init__(self, board: Board, gang: GangDemand) -> None:
         self.board, self.gang = board, gang
         self.where: list[tuple[str, int]] = []
         self.most = 0
-        self._wanted: dict[int, Wanted] = {}
+        self._set_demands: dict[int, SetDemand] = {}
 
     def run(self) -> bool:
         """Place everything, or nothing."""
         return self._place(self.gang.tree.root, POOL, None)
 
     def _place(self, node: ConstraintNode, region: Region, score: Score | None) -> bool:
-        for inside in offered(self.board, node, self.wanted(node), region):
+        for inside in offered(self.board, node, self.set_demand(node), region):
             mark = len(self.where)
             own = self._score(node, inside) or score
             below = all(self._place(sub, inside, own) for sub in node.sets)
@@ -51,13 +54,13 @@ class Placer:
             del self.where[mark:]
         return False
 
-    def wanted(self, node: ConstraintNode) -> Wanted:
-        found = self._wanted.get(id(node))
-        if found is None:
-            found = self._wanted[id(node)] = self.gang.wanted(node)
-            for kind in found.counted:
+    def set_demand(self, node: ConstraintNode) -> SetDemand:
+        demand = self._set_demands.get(id(node))
+        if demand is None:
+            demand = self._set_demands[id(node)] = self.gang.set_demand(node)
+            for kind in demand.counted:
                 self.board.know(kind)
-        return found
+        return demand
 
     def _fill(self, tasks: Sequence[GangTask], region: Region, score: Score | None) -> bool:
         """Place tasks one by one, the largest first; on failure the caller takes them back."""
@@ -93,35 +96,37 @@ class Placer:
         return sorted((node for node in board.nodes(region) if board.slots(kind, node)), key=order)
 
     def _score(self, node: ConstraintNode, inside: Region) -> Score | None:
-        """Where a set was given more than the one domain it prefers: its emptiest such domains first."""
+        """Rate nodes of a set that got no single domain of its preferred level: emptiest domain first."""
         preferred = node.constraint.narrowest
         if preferred is None or node.constraint.preferred is None or inside.rank == preferred:
             return None
         places = self.board.snapshot.places
-        kind = self.wanted(node).measure
+        kind = self.set_demand(node).measure
         domains = self.board.below(inside, preferred, inside.cut)
-        rooms: Mapping[int | None, int] = {one.at: self.board.room(kind, one) for one in domains}
+        rooms: Mapping[int | None, int] = {domain.at: self.board.room(kind, domain) for domain in domains}
         return lambda index: rooms.get(places[index][preferred], 0)
 
 
-def offered(board: Board, node: ConstraintNode, wants: Wanted, region: Region) -> Iterator[Region]:
-    """The regions that a node's constraint allows within its parent's, in the scheduler's order."""
+def offered(board: Board, node: ConstraintNode, demand: SetDemand, region: Region) -> Iterator[Region]:
+    """The regions within its parent's that a node's constraint allows, in the scheduler's order."""
     constraint = node.constraint
     narrowest = constraint.narrowest
     if narrowest is None:
-        if fits(board, wants, region):
+        if fits(board, demand, region):
             yield region
         return
     cut = max(region.cut, narrowest)
-    broadest = constraint.required if constraint.required is not None else WHOLE
-    levels = _levels(board, wants, Region(region.rank, region.at, cut), down_to=narrowest)
+    broadest = constraint.required if constraint.required is not None else POOL_RANK
+    levels = _levels(board, demand, Region(region.rank, region.at, cut), down_to=narrowest)
     for rank, regions in reversed(levels):
         if rank < max(broadest, region.rank):
             return
-        yield from (one for one in regions if fits(board, wants, one))
+        yield from (domain for domain in regions if fits(board, demand, domain))
 
 
-def _levels(board: Board, wants: Wanted, region: Region, *, down_to: int) -> list[tuple[int, list[Region]]]:
+def _levels(
+    board: Board, demand: SetDemand, region: Region, *, down_to: int
+) -> list[tuple[int, list[Region]]]:
     """The region and its domains of each narrower rank, within a parent the fullest first.
 
     Where domains are no paths none lies in another, so nothing stands between the region and the last rank.
@@ -132,13 +137,13 @@ def _levels(board: Board, wants: Wanted, region: Region, *, down_to: int) -> lis
         row: list[Region] = []
         for above in levels[-1][1]:
             below = board.below(above, rank, region.cut)
-            row += sorted(below, key=lambda one: (board.room(wants.measure, one), one.at))
+            row += sorted(below, key=lambda domain: (board.room(demand.measure, domain), domain.at))
         levels.append((rank, row))
     return levels
 
 
-def fits(board: Board, wants: Wanted, region: Region) -> bool:
+def fits(board: Board, demand: SetDemand, region: Region) -> bool:
     """Whether a scheduler finds a region large enough before it places anything."""
-    if any(board.room(kind, region) < count for kind, count in wants.kinds):
+    if any(board.room(kind, region) < count for kind, count in demand.kinds):
         return False
-    return not wants.alike or board.room(wants.measure, region) >= wants.count
+    return not demand.alike or board.room(demand.measure, region) >= demand.count

@@ -1,10 +1,10 @@
-"""Whether a gang is placed in whatever order its tasks are taken, and wherever each is put.
+"""Whether a gang is placed whatever the order of its tasks and whatever node each one gets.
 
-Of KAI the order is known and the placer follows it. Others take tasks as they come and rate nodes by what
-they please: Kubernetes 1.36 put a task of two GPUs and one of one on two nodes of a rack and then found none
-for a third of four, in a rack where all three have room. So for those a place that was found is certain only
-if it cannot be lost: in some domain each kind of task keeps room for all of its own though every other task
-of the gang takes as much of it as one task can. Sufficient, not necessary.
+KAI's order is known, and the placer follows it. Other schedulers take tasks in any order and rate nodes by
+rules of their own: Kubernetes 1.36 put a task of two GPUs and a task of one GPU on two nodes of a rack and
+then had no node for a third task of four GPUs, in a rack with room for all three. For those schedulers a
+place is certain only if it cannot be lost: in some domain each kind of task keeps room for all of its tasks
+although every other task of the gang takes as much of that room as one task can. Sufficient, not necessary.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import WHOLE
-from scheduling.fit.wanted import GangDemand
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.snapshot import POOL_RANK
 from scheduling.tree import ConstraintNode
 
 Kinds = Counter[Demand]
@@ -31,9 +31,11 @@ def is_placed_in_any_order(board: Board, gang: GangDemand) -> bool:
 
 
 def _sets(gang: GangDemand) -> Iterator[tuple[ConstraintNode, Kinds]]:
-    """Each set that is placed by itself: one below a constraint counts with what stands above it."""
+    """Each set that is placed by itself: a set below a constraint counts with the set above it."""
     for node in _outermost(gang.tree.root):
-        own = _kinds(gang, node) if node.constraint else Counter(gang.demands[one.name] for one in node.tasks)
+        own = (
+            _kinds(gang, node) if node.constraint else Counter(gang.demands[task.name] for task in node.tasks)
+        )
         if own:
             yield node, own
 
@@ -60,16 +62,16 @@ def _keeps_room(board: Board, *, own: Kinds, others: Kinds, region: Region) -> b
 
 
 def _takes(kind: Demand, other: Demand) -> int:
-    """For how many tasks of a kind there is no room any more, at worst, once another is placed."""
+    """Count the tasks of a kind that lose their room, at worst, when one task of another kind is placed."""
     pairs = zip(kind.amounts, other.amounts, strict=True)
-    return max((-(-taken // wanted) for wanted, taken in pairs if wanted), default=0)
+    return max((-(-amount // need) for need, amount in pairs if need), default=0)
 
 
 def regions(board: Board, node: ConstraintNode) -> list[Region]:
-    """The domains of a set's required level, as far as its constraint sees them; the pool without one."""
+    """The domains of a set's required level that its constraint sees; the pool where it has none."""
     constraint = node.constraint
     if constraint.required is None or constraint.narrowest is None:
         return [POOL]
     return list(
-        board.below(Region(WHOLE, 0, constraint.narrowest), constraint.required, constraint.narrowest)
+        board.below(Region(POOL_RANK, 0, constraint.narrowest), constraint.required, constraint.narrowest)
     )

@@ -1,8 +1,8 @@
-"""What a gang got, compared with what it asked for.
+"""The placement of a gang, compared with its requirements.
 
-MATCH: every set stands in one domain of every level it names. DEGRADED: a preferred level was missed, by so
-many domains. VIOLATION: a required level does not hold, which no scheduler should do; it can come about when
-labels of nodes change below running tasks, or when somebody binds a pod by hand.
+MATCH: every set stands in one domain of every level it names. DEGRADED: a preferred level was missed.
+VIOLATION: a required level does not hold. No scheduler should do that; it happens when node labels change
+under running tasks, or when somebody binds a pod by hand.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from scheduling.requirements import SetPath
 from scheduling.tree import ConstraintTree
 
 
-class Outcome(StrEnum):
+class PlacementOutcome(StrEnum):
     MATCH = "match"
     DEGRADED = "degraded"
     VIOLATION = "violation"
@@ -30,7 +30,7 @@ class SetOutcome:
     path: SetPath
     level: str
     required: bool
-    outcome: Outcome
+    outcome: PlacementOutcome
     domains: Mapping[tuple[str, ...], int]
     outside: int = 0
 
@@ -41,22 +41,24 @@ def outcomes(tree: ConstraintTree, places: Mapping[str, Domain], *, paths: bool)
     ``places`` gives the place of each task's node (``levels.domain_of``); a task whose node is unknown is
     left out of the count. One entry for each requirement of each set, in tree order, broader levels first.
     """
-    found = []
+    set_outcomes = []
     for node in tree.root.walk():
-        here = [places[task.name] for task in node.all_tasks() if task.name in places]
+        set_places = [places[task.name] for task in node.all_tasks() if task.name in places]
         for member in sorted(node.members, key=lambda member: member.rank):
-            domains, outside = _domains(here, member.rank, paths=paths)
-            missed = Outcome.VIOLATION if member.required else Outcome.DEGRADED
-            outcome = missed if outside or len(domains) > 1 else Outcome.MATCH
+            domains, outside = _domains(set_places, member.rank, paths=paths)
+            missed = PlacementOutcome.VIOLATION if member.required else PlacementOutcome.DEGRADED
+            outcome = missed if outside or len(domains) > 1 else PlacementOutcome.MATCH
             level = tree.levels[member.rank].key
-            found.append(SetOutcome(member.path, level, member.required, outcome, domains, outside))
-    return tuple(found)
+            set_outcomes.append(SetOutcome(member.path, level, member.required, outcome, domains, outside))
+    return tuple(set_outcomes)
 
 
-def worst(found: tuple[SetOutcome, ...]) -> Outcome:
-    """The outcome of a whole gang: that of its worst set."""
-    order = (Outcome.MATCH, Outcome.DEGRADED, Outcome.VIOLATION)
-    return max((one.outcome for one in found), key=order.index, default=Outcome.MATCH)
+def worst(set_outcomes: tuple[SetOutcome, ...]) -> PlacementOutcome:
+    """The outcome of the gang: the outcome of its worst set."""
+    order = (PlacementOutcome.MATCH, PlacementOutcome.DEGRADED, PlacementOutcome.VIOLATION)
+    return max(
+        (set_outcome.outcome for set_outcome in set_outcomes), key=order.index, default=PlacementOutcome.MATCH
+    )
 
 
 def _domains(places: list[Domain], rank: int, *, paths: bool) -> tuple[dict[tuple[str, ...], int], int]:

@@ -1,13 +1,13 @@
-"""Whether a gang could stand anywhere at all, in any order of its sets.
+"""Whether a placement of a gang exists at all, in any order of its sets.
 
-A scheduler that places sets one after the other may miss a placement that exists. Here every choice of
-domains is looked at, and a choice counts as possible while no domain holds more than fits: of each kind of
-task, and of GPUs in all. These conditions are necessary, so *no* is certain. They are sufficient, so *yes*
-is too, where all tasks are alike and every node is labelled: then domains are nested sets, and tasks bound
-to nested sets find places exactly if no set is asked for more than it has.
+A scheduler that places sets one after the other may miss a placement that exists. This search goes through
+every choice of domains. A choice is possible while no domain gets more than fits: of each kind of task, and
+of GPUs in all. These conditions are necessary, so *no* is certain. They are sufficient, so *yes* is certain
+too, where all tasks are alike and every node is labelled: domains are then nested sets, and tasks bound to
+nested sets find places exactly if no set gets more tasks than it has room for.
 
 Sets that are alike choose domains in one order only, and a bound on how many of them fit ends most searches
-at once. A search that takes too long is given up as *maybe*: nobody is refused for it.
+at once. A search that reaches its limit answers *maybe*; no submission is refused for that.
 """
 
 from collections.abc import Hashable, Iterator
@@ -16,9 +16,9 @@ from enum import Enum, auto
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
+from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import fits
-from scheduling.fit.snapshot import WHOLE, amounts
-from scheduling.fit.wanted import GangDemand, Wanted
+from scheduling.fit.snapshot import POOL_RANK, amounts
 from scheduling.tree import ConstraintNode
 
 MOST_SETS = 150
@@ -38,39 +38,39 @@ class _Item:
     """One set with a required level, and what stands above it and before it among its likes."""
 
     node: ConstraintNode
-    wants: Wanted
+    demand: SetDemand
     weights: tuple[tuple[Demand, int], ...]
     parent: int | None
     before: int | None
 
 
 def possible(board: Board, gang: GangDemand) -> Possible:
-    """Look for a choice of domains. The board is left as it was."""
+    """Search for a choice of domains; leave the board unchanged."""
     root = gang.tree.root
-    wants = _known(board, gang.wanted(root))
+    demand = _counted(board, gang.set_demand(root))
     board.know(_ONE_GPU)
-    if not _holds(board, wants, POOL):
+    if not _holds(board, demand, POOL):
         return Possible.NO
     items = _items(board, gang)
     if any(_too_many(board, items, at) for at in range(len(items))):
         return Possible.NO
     if len(items) > MOST_SETS:
         return Possible.MAYBE
-    found = _Search(board, items).run()
-    if found is not Possible.YES:
-        return found
-    return Possible.YES if wants.is_uniform and _is_labelled(board) else Possible.MAYBE
+    answer = _Search(board, items).run()
+    if answer is not Possible.YES:
+        return answer
+    return Possible.YES if demand.is_uniform and _is_labelled(board) else Possible.MAYBE
 
 
-def _known(board: Board, wants: Wanted) -> Wanted:
-    for kind in wants.counted:
+def _counted(board: Board, demand: SetDemand) -> SetDemand:
+    for kind in demand.counted:
         board.know(kind)
-    return wants
+    return demand
 
 
-def _holds(board: Board, wants: Wanted, region: Region) -> bool:
-    gpus = sum(kind.amounts[0] * count for kind, count in wants.kinds)
-    return fits(board, wants, region) and board.room(_ONE_GPU, region) >= gpus
+def _holds(board: Board, demand: SetDemand, region: Region) -> bool:
+    gpus = sum(kind.amounts[0] * count for kind, count in demand.kinds)
+    return fits(board, demand, region) and board.room(_ONE_GPU, region) >= gpus
 
 
 def _is_labelled(board: Board) -> bool:
@@ -87,17 +87,17 @@ def _collect(
     board: Board, gang: GangDemand, node: ConstraintNode, parent: int | None, items: list[_Item]
 ) -> None:
     if node.constraint.required is not None:
-        wants = _known(board, gang.wanted(node))
-        weights = (*wants.kinds, (_ONE_GPU, sum(kind.amounts[0] * n for kind, n in wants.kinds)))
-        before = len(items) - 1 if items and _alike(items[-1], node, wants, parent) else None
-        items.append(_Item(node, wants, weights, parent, before))
+        demand = _counted(board, gang.set_demand(node))
+        weights = (*demand.kinds, (_ONE_GPU, sum(kind.amounts[0] * n for kind, n in demand.kinds)))
+        before = len(items) - 1 if items and _alike(items[-1], node, demand, parent) else None
+        items.append(_Item(node, demand, weights, parent, before))
         parent = len(items) - 1
     for sub in node.sets:
         _collect(board, gang, sub, parent, items)
 
 
-def _alike(last: _Item, node: ConstraintNode, wants: Wanted, parent: int | None) -> bool:
-    same = last.parent == parent and last.wants == wants and last.node.constraint == node.constraint
+def _alike(last: _Item, node: ConstraintNode, demand: SetDemand, parent: int | None) -> bool:
+    same = last.parent == parent and last.demand == demand and last.node.constraint == node.constraint
     return same and not node.sets and not last.node.sets
 
 
@@ -117,7 +117,7 @@ def _too_many(board: Board, items: list[_Item], at: int) -> bool:
 
 
 def _regions(board: Board, node: ConstraintNode, above: Region) -> Iterator[Region]:
-    """The domains of a node's required level in its parent's, as far as its constraint sees them."""
+    """The domains of a node's required level within its parent's that its constraint sees."""
     constraint = node.constraint
     if constraint.required is None or constraint.narrowest is None:
         raise ValueError("only a required level chooses among domains")
@@ -128,7 +128,7 @@ def _regions(board: Board, node: ConstraintNode, above: Region) -> Iterator[Regi
 
 
 class _Search:
-    """One search through all choices, by depth first; ``loads`` is what each domain is asked for."""
+    """One depth-first search through all choices; ``loads`` is the demand on each domain."""
 
     def __init__(self, board: Board, items: list[_Item]) -> None:
         self.board, self.items = board, items
@@ -159,22 +159,24 @@ class _Search:
         return False
 
     def _candidates(self, item: _Item, above: Region) -> list[Region]:
-        """What could hold the set, the smallest first; after its like, nothing before that one's."""
-        measure = item.wants.measure
-        found = sorted(
+        """The regions that could hold the set, smallest first; none before that of an equal set."""
+        measure = item.demand.measure
+        candidates = sorted(
             (
                 region
                 for region in _regions(self.board, item.node, above)
-                if _holds(self.board, item.wants, region)
+                if _holds(self.board, item.demand, region)
             ),
             key=lambda region: (self.board.room(measure, region), region.at),
         )
-        if item.before is not None and self.chosen[item.before] in found:
-            found = found[found.index(self.chosen[item.before]) :]
-        return list({self._looks(item, region): region for region in reversed(found)}.values())[::-1]
+        if item.before is not None and self.chosen[item.before] in candidates:
+            candidates = candidates[candidates.index(self.chosen[item.before]) :]
+        return list({self._fingerprint(item, region): region for region in reversed(candidates)}.values())[
+            ::-1
+        ]
 
-    def _looks(self, item: _Item, region: Region) -> Hashable:
-        """What tells domains apart for a set: of those that look alike the first will do."""
+    def _fingerprint(self, item: _Item, region: Region) -> Hashable:
+        """What distinguishes domains for a set: of equal domains only the first is tried."""
         if item.node.sets:
             return region
         kinds = [kind for kind, _ in item.weights]
@@ -183,7 +185,7 @@ class _Search:
         return rooms, loads, region.cut, tuple(self._around(region))[1:]
 
     def _load(self, item: _Item, region: Region, *, sign: int) -> None:
-        """Count the set in its domain and all around it that its parent does not count already."""
+        """Count the set in its domain and in those around it that its parent does not count already."""
         stop = -2 if item.parent is None else self.chosen[item.parent].rank
         for rank, at in self._around(region):
             if rank <= stop:
@@ -201,7 +203,7 @@ class _Search:
 
     def _around(self, region: Region) -> Iterator[tuple[int, int]]:
         """A domain and those around it, the narrowest first, as places on the board."""
-        if region.rank == WHOLE:
+        if region.rank == POOL_RANK:
             return
         snapshot = self.board.snapshot
         yield region.rank, region.at

@@ -1,8 +1,8 @@
 """The nodes of a pool at one moment, indexed by the domains of its levels.
 
-Built once for a state of the cluster and then only read; what a calculation changes stands on a ``Board``
-of its own. Nodes and domains are addressed by their place in a tuple, so that a calculation over thousands
-of them works on lists of numbers.
+Built once for a state of the cluster and then only read; each calculation changes a ``Board`` of its own.
+Nodes and domains are addressed by their place in a tuple, so that a calculation over thousands of them works
+on lists of numbers.
 
 A domain of a level is a path of label values where the scheduler's domains are paths (KAI), and one label
 value elsewhere. The nodes a constraint sees are those that carry every label its Topology lists: the *cut*.
@@ -18,23 +18,23 @@ from dataclasses import dataclass, field, replace
 from scheduling.levels import Levels, domain_of
 
 RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
-"""What amounts count, in this order; cpu in thousandths of a core, memory and storage in bytes."""
+"""The entries of ``Amounts``, in this order; cpu in thousandths of a core, memory and storage in bytes."""
 
 Amounts = tuple[int, ...]
-NOTHING: Amounts = (0,) * len(RESOURCES)
+NO_AMOUNTS: Amounts = (0,) * len(RESOURCES)
 
-WHOLE = -1
+POOL_RANK = -1
 """The rank of the pool itself, which is broader than every level."""
 
 
-def amounts(**given: int) -> Amounts:
-    """Amounts by name; what is left out is 0."""
-    return tuple(given.get(name, 0) for name in RESOURCES)
+def amounts(**by_name: int) -> Amounts:
+    """Amounts by name; missing names are 0."""
+    return tuple(by_name.get(name, 0) for name in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What somebody holds of a node. ``until`` is when it ends at the latest, in epoch seconds, if known."""
+    """Room that a workflow holds on a node. ``until`` is its latest end in epoch seconds, None if unknown."""
 
     holder: str
     amounts: Amounts
@@ -42,27 +42,27 @@ class Holding:
 
 
 OTHERS = "pods of others"
-"""The name under which people are told of what nobody's workflow holds; no workflow can have it."""
+"""The name that stands for pods of no workflow of this service; no workflow can have this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitNode:
-    """A node. ``closed`` says in words why nothing new goes there (cordoned, not ready), empty if it does.
+    """A node. ``closed`` is the reason why it takes no new pods (cordoned, not ready), empty if it does.
 
-    ``others`` is what pods hold that no workflow made: it has no end that is known.
+    ``others`` is the usage of pods that no workflow created; their end is unknown.
     """
 
     name: str
     labels: Mapping[str, str]
     allocatable: Amounts
     holdings: tuple[Holding, ...] = ()
-    others: Amounts = NOTHING
+    others: Amounts = NO_AMOUNTS
     taints: tuple[Mapping[str, str], ...] = ()
     closed: str = ""
 
     @property
     def free(self) -> Amounts:
-        """What is not held; never below 0, because what is held may be counted later than what is there."""
+        """What is free; never below 0, because usage and allocatable are observed at different times."""
         if not self.holdings:
             return self.without_work
         left = list(self.without_work)
@@ -73,11 +73,11 @@ class FitNode:
 
     @property
     def without_work(self) -> Amounts:
-        """What would be free if every workflow on it had ended."""
-        if self.others == NOTHING:
+        """What would be free if every workflow on the node had ended."""
+        if self.others == NO_AMOUNTS:
             return self.allocatable
         pairs = zip(self.allocatable, self.others, strict=True)
-        return tuple(max(0, amount - held) for amount, held in pairs)
+        return tuple(max(0, amount - occupied) for amount, occupied in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Snapshot:
     def of(cls, nodes: Iterable[FitNode], levels: Levels, *, paths: bool) -> "Snapshot":
         """Index nodes; ``paths`` says that domains are paths of labels (``topology.path_domains``)."""
         rows = tuple(sorted(nodes, key=lambda node: node.name))
-        found: list[dict[tuple[str, ...], list[int]]] = [defaultdict(list) for _ in levels]
+        by_level: list[dict[tuple[str, ...], list[int]]] = [defaultdict(list) for _ in levels]
         for index, node in enumerate(rows):
             values = domain_of(node.labels, levels)
             for rank, value in enumerate(values):
@@ -112,10 +112,10 @@ class Snapshot:
                         break
                     continue
                 path = tuple(v for v in values[: rank + 1] if v is not None) if paths else (value,)
-                found[rank][path].append(index)
+                by_level[rank][path].append(index)
         domains = tuple(
             tuple(Domain(rank, path, tuple(by_path[path])) for path in sorted(by_path))
-            for rank, by_path in enumerate(found)
+            for rank, by_path in enumerate(by_level)
         )
         places: list[list[int | None]] = [[None] * len(levels) for _ in rows]
         for rank, row in enumerate(domains):
@@ -125,9 +125,9 @@ class Snapshot:
         return cls(tuple(levels), paths, rows, domains, tuple(map(tuple, places)))
 
     def span(self, rank: int, at: int, *, below: int) -> range:
-        """The domains of rank ``below`` that lie in a domain; ``rank`` WHOLE means in the pool."""
+        """The domains of rank ``below`` that lie in a domain; ``rank`` POOL_RANK means in the pool."""
         row = self.domains[below]
-        if rank == WHOLE:
+        if rank == POOL_RANK:
             return range(len(row))
         if below == rank:
             return range(at, at + 1)
@@ -139,16 +139,12 @@ class Snapshot:
     def edited(
         self, change: Callable[[FitNode], FitNode | None], *, added: Sequence[FitNode] = ()
     ) -> "Snapshot":
-        """The same with every node changed, or gone where ``change`` gives None, and some added."""
-        kept = (changed for node in self.nodes if (changed := change(node)) is not None)
-        return Snapshot.of([*kept, *added], self.levels, paths=self.paths)
-
-    def with_levels(self, levels: Levels) -> "Snapshot":
-        """The same nodes under other levels."""
-        return Snapshot.of(self.nodes, levels, paths=self.paths)
+        """The snapshot with every node changed, or removed where ``change`` gives None, and nodes added."""
+        nodes = (changed for node in self.nodes if (changed := change(node)) is not None)
+        return Snapshot.of([*nodes, *added], self.levels, paths=self.paths)
 
     def emptied(self) -> "Snapshot":
-        """The same as if nothing ran and every node were open."""
+        """The snapshot without any pods and with every node open."""
         return replace(
-            self, nodes=tuple(replace(n, holdings=(), others=NOTHING, closed="") for n in self.nodes)
+            self, nodes=tuple(replace(n, holdings=(), others=NO_AMOUNTS, closed="") for n in self.nodes)
         )

@@ -1,10 +1,10 @@
-"""The answer: never, not now, or now; and the numbers behind it.
+"""The verdict: never, not now, or now; and the numbers behind it.
 
-NOW: the scheduler's own order finds a place (``proven`` is False where that order is not known and another
-would not). NEVER: no choice of domains holds the gang on empty, open
-nodes; this is proven, so a pool may refuse it. NOT_NOW is everything between, with the nearest domain, what
-it lacks and who holds it until when. Where the scheduler's order misses a placement that another order of
-the sets would find, the verdict says so: waiting alone may not help.
+NOW: the scheduler's own order finds a place. ``proven`` is False where that order is unknown and another
+order would not find one. NEVER: no choice of domains holds the gang on empty, open nodes. This is proven, so
+a pool may refuse the gang. NOT_NOW is everything between: it names the nearest domain, what the domain lacks,
+and who holds it until when. Where another order of the sets finds a placement that the scheduler's order
+misses, the verdict says so: waiting alone may not help.
 """
 
 import math
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region, times
+from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import Placer, fits
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.search import Possible, possible
-from scheduling.fit.snapshot import OTHERS, WHOLE, Snapshot
-from scheduling.fit.wanted import GangDemand, Wanted
+from scheduling.fit.snapshot import OTHERS, POOL_RANK, Snapshot
 from scheduling.requirements import SetPath
 from scheduling.tree import ConstraintNode
 
@@ -34,8 +34,8 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Somebody who holds room in a domain, on how many of its nodes, and until when at the latest."""
+class Occupant:
+    """A workflow with pods in a domain: on how many of its nodes, and until when at the latest."""
 
     name: str
     nodes: int
@@ -43,11 +43,11 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class DomainRoom:
-    """One domain as one set sees it, counted in its tasks (each as large as the largest).
+class DomainCapacity:
+    """The capacity of one domain for one set, in tasks as large as the set's largest.
 
-    ``path`` is empty for the whole pool. ``closed`` counts nodes that take nothing now; ``holders`` are those
-    who end soonest first; ``free_at`` is when enough of them have ended at the latest, None if unknown.
+    ``path`` is empty for the pool. ``closed`` counts nodes that take no new pods. ``holders`` are in order of
+    their end. ``free_at`` is the latest time at which enough of them have ended, None if unknown.
     """
 
     path: tuple[str, ...]
@@ -55,17 +55,17 @@ class DomainRoom:
     empty: int
     missing: int
     closed: int = 0
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[Occupant, ...] = ()
     free_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SetFit:
-    """One set with a required level, or the whole gang: what it needs, and the domains for it.
+class SetVerdict:
+    """One set with a required level, or the whole gang: its needs, and the domains for it.
 
-    ``alike`` counts the sets that are told in one: as large, asking for the same, in the same broader set.
-    ``fit_now`` and ``fit_empty`` count domains that could hold it alone; ``unlabelled`` counts nodes with
-    room that its constraint does not see. ``nearest`` are those that lack least, the nearest first.
+    ``alike`` counts the equal sets that share this entry: same size, same requests, same broader set.
+    ``fit_now`` and ``fit_empty`` count domains that could hold the set alone; ``unlabelled`` counts nodes
+    with room that its constraint does not see. ``nearest`` are the domains that lack least, nearest first.
     """
 
     path: SetPath
@@ -77,7 +77,7 @@ class SetFit:
     fit_now: int
     fit_empty: int
     unlabelled: int
-    nearest: tuple[DomainRoom, ...]
+    nearest: tuple[DomainCapacity, ...]
 
     @property
     def is_blocked(self) -> bool:
@@ -86,18 +86,18 @@ class SetFit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, what stands in its way, or where the gang would go.
+    """The answer, with the obstacles or with the places that the gang would get.
 
-    ``places`` is a placement as the scheduler would find it now: node by task. ``most_placed`` is how many
-    tasks it places at best before it gives up. ``another_order``: other sets first would fit now. ``proven``
-    is False where NOT_NOW may in truth be NEVER, because the search was given up or its conditions are only
-    necessary ones; and where NOW hangs on the order in which the scheduler takes tasks, which is not known.
-    ``room`` is for how many tasks, each as large as the largest, the pool has room now, wherever they stand:
-    with room for all ``tasks`` it is the topology that is in the way.
+    ``places`` is the placement that the scheduler would find now: node by task. ``most_placed`` is how many
+    tasks it places before it gives up. ``another_order``: the gang would fit now with its sets in
+    another order. ``proven`` is False in two cases: NOT_NOW might really be NEVER, because the search hit its
+    limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks, which
+    is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room for now
+    on any nodes: if it is at least ``tasks``, the obstacle is the topology.
     """
 
     answer: Answer
-    sets: tuple[SetFit, ...]
+    sets: tuple[SetVerdict, ...]
     places: Mapping[str, str] = field(default_factory=dict)
     most_placed: int = 0
     another_order: bool = False
@@ -106,13 +106,13 @@ class Verdict:
     room: int = 0
 
     @property
-    def blocked(self) -> tuple[SetFit, ...]:
-        """The sets that no domain holds now, the narrowest last."""
-        return tuple(one for one in self.sets if one.is_blocked)
+    def blocked(self) -> tuple[SetVerdict, ...]:
+        """The sets that no domain has room for now, the narrowest last."""
+        return tuple(verdict for verdict in self.sets if verdict.is_blocked)
 
 
 def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
-    """Say whether a gang would be placed on these nodes."""
+    """Judge whether a gang would be placed on these nodes."""
     board = Board(snapshot)
     placer = Placer(board, gang)
     if placer.run():
@@ -121,115 +121,119 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
         certain = gang.counts_largest or is_placed_in_any_order(board, gang)
         count = len(places)
         return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
-    whole = gang.wanted(gang.tree.root)
-    room = board.room(whole.measure, POOL)
+    demand = gang.set_demand(gang.tree.root)
+    room = board.room(demand.measure, POOL)
     empty = Board(snapshot.emptied())
     ever = possible(empty, gang)
-    sets = tuple(_set_fit(board, empty, alike[0], wants, alike=len(alike)) for alike, wants in _sets(gang))
+    sets = tuple(_set_fit(board, empty, nodes[0], needs, alike=len(nodes)) for nodes, needs in _sets(gang))
     if ever is Possible.NO:
-        return Verdict(Answer.NEVER, sets, most_placed=placer.most, tasks=whole.count, room=room)
+        return Verdict(Answer.NEVER, sets, most_placed=placer.most, tasks=demand.count, room=room)
     return Verdict(
         Answer.NOT_NOW,
         sets,
         most_placed=placer.most,
         another_order=possible(board, gang) is Possible.YES,
         proven=ever is Possible.YES,
-        tasks=whole.count,
+        tasks=demand.count,
         room=room,
     )
 
 
-def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[DomainRoom, ...]:
-    """Every domain of a set's required level as the set sees it, in order of path, without holders.
+def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[DomainCapacity, ...]:
+    """The capacity of every domain of a set's required level, in order of path, without holders.
 
-    ``path`` is that of a ``SetFit``; the pool itself for one without a required level.
+    ``path`` is that of a ``SetVerdict``. A set without a required level has one domain, the pool.
     """
     node = next(node for node in gang.tree.root.walk() if node.path == path)
-    wants = gang.wanted(node)
+    demand = gang.set_demand(node)
     board, empty = Board(snapshot), Board(snapshot.emptied())
-    for kind in wants.counted:
+    for kind in demand.counted:
         board.know(kind)
         empty.know(kind)
     return tuple(
-        DomainRoom(
+        DomainCapacity(
             path=_path(snapshot, region),
-            free=board.room(wants.measure, region),
-            empty=empty.room(wants.measure, region),
-            missing=_missing(board, wants, region),
+            free=board.room(demand.measure, region),
+            empty=empty.room(demand.measure, region),
+            missing=_missing(board, demand, region),
         )
         for region in regions_of(board, node)
     )
 
 
-def _sets(gang: GangDemand) -> list[tuple[list[ConstraintNode], Wanted]]:
-    """The whole gang, then every set with a required level, those that are alike together; in tree order."""
+def _sets(gang: GangDemand) -> list[tuple[list[ConstraintNode], SetDemand]]:
+    """The whole gang, then every set with a required level, equal sets together; in tree order."""
     root = gang.tree.root
-    found: dict[Hashable, tuple[list[ConstraintNode], Wanted]] = {}
+    alike: dict[Hashable, tuple[list[ConstraintNode], SetDemand]] = {}
     for node in root.walk():
         if node is root or node.constraint.required is not None:
-            wants = gang.wanted(node)
-            looks = (node.path[:-1], node.constraint, wants, bool(node.sets))
-            found.setdefault(looks, ([], wants))[0].append(node)
-    return list(found.values())
+            demand = gang.set_demand(node)
+            fingerprint = (node.path[:-1], node.constraint, demand, bool(node.sets))
+            alike.setdefault(fingerprint, ([], demand))[0].append(node)
+    return list(alike.values())
 
 
-def _set_fit(board: Board, empty: Board, node: ConstraintNode, wants: Wanted, *, alike: int) -> SetFit:
-    for kind in wants.counted:
+def _set_fit(
+    board: Board, empty: Board, node: ConstraintNode, demand: SetDemand, *, alike: int
+) -> SetVerdict:
+    for kind in demand.counted:
         board.know(kind)
         empty.know(kind)
     regions = regions_of(board, node)
-    now = [region for region in regions if fits(board, wants, region)]
-    ever = [region for region in regions if fits(empty, wants, region)]
+    now = [region for region in regions if fits(board, demand, region)]
+    ever = [region for region in regions if fits(empty, demand, region)]
     level = board.snapshot.levels[node.constraint.required] if node.constraint.required is not None else None
-    return SetFit(
+    return SetVerdict(
         path=node.path,
         alike=alike,
         key=level.key if level else None,
         label=level.label if level else None,
-        tasks=wants.count,
+        tasks=demand.count,
         domains=len(regions),
         fit_now=len(now),
         fit_empty=len(ever),
-        unlabelled=_unlabelled(empty, node, wants),
-        nearest=() if now else _nearest(board, empty, wants, ever or regions),
+        unlabelled=_unlabelled(empty, node, demand),
+        nearest=() if now else _nearest(board, empty, demand, ever or regions),
     )
 
 
-def _unlabelled(empty: Board, node: ConstraintNode, wants: Wanted) -> int:
-    """Nodes that could take a task of the set, had they the labels its constraint reads."""
+def _unlabelled(empty: Board, node: ConstraintNode, demand: SetDemand) -> int:
+    """Count nodes that could take a task of the set if they had the labels its constraint reads."""
     narrowest = node.constraint.narrowest
     if narrowest is None:
         return 0
     places = empty.snapshot.places
     return sum(
-        place[narrowest] is None and any(empty.slots(kind, at) for kind, _ in wants.kinds)
+        place[narrowest] is None and any(empty.slots(kind, at) for kind, _ in demand.kinds)
         for at, place in enumerate(places)
     )
 
 
-def _nearest(board: Board, empty: Board, wants: Wanted, regions: Sequence[Region]) -> tuple[DomainRoom, ...]:
+def _nearest(
+    board: Board, empty: Board, demand: SetDemand, regions: Sequence[Region]
+) -> tuple[DomainCapacity, ...]:
     rooms = [
-        (_missing(board, wants, region), -empty.room(wants.measure, region), region) for region in regions
+        (_missing(board, demand, region), -empty.room(demand.measure, region), region) for region in regions
     ]
     rooms.sort(key=lambda entry: (entry[0], entry[1], entry[2].at))
-    return tuple(_room(board, empty, wants, region) for _, _, region in rooms[:MOST_DOMAINS])
+    return tuple(_room(board, empty, demand, region) for _, _, region in rooms[:MOST_DOMAINS])
 
 
-def _missing(board: Board, wants: Wanted, region: Region) -> int:
-    """Tasks for which there is no room: by the largest, or the sum over kinds where that is more."""
-    short = sum(max(0, count - board.room(kind, region)) for kind, count in wants.kinds)
-    return max(short, wants.count - board.room(wants.measure, region) if wants.alike else 0)
+def _missing(board: Board, demand: SetDemand, region: Region) -> int:
+    """Count tasks without room: by the largest task, or summed over kinds where that is more."""
+    short = sum(max(0, count - board.room(kind, region)) for kind, count in demand.kinds)
+    return max(short, demand.count - board.room(demand.measure, region) if demand.alike else 0)
 
 
-def _room(board: Board, empty: Board, wants: Wanted, region: Region) -> DomainRoom:
+def _room(board: Board, empty: Board, demand: SetDemand, region: Region) -> DomainCapacity:
     snapshot = board.snapshot
-    nodes = [at for at in empty.nodes(region) if empty.slots(wants.measure, at)]
-    holders, free_at = _holders(board, empty, wants, region, nodes)
-    return DomainRoom(
+    nodes = [at for at in empty.nodes(region) if empty.slots(demand.measure, at)]
+    holders, free_at = _holders(board, empty, demand, region, nodes)
+    return DomainCapacity(
         path=_path(snapshot, region),
-        free=board.room(wants.measure, region),
-        empty=empty.room(wants.measure, region),
-        missing=_missing(board, wants, region),
+        free=board.room(demand.measure, region),
+        empty=empty.room(demand.measure, region),
+        missing=_missing(board, demand, region),
         closed=sum(bool(snapshot.nodes[at].closed) for at in nodes),
         holders=holders,
         free_at=free_at,
@@ -237,40 +241,40 @@ def _room(board: Board, empty: Board, wants: Wanted, region: Region) -> DomainRo
 
 
 def _path(snapshot: Snapshot, region: Region) -> tuple[str, ...]:
-    return () if region.rank == WHOLE else snapshot.domains[region.rank][region.at].path
+    return () if region.rank == POOL_RANK else snapshot.domains[region.rank][region.at].path
 
 
 def _holders(
-    board: Board, empty: Board, wants: Wanted, region: Region, nodes: Sequence[int]
-) -> tuple[tuple[Holder, ...], float | None]:
-    """Who holds room on these nodes, soonest end first, and when there is enough at the latest.
+    board: Board, empty: Board, demand: SetDemand, region: Region, nodes: Sequence[int]
+) -> tuple[tuple[Occupant, ...], float | None]:
+    """The workflows that hold room on these nodes, soonest end first, and when enough room is free.
 
-    A node counts as regained when every workflow on it has ended: exact for nodes used whole, late otherwise.
-    Pods of others stay, and are named where they cost a task its place.
+    A node counts as free again when every workflow on it has ended: exact for nodes used by one workflow,
+    late otherwise. Other tenants' pods stay; they are named where a task loses its place to them.
     """
     on: dict[str, int] = defaultdict(int)
     ends: dict[str, float] = {}
     regained: list[tuple[float, int]] = []
     for at in nodes:
         node = board.snapshot.nodes[at]
-        gain = empty.slots(wants.measure, at) - board.slots(wants.measure, at)
+        gain = empty.slots(demand.measure, at) - board.slots(demand.measure, at)
         if not gain:
             continue
         for holding in node.holdings:
             on[holding.holder] += 1
             ends[holding.holder] = math.inf if holding.until is None else holding.until
-        stays = empty.slots(wants.measure, at) - times(node.without_work, wants.measure.amounts)
+        stays = empty.slots(demand.measure, at) - times(node.without_work, demand.measure.amounts)
         if stays:
             on[OTHERS] += 1
             ends[OTHERS] = math.inf
         last = max((ends[holding.holder] for holding in node.holdings), default=math.inf)
         regained.append((math.inf if node.closed else last, gain - stays))
-    missing, free_at = _missing(board, wants, region), None
+    missing, free_at = _missing(board, demand, region), None
     for until, gain in sorted(regained):
         missing -= gain
         if missing <= 0:
             free_at = until if until < math.inf else None
             break
     names = sorted(on, key=lambda name: (ends[name], name))[:MOST_HOLDERS]
-    holders = tuple(Holder(n, on[n], ends[n] if ends[n] < math.inf else None) for n in names)
+    holders = tuple(Occupant(n, on[n], ends[n] if ends[n] < math.inf else None) for n in names)
     return holders, free_at

@@ -23,7 +23,7 @@ from scheduling.backends.registry import installed
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
-from scheduling.fit.wanted import GangDemand
+from scheduling.fit.gang_demand import GangDemand
 from scheduling.levels import Levels
 from scheduling.stages import at_stage
 from scheduling.tree import build_tree, grow
@@ -119,7 +119,7 @@ def _node(
         labels={label: value for label, value in shown if value is not None},
         allocatable=_allocatable(row[4:_FIRST_LABEL]),
         holdings=tuple(held.get(name, ())),
-        others=others.get(name, fit.NOTHING),
+        others=others.get(name, fit.NO_AMOUNTS),
         taints=_taints(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
     )

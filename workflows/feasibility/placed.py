@@ -13,7 +13,7 @@ from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
 from scheduling.capabilities import Capability
-from scheduling.fit.outcome import Outcome, SetOutcome, outcomes, worst
+from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of
 from scheduling.requirements import Gang
 from scheduling.tree import ConstraintTree, build_tree
@@ -31,7 +31,7 @@ MOST_DOMAINS = 20
 class Got:
     """``kept`` is the row's; ``asked`` says whether the gang asked for anything that may be missed."""
 
-    outcome: Outcome
+    outcome: PlacementOutcome
     asked: str
     kept: Json
     missed: tuple[str, ...]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
-from scheduling.fit.verdict import Answer, SetFit, Verdict, judge
+from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from web.times import naive_utc
 from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
 from workflows.feasibility.sentences import named_to, sentence, unseen
@@ -85,7 +85,7 @@ def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) ->
     }
 
 
-def _set(one: SetFit) -> Json:
+def _set(one: SetVerdict) -> Json:
     values = asdict(one)
     values["path"] = [{"key": key, "group": group} for key, group in one.path]
     for room in values["nearest"]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from scheduling.errors import listing
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
-from scheduling.fit.verdict import Answer, DomainRoom, Holder, SetFit, Verdict
+from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
 from workflows.explain.obstacles import SOMEBODY
 from workflows.feasibility.nodes import Seen
@@ -54,13 +54,13 @@ def named_to(verdict: Verdict, known: Container[str]) -> Verdict:
     return replace(verdict, sets=tuple(sets))
 
 
-def _known(room: DomainRoom, known: Container[str]) -> tuple[Holder, ...]:
+def _known(room: DomainCapacity, known: Container[str]) -> tuple[Occupant, ...]:
     told = [one for one in room.holders if one.name in known or one.name == OTHERS]
     others = [one for one in room.holders if one not in told]
     if others:
         ends = [one.until for one in others if one.until is not None]
         until = max(ends) if len(ends) == len(others) else None
-        told.append(Holder(SOMEBODY, sum(one.nodes for one in others), until))
+        told.append(Occupant(SOMEBODY, sum(one.nodes for one in others), until))
     return tuple(told)
 
 
@@ -80,7 +80,7 @@ def _never(verdict: Verdict) -> str:
     return _too_small(short[-1])
 
 
-def _too_small(one: SetFit) -> str:
+def _too_small(one: SetVerdict) -> str:
     """Why no domain is large enough even when it is empty."""
     largest = max(one.nearest, key=lambda room: room.empty, default=None)
     hidden = _hidden(one)
@@ -111,7 +111,7 @@ def _not_now(verdict: Verdict) -> str:
     return f"{_lacks(one, one.nearest[0])}{_hidden(one)}"
 
 
-def _lacks(one: SetFit, room: DomainRoom) -> str:
+def _lacks(one: SetVerdict, room: DomainCapacity) -> str:
     where = f"the nearest {one.key}, {_path(room.path)}," if one.key else "the pool"
     who = _set(one) if one.key else _tasks(one.tasks)
     text = f"{where} has room for {max(0, one.tasks - room.missing)} of {who} and lacks {room.missing}"
@@ -124,20 +124,20 @@ def _lacks(one: SetFit, room: DomainRoom) -> str:
     return text + "."
 
 
-def _holders(room: DomainRoom) -> str:
+def _holders(room: DomainCapacity) -> str:
     works = listing([one.name for one in room.holders if one.name != OTHERS], limit=3)
     others = OTHERS if any(one.name == OTHERS for one in room.holders) else ""
     return " and by ".join(filter(None, (works, others)))
 
 
-def _hidden(one: SetFit) -> str:
+def _hidden(one: SetVerdict) -> str:
     if not one.unlabelled:
         return ""
     nodes = "1 node" if one.unlabelled == 1 else f"{one.unlabelled} nodes"
     return f' {nodes} with room cannot be used: a label of key "{one.key}" or of a broader one is missing.'
 
 
-def _set(one: SetFit) -> str:
+def _set(one: SetVerdict) -> str:
     if one.alike == 1:
         return _tasks(one.tasks)
     return f"{_tasks(one.tasks)} (in each of {one.alike} sets)"

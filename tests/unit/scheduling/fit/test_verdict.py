@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
-from scheduling.fit.outcome import Outcome, outcomes, worst
+from scheduling.fit.outcome import PlacementOutcome, outcomes, worst
 from scheduling.fit.snapshot import OTHERS, FitNode, Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
 from scheduling.tree import build_tree
@@ -177,19 +177,19 @@ def test_what_a_gang_got_is_judged_per_set_and_level():
     found = {(one.path[-1], one.outcome) for one in outcomes(tree, places, paths=True)}
 
     assert found == {
-        (("zone", "z"), Outcome.MATCH),
-        (("rack", "r"), Outcome.MATCH),
-        (("rack", "s"), Outcome.DEGRADED),
+        (("zone", "z"), PlacementOutcome.MATCH),
+        (("rack", "r"), PlacementOutcome.MATCH),
+        (("rack", "s"), PlacementOutcome.DEGRADED),
     }
     broken = outcomes(tree, {**places, "d": ("y", "r3")}, paths=True)
-    assert worst(broken) is Outcome.VIOLATION
+    assert worst(broken) is PlacementOutcome.VIOLATION
 
 
 def test_a_snapshot_can_be_edited_without_touching_the_first():
     before = draw("a/r1: n1 n2 n3x n4")
     drained = before.edited(lambda one: None if one.name == "n1" else one)
     freed = before.edited(lambda one: replace(one, holdings=()))
-    finer = before.with_levels(build.levels("zone"))
+    finer = Snapshot.of(before.nodes, build.levels("zone"), paths=before.paths)
 
     assert judge(before, gang_demand(FOUR)).answer is Answer.NOT_NOW
     assert judge(drained, gang_demand(FOUR)).answer is Answer.NEVER

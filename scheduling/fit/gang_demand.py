@@ -1,4 +1,4 @@
-"""What a node of a constraint tree wants in all: how many tasks of which kind."""
+"""The demand of a gang and of each set in its constraint tree: how many tasks of which kind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode, ConstraintTree
 
 _SPECIAL = tuple(i for i, name in enumerate(RESOURCES) if name in ("gpu", "storage"))
-"""Resources by which a scheduler tells tasks of one sort from another; all ask for processor and memory."""
+"""Resources that distinguish kinds of tasks for a scheduler; every task asks for processor and memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """``measure`` is a kind as large as the largest task, by which domains are compared and counted.
+class SetDemand:
+    """The tasks of a set, by kind. ``measure`` is a kind as large as the largest task; it compares domains.
 
-    ``alike`` says that the scheduler counts every task as large as the largest, as KAI does where all ask for
-    the same sorts of resources.
+    ``alike``: the scheduler counts every task as if it were the largest. KAI does so where all tasks ask for
+    the same kinds of resources.
     """
 
     count: int
@@ -31,27 +31,29 @@ class Wanted:
 
     @property
     def counted(self) -> tuple[Demand, ...]:
-        """Every kind whose room is asked for."""
+        """Every kind whose room is counted."""
         return (*(kind for kind, _ in self.kinds), self.measure)
 
 
 @dataclass(frozen=True, slots=True)
 class GangDemand:
-    """A gang's tree, at the stage it is held at, with each task's demand by the task's name.
+    """A gang's constraint tree at its current stage, with each task's demand by the task's name.
 
-    ``counts_largest``: its scheduler takes a domain for too small that lacks room for as many of the largest
-    task as the set has tasks (KAI does), although smaller ones would fit.
+    ``counts_largest``: the scheduler skips a domain that lacks room for as many of the largest task as the
+    set has tasks, although smaller tasks would fit (KAI does).
     """
 
     tree: ConstraintTree
     demands: Mapping[str, Demand]
     counts_largest: bool
 
-    def wanted(self, node: ConstraintNode) -> Wanted:
-        return _wanted(tuple(node.all_tasks()), self.demands, counts_largest=self.counts_largest)
+    def set_demand(self, node: ConstraintNode) -> SetDemand:
+        return _set_demand(tuple(node.all_tasks()), self.demands, counts_largest=self.counts_largest)
 
 
-def _wanted(tasks: Sequence[GangTask], demands: Mapping[str, Demand], *, counts_largest: bool) -> Wanted:
+def _set_demand(
+    tasks: Sequence[GangTask], demands: Mapping[str, Demand], *, counts_largest: bool
+) -> SetDemand:
     """Count tasks by kind; there is at least one."""
     counts: dict[Demand, int] = {}
     for task in tasks:
@@ -59,8 +61,8 @@ def _wanted(tasks: Sequence[GangTask], demands: Mapping[str, Demand], *, counts_
         counts[kind] = counts.get(kind, 0) + 1
     kinds = tuple(counts.items())
     if len(kinds) == 1:
-        return Wanted(len(tasks), kinds, True, kinds[0][0])
+        return SetDemand(len(tasks), kinds, True, kinds[0][0])
     largest = tuple(map(max, zip(*(kind.amounts for kind in counts), strict=True)))
     alike = counts_largest and all(len({bool(kind.amounts[i]) for kind in counts}) == 1 for i in _SPECIAL)
     everywhere = ((("operator", "Exists"),),)
-    return Wanted(len(tasks), kinds, alike, Demand(largest, tolerations=everywhere))
+    return SetDemand(len(tasks), kinds, alike, Demand(largest, tolerations=everywhere))
