@@ -35,7 +35,7 @@ from scheduling import names
 from web.times import read_instant
 from workflows.manifests.labels import RETRY, TASK
 from workflows.models import TaskGroup
-from workflows.services.transition import database_now
+from workflows.services.record import database_now
 from workflows.values.observation import DOMAIN_LABEL, group_of
 
 OURS = (POD, KAI_POD_GROUP, POD_GROUP, SERVICE, SECRET, COMPUTE_DOMAIN, KAI_QUEUE, KAI_TOPOLOGY)

@@ -17,7 +17,7 @@ from pools.models import Pool
 from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, TaskGroup
-from workflows.services.transition import database_now
+from workflows.services.record import database_now
 
 STATEMENT_SECONDS = 120  # more than a request is given: it reads all that is unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]

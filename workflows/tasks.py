@@ -80,7 +80,7 @@ def _look(group_id: UUID) -> None:
     _bind(lease.group_id)
     with metrics.look() as ending:
         outcome = run.run(lease, cluster=cluster_for(lease.backend))
-        ending.outcome = type(outcome).__name__.lower() if outcome else "lease_lost"
+        ending.outcome = outcome.label if outcome else "lease_lost"
 
 
 def _bind(group_id: UUID) -> None:

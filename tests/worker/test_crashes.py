@@ -15,8 +15,8 @@ from workflows.models import TaskGroup
 from workflows.reconcile.run import run
 from workflows.services import lease as leases
 from workflows.services.lease import LeaseLost, extend, release, take_lease
+from workflows.services.record import Changes, TaskMove, record
 from workflows.services.stop import request_stop
-from workflows.services.transition import Changes, TaskMove, record
 
 
 class Killed(BaseException):

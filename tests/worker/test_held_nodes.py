@@ -6,8 +6,8 @@ from tests.factories import LEVELS
 from tests.worker.world import World
 from workflows.explain.obstacles import SOMEBODY
 from workflows.models import ObservedObject
-from workflows.reconcile.observed import held_by
-from workflows.reconcile.values import load
+from workflows.reconcile.group_view import load
+from workflows.reconcile.observations import compute_domain_owners
 from workflows.services.lease import take_lease
 
 
@@ -26,7 +26,7 @@ def test_a_former_domain_is_named_by_its_workflow_in_its_own_pool_alone(db):
             seen_at=timezone.now(),
         )
     view = load(take_lease(waits.pk))
-    found = held_by(view, {"n1": "u-near", "n2": "u-far", "n3": "u-foreign"})
+    found = compute_domain_owners(view, {"n1": "u-near", "n2": "u-far", "n3": "u-foreign"})
     assert [(one.node, one.workflow) for one in found] == [
         ("n1", near.workflow.name),
         ("n2", SOMEBODY),

@@ -13,7 +13,7 @@ from tests.factories import LEVELS
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup
-from workflows.reconcile.values import group_values
+from workflows.reconcile.group_view import group_values
 from workflows.services.stop import request_stop
 from workflows.values.placement import GroupPlacement
 

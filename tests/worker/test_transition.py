@@ -8,7 +8,7 @@ from tests.worker.world import fresh, statuses
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus, may_move
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.lease import take_lease
-from workflows.services.transition import Changes, NewTry, Note, TaskMove, record
+from workflows.services.record import Changes, NewTry, Note, TaskMove, record
 
 PAIRS = list(itertools.product(LIVE_ORDER, TaskStatus)) + [
     (TaskStatus.COMPLETED, after) for after in TaskStatus

@@ -18,7 +18,7 @@ from workflows.feasibility.report import UNKNOWN, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup
-from workflows.reconcile.values import group_values
+from workflows.reconcile.group_view import group_values
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ _FIRST_OF_WORKFLOW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class LatestTry:
     """The latest try of a task."""
 
     status: str
@@ -32,7 +32,7 @@ class Member:
     placed: bool = True  # whether it ever had a node; one that ended without says nothing of its group
 
 
-def ends_siblings(members: Sequence[Member], *, ignore_nonlead_status: bool) -> TaskStatus | None:
+def ends_siblings(members: Sequence[LatestTry], *, ignore_nonlead_status: bool) -> TaskStatus | None:
     """The status that unfinished tasks of a group take now, or None while it goes on."""
     for member in members:
         if member.lead and member.status in TERMINAL:
@@ -43,7 +43,7 @@ def ends_siblings(members: Sequence[Member], *, ignore_nonlead_status: bool) -> 
     return None
 
 
-def group_status(members: Sequence[Member], *, ignore_nonlead_status: bool) -> TaskStatus:
+def group_status(members: Sequence[LatestTry], *, ignore_nonlead_status: bool) -> TaskStatus:
     """A group's status from the latest try of each of its tasks."""
     if any(member.status not in TERMINAL for member in members):
         return _live(members)
@@ -57,7 +57,7 @@ def group_status(members: Sequence[Member], *, ignore_nonlead_status: bool) -> T
     return _one_of(decided - {TaskStatus.FAILED}) or (TaskStatus.FAILED if decided else TaskStatus.COMPLETED)
 
 
-def _live(members: Sequence[Member]) -> TaskStatus:
+def _live(members: Sequence[LatestTry]) -> TaskStatus:
     if any(m.status == TaskStatus.RUNNING or (m.status in TERMINAL and m.placed) for m in members):
         return TaskStatus.RUNNING
     return max((TaskStatus(m.status) for m in members if m.status not in TERMINAL), key=LIVE_ORDER.index)

@@ -32,7 +32,7 @@ _SENTENCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class Eviction:
     """How an eviction ends a task."""
 
     status: TaskStatus
@@ -40,7 +40,7 @@ class Evicted:
     message: str
 
 
-def said_of(pod: str, *, evictions: Sequence[str], peers: Collection[str]) -> str:
+def eviction_message(pod: str, *, evictions: Sequence[str], peers: Collection[str]) -> str:
     """The last of ``evictions`` that is about this pod, empty for none.
 
     ``peers`` are the pods of its group's latest tries.
@@ -55,11 +55,11 @@ def said_of(pod: str, *, evictions: Sequence[str], peers: Collection[str]) -> st
     return of_peers[-1] if folded else ""
 
 
-def read_eviction(said: str) -> Evicted:
+def read_eviction(said: str) -> Eviction:
     """Preemption, reclaim and consolidation are preemption to OSMO; a stale gang is an eviction."""
     match = _ACTION.search(said)
     action = match[1] if match else ""
     message = f"{_SENTENCES.get(action, 'The scheduler evicted it')}: {said}"
     if action == STALE:
-        return Evicted(TaskStatus.FAILED_EVICTED, EVICTED_CODE, message)
-    return Evicted(TaskStatus.FAILED_PREEMPTED, PREEMPTED_CODE, message)
+        return Eviction(TaskStatus.FAILED_EVICTED, EVICTED_CODE, message)
+    return Eviction(TaskStatus.FAILED_PREEMPTED, PREEMPTED_CODE, message)

@@ -1,7 +1,7 @@
 """Statuses of tasks, task groups and workflows, and the only moves between them.
 
 The names are OSMO's. A terminal status never changes, and no status goes backwards: the transition
-tables below say so, ``services.transition`` enforces them, and a test walks every path.
+tables below say so, ``services.record`` enforces them, and a test walks every path.
 """
 
 from django.db import models

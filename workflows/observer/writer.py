@@ -20,7 +20,7 @@ from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
 from workflows.observer.inbox import Batch, Others
 from workflows.observer.requests import NOTHING
 from workflows.services.notify import mark_due
-from workflows.services.transition import database_now
+from workflows.services.record import database_now
 from workflows.values.observation import (
     EventSeen,
     ForeignUsageSeen,

@@ -33,14 +33,14 @@ log = structlog.get_logger(__name__)
 _WHOSE = (names.INSTALLATION_LABEL, names.GROUP_LABEL)
 
 
-class InTheWay(Exception):
+class NameTaken(Exception):
     """An object that is not ours bears a name of ours."""
 
 
-def carry_out(
+def apply(
     steps: Iterable[Step], *, cluster: LeasedCluster, grace_seconds: int | None
 ) -> Retry | Failed | None:
-    """Do the steps in order; None if all were done. Raises ClusterError for what ``trouble_of`` names."""
+    """Do the steps in order; None if all were done. Raises ClusterError for what ``retry_for`` names."""
     for step in steps:
         if isinstance(step, Create):
             trouble = _create(step, cluster)
@@ -82,7 +82,7 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
         return None
     if isinstance(worst.error, Invalid):
         return _refused(step.kind, worst.error)
-    return trouble_of(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
+    return retry_for(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
 
 
 def _sent(step: Create, cluster: LeasedCluster) -> list[WriteOutcome]:
@@ -109,19 +109,19 @@ def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> 
     cluster.keep_logs(step.doomed, seconds=FORCED_SECONDS if grace_seconds == 0 else HOLD_SECONDS)
     for outcome in cluster.delete_many(step.kind, step.doomed, grace_seconds=grace_seconds):
         if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
-            return trouble_of(outcome.error)
+            return retry_for(outcome.error)
     return None
 
 
 def _check_ours(kind: Kind, wanted: Obj, cluster: LeasedCluster) -> None:
-    """Raise InTheWay if what bears the name is not what we wanted there."""
+    """Raise NameTaken if what bears the name is not what we wanted there."""
     metadata = wanted["metadata"]
     found = cluster.get(kind, metadata["name"], namespace=metadata.get("namespace", ""))
     if found is None:
         return  # gone between the two calls; the next look makes it
     labels, want = found["metadata"].get("labels") or {}, metadata.get("labels") or {}
     if any(labels.get(key) != want.get(key) for key in _WHOSE):
-        raise InTheWay(
+        raise NameTaken(
             f"{kind.name} {metadata['name']} exists in the cluster and was not made for this group; "
             "remove it or rename it."
         )
@@ -134,7 +134,7 @@ def _refused(kind: Kind, error: ClusterError) -> Failed:
     )
 
 
-def trouble_of(error: ClusterError) -> Retry:
+def retry_for(error: ClusterError) -> Retry:
     """How to go on after an error of the cluster."""
     if isinstance(error, NotServed):
         return Retry(trouble=error.message, slow=True)

@@ -14,45 +14,45 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile.apply import carry_out
+from workflows.reconcile.apply import apply
 from workflows.reconcile.domains import Pins, check_domains
+from workflows.reconcile.group_reader import GroupReader, ObservedGroup, pod_group_kind
+from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.outcomes import Again, Failed, Retry
-from workflows.reconcile.plan import Wanted, plan_create
-from workflows.reconcile.seen import Looker, Seen, pod_group_kind
-from workflows.reconcile.values import GroupView, TaskView
+from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
+from workflows.reconcile.plan import DesiredGroup, plan_create
 from workflows.services.lease import Lease
-from workflows.services.transition import Changes, Note, TaskMove, record
+from workflows.services.record import Changes, Note, TaskMove, record
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Created:
     """Everything is there; ``tasks`` are those whose pods were made."""
 
     tasks: tuple[TaskView, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitsForTemplate:
+class TemplateWait:
     name: str
 
 
 def create(
     view: GroupView, lease: Lease, cluster: LeasedCluster
-) -> Made | WaitsForTemplate | Again | Retry | Failed:
+) -> Created | TemplateWait | RequeueAfter | Retry | Failed:
     """Make what is missing. Raises ClusterError."""
     tasks = tuple(task for task in view.tasks if task.status == TaskStatus.PROCESSING)
     try:
-        wanted = wanted_of(view, tasks)
+        desired = desired_group(view, tasks)
     except TopologyError as error:
         return Failed(status=TaskStatus.FAILED_SERVER_ERROR, message=error.message)
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     try:
-        return _in_rounds(view, wanted, lease, cluster) or Made(tasks)
+        return _in_rounds(view, desired, lease, cluster) or Created(tasks)
     except NotServed:
         if missing := _missing(view, cluster):
             return Retry(trouble=missing, slow=True)
@@ -73,10 +73,10 @@ def _missing(view: GroupView, cluster: LeasedCluster) -> str:
 
 
 def _in_rounds(
-    view: GroupView, wanted: Wanted, lease: Lease, cluster: LeasedCluster
-) -> WaitsForTemplate | Again | Retry | Failed | None:
+    view: GroupView, desired: DesiredGroup, lease: Lease, cluster: LeasedCluster
+) -> TemplateWait | RequeueAfter | Retry | Failed | None:
     """Plan and carry out until everything is there (None) or something must be waited for."""
-    looker = Looker(cluster, view.uuid, view.placement)
+    reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
     if fresh:
         record(lease, Changes(touched=cluster_uid(view, cluster)))
@@ -85,29 +85,35 @@ def _in_rounds(
     if (unclear := check_domains(view, cluster)) is not None:
         return unclear
     for _ in range(ROUNDS):
-        topologies = wanted.topologies
-        seen = Seen(topologies=looker.topologies(topologies)) if fresh else looker.before_creating(topologies)
+        topologies = desired.topologies
+        observed = (
+            ObservedGroup(topologies=reader.topologies(topologies))
+            if fresh
+            else reader.before_create(topologies)
+        )
         fresh = False
-        if seen.template is not None:
+        if observed.template is not None:
             reached("after-template-seen")
-        plan = plan_create(wanted, seen)
-        if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=None):
+        plan = plan_create(desired, observed)
+        if trouble := apply(plan.steps, cluster=cluster, grace_seconds=None):
             return trouble
         if not plan.wait:
             return None  # each reply has come, so there is no need to look once more
         if not plan.steps:
-            return WaitsForTemplate(plan.left[0]) if plan.wait == "template" else Again(seconds=POLL_SECONDS)
-    return Again(seconds=POLL_SECONDS)
+            return (
+                TemplateWait(plan.left[0]) if plan.wait == "template" else RequeueAfter(seconds=POLL_SECONDS)
+            )
+    return RequeueAfter(seconds=POLL_SECONDS)
 
 
-def wanted_of(view: GroupView, tasks: tuple[TaskView, ...]) -> Wanted:
+def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
     """What should be there for these tasks to run. Raises TopologyError for a gang that cannot be held."""
     renderer = view.renderer
     chosen = {task.name for task in tasks}
     tries = [one for one in view.values.tasks if one.name in chosen]
     attempts = {one.attempt for one in tries}
     pins = Pins(view)
-    return Wanted(
+    return DesiredGroup(
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
         topologies=renderer.topologies(),

@@ -17,10 +17,10 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capability
 from scheduling.levels import Domain
 from scheduling.requirements import Requirement, SetPath
-from workflows.reconcile import observed
+from workflows.reconcile import observations
+from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Retry
-from workflows.reconcile.values import GroupView
 from workflows.values.observation import see_node
 from workflows.values.placement import TaskTry
 
@@ -62,7 +62,7 @@ def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
     """The labels of the cluster's nodes: as observed, or live where nobody has observed them yet."""
     uid = view.placement.cluster_uid or view.backend.cluster_id
     if Cluster.objects.filter(pk=uid, nodes_synced_at__isnull=False).exists():
-        return list(observed.node_labels(view).values())
+        return list(observations.node_labels(view).values())
     return [node.labels for node in cluster.scan(NODE, see_node, namespace="")]
 
 

@@ -22,14 +22,14 @@ from web.times import read_instant
 from workflows.lifecycle import patience
 from workflows.lifecycle.patience import Do, Due, Line, Waits
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile import observed
+from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
-from workflows.reconcile.follow import Sight
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_reader import GroupReader, pod_group_kind
+from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.seen import Looker, pod_group_kind
-from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
-from workflows.services.transition import Changes, Note, record
+from workflows.services.record import Changes, Note, record
 from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
 
 AGAIN = timedelta(seconds=1)
@@ -37,35 +37,37 @@ REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
+class PatienceProgress:
     """``moved``: the row has changed and should be read again; ``at``: when the next stage may begin."""
 
     moved: bool = False
     at: datetime | None = None
 
 
-def attend(view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster) -> Attended:
+def advance_patience(
+    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
+) -> PatienceProgress:
     """Do the next thing that patience asks for. Raises ClusterError.
 
     ``silent`` says that no observer is at work, so its rows may be old.
     """
     if not patience.has_patience(view.row.constraints):
-        return Attended()
+        return PatienceProgress()
     held = _held_live(view, cluster) if silent and view.row.stage else _held(view)
-    seen = _seen(view, sight, held=held, reachable=_reachable(view, sight, silent=silent))
+    seen = _seen(view, observed, held=held, reachable=_reachable(view, observed, silent=silent))
     due = patience.due(seen)
     if due.do == Do.EDIT:
         try:
             _bring(view, lease, cluster)
         except (WriteConflict, ObjectNotFound):
-            return Attended(at=view.now + AGAIN)
+            return PatienceProgress(at=view.now + AGAIN)
         due = patience.due(replace(seen, held=None))
     return _write(view, due, lease)
 
 
-def _write(view: GroupView, due: Due, lease: Lease) -> Attended:
+def _write(view: GroupView, due: Due, lease: Lease) -> PatienceProgress:
     if due.do == Do.NOTHING:
-        return Attended(at=due.at)
+        return PatienceProgress(at=due.at)
     if due.do == Do.RELAX:
         _decide(view, due.stage, lease)
         reached("after-relax-decision")
@@ -75,11 +77,11 @@ def _write(view: GroupView, due: Due, lease: Lease) -> Attended:
         record(lease, Changes(unplaced=True, notes=(note,)))
     else:
         record(lease, Changes(unplaced=False))
-    return Attended(moved=True)
+    return PatienceProgress(moved=True)
 
 
-def _seen(view: GroupView, sight: Sight, *, held: int | None, reachable: bool) -> Waits:
-    pods = [sight.pods.get(task.pod_name) for task in view.tasks]
+def _seen(view: GroupView, observed: ObservedPods, *, held: int | None, reachable: bool) -> Waits:
+    pods = [observed.pods.get(task.pod_name) for task in view.tasks]
     there = [pod for pod in pods if pod is not None and not pod.gone]
     finished = any(not task.live and task.node_name for task in view.tasks)
     bound = finished or any(pod.node_name for pod in there)
@@ -98,7 +100,7 @@ def _seen(view: GroupView, sight: Sight, *, held: int | None, reachable: bool) -
 
 def _held(view: GroupView) -> int | None:
     """The stage of the pod group as it was last seen."""
-    found = observed.pod_groups(view)
+    found = observations.pod_groups(view)
     return _stage_of(view, found[0]) if len(found) == 1 else None
 
 
@@ -114,10 +116,10 @@ def _stage_of(view: GroupView, pod_group: Obj) -> int:
     return min(held, len(view.begins) - 1)
 
 
-def _reachable(view: GroupView, sight: Sight, *, silent: bool) -> bool:
+def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
     """Whether the cluster answers: it was read in this look, or its observer and probes say so."""
     answers = conditions.status_of(view.backend.conditions, "Reachable") != "False"
-    return sight.complete or (answers and not silent)
+    return observed.complete or (answers and not silent)
 
 
 def _decide(view: GroupView, stage: int, lease: Lease) -> None:
@@ -152,7 +154,7 @@ def _bring(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
 def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
     """Whether a pod of a latest try has a node at this moment, or its task has finished."""
     wanted = {task.pod_name for task in view.tasks}
-    pods = Looker(cluster, view.uuid, view.placement).pods_in_full()
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
     bound = any(pod.node_name for name, pod in pods.items() if name in wanted)
     return bound or any(not task.live and task.node_name for task in view.tasks)
 
@@ -169,7 +171,7 @@ def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: Leased
 
 
 def resize(
-    view: GroupView, sight: Sight, *, silent: bool, lease: Lease, cluster: LeasedCluster
+    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
 ) -> datetime | None:
     """Hold the scheduler's gang to the tasks that are left, once some have finished, failed or come again.
 
@@ -178,7 +180,7 @@ def resize(
     again without news. Raises ClusterError.
     """
     living = [task for task in view.tasks if task.live]
-    waits = waiting_beside_others(living, sight)
+    waits = waiting_beside_others(living, observed)
     if len(living) == len(view.tasks) and not waits and not any(task.retry_id for task in living):
         return None
     kind = pod_group_kind(view.placement)
@@ -200,7 +202,7 @@ def _hold(
     cluster: LeasedCluster,
 ) -> datetime | None:
     """Hold the pod group to these tasks, unless it is; the same result as ``resize``."""
-    seen = () if silent else observed.pod_groups(view)
+    seen = () if silent else observations.pod_groups(view)
     found = seen[0] if len(seen) == 1 else _read(view, kind, cluster)
     if found is None:
         return None
@@ -246,13 +248,13 @@ def _rests(
     return rest, view.now + AGAIN if rest else None
 
 
-def waiting_beside_others(living: Sequence[TaskView], sight: Sight) -> list[str]:
+def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) -> list[str]:
     """The tasks whose pods hold no place while others of their gang do.
 
     Those that are tried again and have no node, and those whose pods are going. With no place held at all
     there are none: the gang comes back whole or not at all.
     """
-    pods = {task.name: sight.pods.get(task.pod_name) for task in living}
+    pods = {task.name: observed.pods.get(task.pod_name) for task in living}
     going = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.gone)}
     placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - going
     if not placed:

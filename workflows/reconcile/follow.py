@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 
 from pools.conditions import Condition
 from scheduling import names
-from workflows.lifecycle.derive import Member, ends_siblings, group_status
-from workflows.lifecycle.evictions import said_of
+from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
+from workflows.lifecycle.evictions import eviction_message
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import Reading, read_gone, read_pod
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
-from workflows.reconcile.values import GroupView, TaskView
-from workflows.services.transition import Changes, NewTry, TaskMove
+from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.services.record import Changes, NewTry, TaskMove
 from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
@@ -27,7 +27,7 @@ _OBSERVABLE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING, TaskStatus.RUNNIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ObservedPods:
     """What is known of a group's pods by name, and since when each is gone.
 
     ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``heard`` that an observer is
@@ -45,7 +45,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Assessment:
     """What to record, when to look again without news, and the pods that nobody has seen.
 
     ``lost`` are tasks of a gang without any place whose pods are gone: they are made again.
@@ -57,15 +57,17 @@ class Verdict:
     lost: tuple[TaskView, ...] = ()
 
 
-def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Verdict:
+def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bool]) -> Assessment:
     """Read the group. ``editable`` tells, on a retry, whether its pod groups can be edited as they run."""
-    read = _Reader(view, sight)
+    read = _TaskReader(view, observed)
     moves = {task.pk: move for task in view.tasks if (move := read.move(task)) is not None}
-    ends = ends_siblings(_members(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status)
+    ends = ends_siblings(
+        _latest_tries(view.tasks, moves), ignore_nonlead_status=view.row.ignore_nonlead_status
+    )
     if ends is not None:
         moves |= _ended(view.tasks, moves, ends)
     tries, attempt = ((), None) if ends is not None else _tries(view, moves, editable=editable)
-    members = _members(view.tasks, moves)
+    members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes = Changes(
         tasks=tuple(moves.values()),
@@ -75,7 +77,7 @@ def follow(view: GroupView, sight: Sight, *, editable: Callable[[], bool]) -> Ve
         message=_message(view.tasks, moves) if status in TERMINAL else "",
         conditions=tearing_down() if status in TERMINAL else (),
     )
-    return Verdict(changes=changes, recheck=read.recheck, unseen=tuple(read.unseen), lost=tuple(read.lost))
+    return Assessment(changes=changes, recheck=read.recheck, unseen=tuple(read.unseen), lost=tuple(read.lost))
 
 
 def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
@@ -125,21 +127,21 @@ def tearing_down() -> tuple[Condition, ...]:
     return (Condition(type="Released", status="False", reason="TearingDown"),)
 
 
-class _Reader:
+class _TaskReader:
     """Reads tasks one by one, collecting when to look again and whose pods nobody has seen."""
 
-    def __init__(self, view: GroupView, sight: Sight) -> None:
-        self._view, self._sight = view, sight
+    def __init__(self, view: GroupView, observed: ObservedPods) -> None:
+        self._view, self._observed = view, observed
         self.recheck: datetime | None = None
         self.unseen: list[str] = []
         self.lost: list[TaskView] = []
-        self._waits_whole = sight.heard and _waits_whole(view, sight)
+        self._waits_whole = observed.heard and _waits_whole(view, observed)
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
         if task.status not in _OBSERVABLE:
             return None
-        pod = self._sight.pods.get(task.pod_name)
+        pod = self._observed.pods.get(task.pod_name)
         reading = self._present(pod) if pod is not None and not pod.gone else self._absent(task, pod)
         if reading is None:
             return None
@@ -164,14 +166,14 @@ class _Reader:
 
     def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
         now = self._view.now
-        if pod is None and not self._sight.complete:
+        if pod is None and not self._observed.complete:
             self.unseen.append(task.pod_name)
             self._again((task.scheduling_since or now) + UNSEEN_GRACE)
             return None
-        said = said_of(task.pod_name, evictions=self._sight.evictions, peers=self._pod_names)
+        said = eviction_message(task.pod_name, evictions=self._observed.evictions, peers=self._pod_names)
         last = read_pod(pod, now=now) if pod is not None else None
         known = (last is not None and last.code is not None) or said
-        since = self._sight.gone_at.get(task.pod_name)
+        since = self._observed.gone_at.get(task.pod_name)
         if not known and since is not None and now - since < VANISHED_GRACE:
             self._again(since + VANISHED_GRACE)
             return None
@@ -179,7 +181,7 @@ class _Reader:
             self.lost.append(task)
             self._again(now + VANISHED_GRACE)
             return None
-        node_gone = pod is not None and pod.node_name in self._sight.nodes_gone
+        node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
         return read_gone(pod, evicted=said, now=now, node_gone=node_gone)
 
     def _again(self, at: datetime) -> None:
@@ -189,7 +191,7 @@ class _Reader:
         if reading.code is None:
             return reading.status
         placement = self._view.placement
-        own = self._sight.exit_actions.get(task.pk, {})
+        own = self._observed.exit_actions.get(task.pk, {})
         action = exit_action(reading.code, own, placement.default_exit_actions)
         if action == ExitAction.COMPLETE:
             return TaskStatus.COMPLETED
@@ -200,16 +202,16 @@ class _Reader:
         return reading.status
 
 
-def _waits_whole(view: GroupView, sight: Sight) -> bool:
+def _waits_whole(view: GroupView, observed: ObservedPods) -> bool:
     """Whether the gang waits and no task of it, finished ones included, was ever seen with a node."""
     return (
         view.row.status == TaskStatus.SCHEDULING
         and not any(task.node_name for task in view.tasks)
-        and not any(pod.node_name for pod in sight.pods.values())
+        and not any(pod.node_name for pod in observed.pods.values())
     )
 
 
-def _members(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[Member]:
+def _latest_tries(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[LatestTry]:
     """The latest tries as they will be; one that is tried again counts as not finished."""
     found = []
     for task in tasks:
@@ -217,7 +219,7 @@ def _members(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove]) -> list[M
         status = move.status if move else task.status
         again = status == TaskStatus.RESCHEDULED
         placed = status == TaskStatus.COMPLETED or bool(task.node_name or (move and move.node_name))
-        found.append(Member(str(TaskStatus.PROCESSING) if again else status, task.lead, placed))
+        found.append(LatestTry(str(TaskStatus.PROCESSING) if again else status, task.lead, placed))
     return found
 
 

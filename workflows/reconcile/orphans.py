@@ -24,7 +24,7 @@ from scheduling import names
 from web.times import read_instant
 from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
-from workflows.services.transition import database_now
+from workflows.services.record import database_now
 
 GRACE = timedelta(minutes=2)
 

@@ -1,19 +1,24 @@
-"""How one look at a group ends: a small closed set, so that every end is one of few known ones."""
+"""How one reconciliation of a group ends: a small closed set, each with its label in metrics."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from workflows.lifecycle.statuses import TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is due until somebody has news."""
+class Settled:
+    """Nothing is due until a notification comes."""
+
+    label: ClassVar[str] = "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
-    """Look again in ``seconds``, or at ``at`` on the database's clock; sooner if there is news."""
+class RequeueAfter:
+    """Reconcile again after ``seconds``, or at ``at`` on the database's clock; sooner on a notification."""
+
+    label: ClassVar[str] = "again"
 
     seconds: float | None = None
     at: datetime | None = None
@@ -21,7 +26,9 @@ class Again:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """It cannot be done, ever; the group ends with ``status`` and is taken down."""
+    """The group can never be created; it ends with ``status`` and is taken down."""
+
+    label: ClassVar[str] = "failed"
 
     status: TaskStatus
     message: str
@@ -29,7 +36,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """It did not work now. ``trouble`` is for people; ``slow`` where only somebody's deed can help."""
+    """It did not work now. ``trouble`` is for people; ``slow`` where only a person can remove the cause."""
+
+    label: ClassVar[str] = "retry"
 
     trouble: str
     slow: bool = False
@@ -37,7 +46,7 @@ class Retry:
     after: float = 0.0
 
 
-Outcome = Done | Again | Failed | Retry
+Outcome = Settled | RequeueAfter | Failed | Retry
 
 RETRY_FIRST = 1.0
 RETRY_MOST = 60.0

@@ -1,4 +1,4 @@
-"""What to do next about a group's objects: pure functions from what is wanted and what is there.
+"""What to do next about a group's objects: pure functions from what is desired and what is there.
 
 A plan is a list of steps, done in order, and what must be waited for before the next plan. Creating:
 Secrets and ComputeDomain, then its claim template is waited for, then Topologies, pod groups and service,
@@ -16,7 +16,7 @@ from typing import Literal
 from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import kind_of
-from workflows.reconcile.seen import Found, Many, Seen
+from workflows.reconcile.group_reader import LiveObject, ObjectsByName, ObservedGroup
 
 Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]
 
@@ -37,7 +37,7 @@ Step = Create | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class GroupPlan:
     """``left`` names what is waited for, for people."""
 
     steps: tuple[Step, ...] = ()
@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredGroup:
     """What a group should have now. ``replaced`` maps pods to the old ones that must be gone first."""
 
     secrets: tuple[Obj, ...]
@@ -62,57 +62,59 @@ class Wanted:
     replaced: dict[str, str]
 
 
-def plan_create(wanted: Wanted, seen: Seen) -> Plan:
-    """The next steps towards everything that is wanted."""
-    if ending := _ending(wanted, seen):
-        return Plan(wait="ending", left=ending)
-    steps: tuple[Step, ...] = _missing(wanted.secrets, seen.secrets)
-    if wanted.compute_domain is not None:
-        domain = _missing((wanted.compute_domain,), seen.domains)
-        if domain or seen.template is None:
-            left = (str(wanted.compute_domain["spec"]["channel"]["resourceClaimTemplate"]["name"]),)
-            return Plan(steps=(*steps, *domain), wait="template", left=left)
-    topologies = {name: Found(name, "", deleting=False) for name in seen.topologies}
-    steps += _missing(wanted.topologies, topologies)
-    steps += _missing(wanted.pod_groups, seen.pod_groups)
-    steps += _missing((wanted.service,) if wanted.service else (), seen.services)
-    held = {pod: old for pod, old in wanted.replaced.items() if old in seen.pods}
-    doomed = _doomed(POD, [seen.pods[old] for old in held.values()], wanted.pods)
-    ready = tuple(pod for pod in wanted.pods if pod["metadata"]["name"] not in held)
-    steps += (*doomed, *_missing(ready, seen.pods))
-    return Plan(steps=steps, wait="old pods" if held else "", left=tuple(sorted(held.values())))
+def plan_create(desired: DesiredGroup, observed: ObservedGroup) -> GroupPlan:
+    """The next steps towards everything that is desired."""
+    if ending := _ending(desired, observed):
+        return GroupPlan(wait="ending", left=ending)
+    steps: tuple[Step, ...] = _missing(desired.secrets, observed.secrets)
+    if desired.compute_domain is not None:
+        domain = _missing((desired.compute_domain,), observed.domains)
+        if domain or observed.template is None:
+            left = (str(desired.compute_domain["spec"]["channel"]["resourceClaimTemplate"]["name"]),)
+            return GroupPlan(steps=(*steps, *domain), wait="template", left=left)
+    topologies = {name: LiveObject(name, "", deleting=False) for name in observed.topologies}
+    steps += _missing(desired.topologies, topologies)
+    steps += _missing(desired.pod_groups, observed.pod_groups)
+    steps += _missing((desired.service,) if desired.service else (), observed.services)
+    held = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
+    doomed = _doomed(POD, [observed.pods[old] for old in held.values()], desired.pods)
+    ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in held)
+    steps += (*doomed, *_missing(ready, observed.pods))
+    return GroupPlan(steps=steps, wait="old pods" if held else "", left=tuple(sorted(held.values())))
 
 
-def _ending(wanted: Wanted, seen: Seen) -> tuple[str, ...]:
+def _ending(desired: DesiredGroup, observed: ObservedGroup) -> tuple[str, ...]:
     """Wanted objects whose end somebody has begun: they must be gone before they can be made again."""
-    names = {obj["metadata"]["name"] for obj in (*wanted.secrets, *wanted.pod_groups, *wanted.pods)}
-    names |= {obj["metadata"]["name"] for obj in (wanted.compute_domain, wanted.service) if obj}
-    kinds = (seen.secrets, seen.domains, seen.pod_groups, seen.services, seen.pods)
+    names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups, *desired.pods)}
+    names |= {obj["metadata"]["name"] for obj in (desired.compute_domain, desired.service) if obj}
+    kinds = (observed.secrets, observed.domains, observed.pod_groups, observed.services, observed.pods)
     return tuple(sorted(f.name for many in kinds for f in many.values() if f.deleting and f.name in names))
 
 
-def _missing(objs: Sequence[Obj], there: Many) -> tuple[Create, ...]:
+def _missing(objs: Sequence[Obj], there: ObjectsByName) -> tuple[Create, ...]:
     absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in there)
     return (Create(kind_of(absent[0]), absent),) if absent else ()
 
 
-def plan_pods_down(pods: Many, *, namespace: str, again: bool) -> Plan:
+def plan_pods_down(pods: ObjectsByName, *, namespace: str, again: bool) -> GroupPlan:
     """Delete the pods that are not going yet (``again``: all of them), and wait for all."""
     going = [pod for pod in pods.values() if again or not pod.deleting]
     doomed = tuple(DeleteTarget(pod.name, namespace, pod.uid) for pod in going)
-    return Plan(
+    return GroupPlan(
         steps=(Delete(POD, doomed),) if doomed else (),
         wait="pods" if pods else "",
         left=tuple(f"pod {name}" for name in sorted(pods)),
     )
 
 
-def plan_rest_down(seen: Seen, *, namespace: str, pod_group: Kind | None, claims: Collection[str]) -> Plan:
+def plan_rest_down(
+    observed: ObservedGroup, *, namespace: str, pod_group: Kind | None, claims: Collection[str]
+) -> GroupPlan:
     """Delete what is left besides pods, the ComputeDomain last, and wait for all of it."""
-    order: list[tuple[Kind, Many]] = [(SERVICE, seen.services), (SECRET, seen.secrets)]
+    order: list[tuple[Kind, ObjectsByName]] = [(SERVICE, observed.services), (SECRET, observed.secrets)]
     if pod_group is not None:
-        order.insert(0, (pod_group, seen.pod_groups))
-    order.append((COMPUTE_DOMAIN, seen.domains))
+        order.insert(0, (pod_group, observed.pod_groups))
+    order.append((COMPUTE_DOMAIN, observed.domains))
     steps: list[Step] = []
     left: list[str] = []
     for kind, many in order:
@@ -121,13 +123,13 @@ def plan_rest_down(seen: Seen, *, namespace: str, pod_group: Kind | None, claims
             DeleteTarget(found.name, namespace, found.uid) for found in many.values() if not found.deleting
         ):
             steps.append(Delete(kind, doomed))
-    if seen.template is not None:
-        left.append(f"ResourceClaimTemplate {seen.template.name}")
+    if observed.template is not None:
+        left.append(f"ResourceClaimTemplate {observed.template.name}")
     left += [f"ResourceClaim {name}" for name in sorted(claims)]
-    return Plan(steps=tuple(steps), wait="objects" if left else "", left=tuple(left))
+    return GroupPlan(steps=tuple(steps), wait="objects" if left else "", left=tuple(left))
 
 
-def _doomed(kind: Kind, found: Sequence[Found], pods: Sequence[Obj]) -> tuple[Delete, ...]:
+def _doomed(kind: Kind, found: Sequence[LiveObject], pods: Sequence[Obj]) -> tuple[Delete, ...]:
     namespace = pods[0]["metadata"]["namespace"] if pods else ""
     going = tuple(DeleteTarget(one.name, namespace, one.uid) for one in found if not one.deleting)
     return (Delete(kind, going),) if going else ()

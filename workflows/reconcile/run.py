@@ -22,21 +22,29 @@ from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
-from workflows.reconcile import observed, waiting
-from workflows.reconcile.apply import InTheWay, trouble_of
-from workflows.reconcile.create import Made, WaitsForTemplate, create, edits_pod_groups, made
-from workflows.reconcile.edit import attend, resize
-from workflows.reconcile.follow import UNSEEN_GRACE, Sight, Verdict, end_all, follow, next_deadline, timed_out
-from workflows.reconcile.got import keep_got
+from workflows.reconcile import observations, waiting
+from workflows.reconcile.apply import NameTaken, retry_for
+from workflows.reconcile.create import Created, TemplateWait, create, edits_pod_groups, made
+from workflows.reconcile.edit import advance_patience, resize
+from workflows.reconcile.follow import (
+    UNSEEN_GRACE,
+    Assessment,
+    ObservedPods,
+    end_all,
+    follow,
+    next_deadline,
+    timed_out,
+)
+from workflows.reconcile.group_reader import GroupReader
+from workflows.reconcile.group_view import GroupView, load
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.mend import first_look, mend
-from workflows.reconcile.outcomes import Again, Failed, Outcome, Retry, backoff
-from workflows.reconcile.seen import Looker
-from workflows.reconcile.teardown import STUCK_AFTER, stuck, take_down, waited_for
-from workflows.reconcile.values import GroupView, load
+from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
+from workflows.reconcile.placing_outcome import record_placing_outcome
+from workflows.reconcile.recreate import next_missing_check, recreate_missing
+from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
-from workflows.services.transition import Changes, TaskMove, record
+from workflows.services.record import Changes, TaskMove, record
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is looked at this often even without news
@@ -53,22 +61,22 @@ def run(lease: Lease, *, cluster: ClusterApi, clock: Callable[[], float] = time.
     lease.clock = clock
     reached("between-lease-and-first-call")
     try:
-        outcome = _Look(lease, LeasedCluster(cluster, lease)).all()
+        outcome = Reconciliation(lease, LeasedCluster(cluster, lease)).all()
         reached("before-lease-given-back")
-        _give_back(lease, outcome)
+        _release(lease, outcome)
     except LeaseLost as error:
         log.warning("lease_lost", group=str(lease.group_id), error=str(error))
         return None
     return outcome
 
 
-def _give_back(lease: Lease, outcome: Outcome) -> None:
+def _release(lease: Lease, outcome: Outcome) -> None:
     if isinstance(outcome, Retry):
         failures = lease.failures + 1
         pause = backoff(outcome, failures=failures, spread=random.random())  # noqa: S311 -- sets groups apart
         log.warning("reconcile_retry", group=str(lease.group_id), trouble=outcome.trouble, seconds=pause)
         due = release(lease, failures=failures, seconds=pause)
-    elif isinstance(outcome, Again):
+    elif isinstance(outcome, RequeueAfter):
         due = release(lease, failures=0, seconds=outcome.seconds, at=outcome.at)
     else:
         due = release(lease, failures=0)
@@ -77,13 +85,13 @@ def _give_back(lease: Lease, outcome: Outcome) -> None:
 
 
 @dataclass(slots=True)
-class _Look:
+class Reconciliation:
     """The turns of one look. Each turn reads the rows anew and says whether another one follows."""
 
     lease: Lease
     cluster: LeasedCluster
     view: GroupView | None = None
-    sight: Sight | None = None
+    observed: ObservedPods | None = None
     template: str = ""
 
     def all(self) -> Outcome:
@@ -100,23 +108,23 @@ class _Look:
             try:
                 outcome = self._turn()
             except ClusterError as error:
-                return trouble_of(error)
-            except (InTheWay, ValueError, TopologyError) as error:
+                return retry_for(error)
+            except (NameTaken, ValueError, TopologyError) as error:
                 # ValueError: a placement of another release; both need somebody's deed
                 return Retry(trouble=str(error), slow=True)
             if outcome is not None:
                 return outcome
-        return Again(seconds=0.0)
+        return RequeueAfter(seconds=0.0)
 
     def _turn(self) -> Outcome | None:
         """Do the next thing; None when the rows have moved and should be read again."""
         self.view = view = load(self.lease)
-        self.sight, self.template = None, ""
+        self.observed, self.template = None, ""
         if not view.ended and (settled := self._settle(view)) is not None:
             record(self.lease, settled)
             return None
         if not view.ended and view.row.status == TaskStatus.WAITING:
-            return Again(seconds=WAITING_SECONDS)
+            return RequeueAfter(seconds=WAITING_SECONDS)
         if (view.row.touched_cluster or not view.ended) and (away := _unreachable(view, self.lease)):
             return away
         return take_down(view, self.lease, self.cluster) if view.ended else self._go_on(view)
@@ -143,52 +151,56 @@ class _Look:
 
     def _create(self, view: GroupView) -> Outcome | None:
         outcome = create(view, self.lease, self.cluster)
-        if isinstance(outcome, Made):
+        if isinstance(outcome, Created):
             reached("before-created-recorded")
             record(self.lease, made(view, outcome.tasks))
             return None
-        if isinstance(outcome, WaitsForTemplate):
+        if isinstance(outcome, TemplateWait):
             self.template = outcome.name
-            return Again(seconds=TEMPLATE_SECONDS)
+            return RequeueAfter(seconds=TEMPLATE_SECONDS)
         return outcome
 
     def _follow(self, view: GroupView) -> Outcome | None:
-        sight = observed.sight_of(view)
-        verdict = self._verdict(view, sight)
-        silent = observed.observer_is_silent(view)
-        if silent or (verdict.unseen and _overdue(view)):
-            sight = self._live_sight(view, sight, heard=not silent)
-            verdict = self._verdict(view, sight)
-        self.sight = sight
-        if verdict.changes.tasks or verdict.changes.group:
-            record(self.lease, verdict.changes)
-        if verdict.changes.tries or verdict.changes.group or _ends_some(verdict.changes):
+        observed = observations.observed_pods(view)
+        assessment = self._assess(view, observed)
+        silent = observations.observer_is_silent(view)
+        if silent or (assessment.unseen and _overdue(view)):
+            observed = self._live_pods(view, observed, heard=not silent)
+            assessment = self._assess(view, observed)
+        self.observed = observed
+        if assessment.changes.tasks or assessment.changes.group:
+            record(self.lease, assessment.changes)
+        if assessment.changes.tries or assessment.changes.group or _ends_some(assessment.changes):
             return None  # the rows have moved: timers and what to do next follow from them
-        if not silent and (outcome := mend(view, sight, verdict.lost, self.lease, self.cluster)) is not None:
+        if (
+            not silent
+            and (outcome := recreate_missing(view, observed, assessment.lost, self.lease, self.cluster))
+            is not None
+        ):
             return outcome
-        keep_got(view, sight, self.lease)
-        attended = attend(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
-        if attended.moved:
+        record_placing_outcome(view, observed, self.lease)
+        progress = advance_patience(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
+        if progress.moved:
             return None
-        resized_at = resize(view, sight, silent=silent, lease=self.lease, cluster=self.cluster)
-        times = (verdict.recheck, attended.at, resized_at, first_look(view), next_deadline(view))
-        return _next_look(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
+        resized_at = resize(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
+        times = (assessment.recheck, progress.at, resized_at, next_missing_check(view), next_deadline(view))
+        return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
-    def _verdict(self, view: GroupView, sight: Sight) -> Verdict:
-        return follow(view, sight, editable=lambda: edits_pod_groups(view))
+    def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
+        return follow(view, observed, editable=lambda: edits_pod_groups(view))
 
-    def _live_sight(self, view: GroupView, sight: Sight, *, heard: bool) -> Sight:
+    def _live_pods(self, view: GroupView, observed: ObservedPods, *, heard: bool) -> ObservedPods:
         """Pods as they are in the cluster now, where the observer has not seen all of them."""
-        found = Looker(self.cluster, view.uuid, view.placement).pods_in_full()
-        gone = {name: replace(pod, gone=True) for name, pod in sight.pods.items() if name not in found}
-        return Sight(
+        found = GroupReader(self.cluster, view.uuid, view.placement).pod_observations()
+        gone = {name: replace(pod, gone=True) for name, pod in observed.pods.items() if name not in found}
+        return ObservedPods(
             pods={**gone, **found},
-            gone_at=sight.gone_at,
+            gone_at=observed.gone_at,
             complete=True,
             heard=heard,
-            nodes_gone=sight.nodes_gone,
-            evictions=observed.evictions(view),
-            exit_actions=observed.rules_of_living(view),
+            nodes_gone=observed.nodes_gone,
+            evictions=observations.evictions(view),
+            exit_actions=observations.exit_actions_of_live_tasks(view),
         )
 
     def _explain(self, trouble: Retry | None) -> None:
@@ -198,7 +210,7 @@ class _Look:
             return
         status = view.row.status
         reason = waiting.reason_of(
-            view, status=status, sight=self.sight, trouble=trouble, template=self.template
+            view, status=status, observed=self.observed, trouble=trouble, template=self.template
         )
         known = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
         told = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
@@ -209,7 +221,7 @@ class _Look:
             late = Condition(type="Released", status="False", reason="Retrying", message=message)
             record(self.lease, Changes(conditions=(late,)))
             if waited_for(view) >= STUCK_AFTER:
-                record(self.lease, stuck("Retrying", message))
+                record(self.lease, stuck_changes("Retrying", message))
 
 
 def _ends_some(changes: Changes) -> bool:
@@ -255,6 +267,6 @@ def _overdue(view: GroupView) -> bool:
     return view.now - latest > UNSEEN_GRACE
 
 
-def _next_look(view: GroupView, times: Iterable[datetime | None], safety: float) -> Outcome:
+def _next_reconcile(view: GroupView, times: Iterable[datetime | None], safety: float) -> Outcome:
     soonest = min(((time - view.now).total_seconds() for time in times if time is not None), default=safety)
-    return Again(seconds=min(max(soonest, 0.2), safety))
+    return RequeueAfter(seconds=min(max(soonest, 0.2), safety))

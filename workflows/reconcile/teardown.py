@@ -12,15 +12,15 @@ from cluster.errors import NotServed
 from pools.conditions import Condition, status_of
 from web.crashpoints import reached
 from workflows.models import Task
-from workflows.reconcile.apply import carry_out
+from workflows.reconcile.apply import apply
 from workflows.reconcile.create import check_cluster
+from workflows.reconcile.group_reader import GroupReader, pod_group_kind
+from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.outcomes import Again, Done, Retry
-from workflows.reconcile.plan import Plan, plan_pods_down, plan_rest_down
-from workflows.reconcile.seen import Looker, pod_group_kind
-from workflows.reconcile.values import GroupView
+from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled
+from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.services.lease import Lease
-from workflows.services.transition import Changes, Note, record
+from workflows.services.record import Changes, Note, record
 
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
@@ -28,58 +28,58 @@ ROUNDS = 4
 NAMED = 5
 
 
-def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Done | Again | Retry:
+def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Settled | RequeueAfter | Retry:
     """Go as far as can be gone now. Raises ClusterError, TopologyError."""
     reached("after-end-recorded")
     if not view.row.touched_cluster:
-        record(lease, released(view, "Nothing of it was ever made in the cluster."))
-        return Done()
+        record(lease, release_changes(view, "Nothing of it was ever made in the cluster."))
+        return Settled()
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
-    looker = Looker(cluster, view.uuid, view.placement)
+    reader = GroupReader(cluster, view.uuid, view.placement)
     grace = 0 if view.row.force else None
     for turn in range(ROUNDS):
-        plan = _plan(view, looker, again=view.row.force and turn == 0)
+        plan = _plan(view, reader, again=view.row.force and turn == 0)
         if plan.finished:
             reached("before-released-recorded")
-            record(lease, released(view, "Nothing of it is left in the cluster."))
-            return Done()
-        if trouble := carry_out(plan.steps, cluster=cluster, grace_seconds=grace):
+            record(lease, release_changes(view, "Nothing of it is left in the cluster."))
+            return Settled()
+        if trouble := apply(plan.steps, cluster=cluster, grace_seconds=grace):
             return trouble if isinstance(trouble, Retry) else Retry(trouble=trouble.message)
         if not plan.steps:
             break
     return _wait(view, lease, plan)
 
 
-def _plan(view: GroupView, looker: Looker, *, again: bool) -> Plan:
+def _plan(view: GroupView, reader: GroupReader, *, again: bool) -> GroupPlan:
     namespace = view.placement.namespace
-    pods = plan_pods_down(looker.pods(), namespace=namespace, again=again)
+    pods = plan_pods_down(reader.pods(), namespace=namespace, again=again)
     if not pods.finished:
         return pods
-    rest = looker.left_besides_pods()
-    claims = _claims(view, looker) if view.placement.nvlink and not rest.domains else ()
+    rest = reader.remaining_objects()
+    claims = _claims(view, reader) if view.placement.nvlink and not rest.domains else ()
     return plan_rest_down(rest, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims)
 
 
-def _claims(view: GroupView, looker: Looker) -> tuple[str, ...]:
+def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
     pods = frozenset(Task.objects.filter(group=view.row).values_list("pod_name", flat=True))
     try:
-        return looker.claims(pods)
+        return reader.claims(pods)
     except NotServed:
         return ()  # a cluster without resource claims has none
 
 
-def _wait(view: GroupView, lease: Lease, plan: Plan) -> Again:
+def _wait(view: GroupView, lease: Lease, plan: GroupPlan) -> RequeueAfter:
     """Come back, sooner at first; say so once it takes too long."""
     waited = waited_for(view)
     if waited < STUCK_AFTER:
-        return Again(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
+        return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
     left = ", ".join(plan.left[:NAMED]) + (
         f" and {len(plan.left) - NAMED} more" if len(plan.left) > NAMED else ""
     )
     message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {left}."
-    record(lease, stuck("StillThere", message))
-    return Again(seconds=STUCK_SECONDS)
+    record(lease, stuck_changes("StillThere", message))
+    return RequeueAfter(seconds=STUCK_SECONDS)
 
 
 def waited_for(view: GroupView) -> timedelta:
@@ -87,7 +87,7 @@ def waited_for(view: GroupView) -> timedelta:
     return view.now - (view.row.end_time or view.now)
 
 
-def stuck(reason: str, message: str) -> Changes:
+def stuck_changes(reason: str, message: str) -> Changes:
     """What to record of a group whose release takes too long."""
     return Changes(
         conditions=(Condition(type="ReleaseStuck", status="True", reason=reason, message=message),),
@@ -95,7 +95,7 @@ def stuck(reason: str, message: str) -> Changes:
     )
 
 
-def released(view: GroupView, message: str) -> Changes:
+def release_changes(view: GroupView, message: str) -> Changes:
     """What to record once nothing is left."""
     news = [Condition(type="Released", status="True", reason="Released", message=message)]
     if status_of(view.row.conditions, "ReleaseStuck") == "True":

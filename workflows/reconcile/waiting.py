@@ -22,31 +22,31 @@ from workflows.explain.levels import Named, condition_of, coverage_of
 from workflows.explain.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
 from workflows.explain.reasons import GroupSeen, Reason, Why, waiting_reason
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile import observed
-from workflows.reconcile.follow import Sight
+from workflows.reconcile import observations
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.outcomes import Retry
-from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
-_MADE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
+_CREATED = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
 MOST_MESSAGES = 5
 MOST_NODES = 200
 
 
 def reason_of(
-    view: GroupView, *, status: str, sight: Sight | None, trouble: Retry | None, template: str
+    view: GroupView, *, status: str, observed: ObservedPods | None, trouble: Retry | None, template: str
 ) -> Reason | None:
     """Why the group waits, or None if it does not. ``template`` is a claim template waited for."""
     try:
         scheduler = scheduler_backend(view.placement.scheduler_type)
     except TopologyError as error:
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
-    again = _tried_again(view, sight) if status == TaskStatus.RUNNING and sight else []
-    levels = _levels(view) if status in (*_MADE, TaskStatus.PROCESSING) else _Levels()
-    halves = _halves(view, sight) if sight and status in (*_MADE, TaskStatus.RUNNING) else ()
-    asked = sight and (again or status in _MADE or obstacles.is_split(halves))
-    waiting = _waiting(view, sight) if sight and asked else None
+    again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
+    levels = _levels(view) if status in (*_CREATED, TaskStatus.PROCESSING) else _Levels()
+    halves = _halves(view, observed) if observed and status in (*_CREATED, TaskStatus.RUNNING) else ()
+    asked = observed and (again or status in _CREATED or obstacles.is_split(halves))
+    waiting = _waiting(view, observed) if observed and asked else None
     seen = GroupSeen(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
@@ -57,20 +57,20 @@ def reason_of(
         lost=levels.lost,
         coverage=levels.coverage,
         waiting=waiting,
-        starting=_starting(view, sight) if sight else (),
+        starting=_starting(view, observed) if observed else (),
         again=again,
         halves=halves,
-        held=_held(view, sight, waiting) if sight and status in _MADE else (),
+        held=_held(view, observed, waiting) if observed and status in _CREATED else (),
         unserved=bool(trouble and _of_compute_domains(view, trouble)),
         drift=levels.drift,
     )
     return waiting_reason(seen, scheduler=scheduler)
 
 
-def _tried_again(view: GroupView, sight: Sight) -> list[str]:
+def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
     """The tasks that are tried again and have no node yet."""
     retried = [task for task in view.tasks if task.retry_id and task.status == TaskStatus.SCHEDULING]
-    pods = {task.name: sight.pods.get(task.pod_name) for task in retried}
+    pods = {task.name: observed.pods.get(task.pod_name) for task in retried}
     return [name for name, pod in pods.items() if pod is None or not pod.node_name]
 
 
@@ -100,9 +100,9 @@ class _Levels:
 def _levels(view: GroupView) -> _Levels:
     """Which levels its constraints need in vain, and how far the pool's nodes carry those that they name."""
     labels = frozenset(line["label"] for line in view.row.constraints)
-    if not labels or not observed.knows_nodes(view):
+    if not labels or not observations.knows_nodes(view):
         return _Levels()
-    named = named_of(view.placement, labels, cluster_uid=observed.cluster_of(view))
+    named = named_of(view.placement, labels, cluster_uid=observations.cluster_of(view))
     coverage = coverage_of(named, _pool_nodes(view))
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
@@ -118,12 +118,12 @@ def _drift(view: GroupView, named: Named) -> TopologyDrift | None:
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
 
 
-def _halves(view: GroupView, sight: Sight) -> tuple[Half, ...]:
+def _halves(view: GroupView, observed: ObservedPods) -> tuple[Half, ...]:
     """The sets of a gang that became several pod groups; nothing for any other, or while none has a node."""
-    if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in sight.pods.values()):
+    if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
         return ()
     live = [task for task in view.tasks if task.live]
-    if all((pod := sight.pods.get(task.pod_name)) and pod.node_name for task in live):
+    if all((pod := observed.pods.get(task.pod_name)) and pod.node_name for task in live):
         return ()
     words = view.renderer.sets()
     members = {
@@ -135,11 +135,13 @@ def _halves(view: GroupView, sight: Sight) -> tuple[Half, ...]:
     for task in live:
         if group := members.get((task.attempt, task.name)):
             by_set.setdefault(group, []).append(task)
-    return tuple(_half(words.get(group, group), tasks, sight) for group, tasks in sorted(by_set.items()))
+    return tuple(_half(words.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items()))
 
 
-def _half(words: str, tasks: list[TaskView], sight: Sight) -> Half:
-    on = {task.name: sight.pods[task.pod_name].node_name for task in tasks if task.pod_name in sight.pods}
+def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> Half:
+    on = {
+        task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
+    }
     return Half(
         words=words,
         placed=tuple(name for name, node in on.items() if node),
@@ -148,22 +150,22 @@ def _half(words: str, tasks: list[TaskView], sight: Sight) -> Half:
     )
 
 
-def _held(view: GroupView, sight: Sight, waiting: Waiting | None) -> tuple[NodeHeld, ...]:
+def _held(view: GroupView, observed: ObservedPods, waiting: Waiting | None) -> tuple[NodeHeld, ...]:
     """Nodes with another ComputeDomain's label: those of its pods, or those it may use if claims fail."""
     if not view.placement.nvlink or waiting is None:
         return ()
     if not waiting.placed and not _speaks_of_claims(waiting):
         return ()
-    rows = Node.objects.filter(cluster_id=observed.cluster_of(view), labels__has_key=DOMAIN_LABEL)
+    rows = Node.objects.filter(cluster_id=observations.cluster_of(view), labels__has_key=DOMAIN_LABEL)
     if waiting.placed:
-        rows = rows.filter(name__in={pod.node_name for pod in sight.pods.values() if pod.node_name})
+        rows = rows.filter(name__in={pod.node_name for pod in observed.pods.values() if pod.node_name})
     selectors = _selectors(view)
     by_node = {
         name: str(labels[DOMAIN_LABEL])
         for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
         if any(wanted.items() <= labels.items() for wanted in selectors)
     }
-    return observed.held_by(view, by_node)
+    return observations.compute_domain_owners(view, by_node)
 
 
 def _speaks_of_claims(waiting: Waiting) -> bool:
@@ -198,7 +200,7 @@ def _pool_nodes(view: GroupView) -> dict[str, Mapping[str, str]]:
     selectors = _selectors(view)
     return {
         name: carried
-        for name, carried in observed.node_labels(view).items()
+        for name, carried in observations.node_labels(view).items()
         if any(wanted.items() <= carried.items() for wanted in selectors)
     }
 
@@ -209,9 +211,9 @@ def _selectors(view: GroupView) -> list[dict[str, str]]:
     return [selector or {} for selector in rows.distinct()[:20]]
 
 
-def _waiting(view: GroupView, sight: Sight) -> Waiting:
+def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
     live = [task for task in view.tasks if task.live]
-    pods = [pod for task in live if (pod := sight.pods.get(task.pod_name)) and not pod.gone]
+    pods = [pod for task in live if (pod := observed.pods.get(task.pod_name)) and not pod.gone]
     placed = len(pods) == len(live) and all(pod.node_name for pod in pods)
     if placed:
         return Waiting(
@@ -226,7 +228,7 @@ def _waiting(view: GroupView, sight: Sight) -> Waiting:
     return Waiting(
         placed=False,
         expected=tuple(str(group["metadata"]["name"]) for group in view.renderer.pod_groups()),
-        pod_groups=observed.pod_groups(view),
+        pod_groups=observations.pod_groups(view),
         pods=len(pods),
         pods_expected=len(live),
         levels=view.placement.levels,
@@ -240,7 +242,7 @@ def _waiting(view: GroupView, sight: Sight) -> Waiting:
 def _recent(view: GroupView) -> tuple[dict[str, Any], ...]:
     """What was said of pod groups, as long as it may still be so: pods that came since make it old."""
     made = view.row.created_in_cluster_at
-    return observed.pod_group_events(view)[:1] if made and view.now - made > timedelta(seconds=5) else ()
+    return observations.pod_group_events(view)[:1] if made and view.now - made > timedelta(seconds=5) else ()
 
 
 def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
@@ -254,9 +256,9 @@ def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
     return tuple(message for message, _ in said.most_common(MOST_MESSAGES) if message)
 
 
-def _starting(view: GroupView, sight: Sight) -> tuple[ContainerWaits, ...]:
+def _starting(view: GroupView, observed: ObservedPods) -> tuple[ContainerWaits, ...]:
     """What containers on nodes wait for; with their image, where that is the cause."""
-    pods = {task.name: sight.pods.get(task.pod_name) for task in view.tasks if task.live}
+    pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
     found = [
         ContainerWaits(
             task=name,

@@ -2,7 +2,7 @@
 
 Run with the evaluation of their cluster's pools (``pools.services.evaluation``): nodes are read once, groups
 that differ in nothing that matters are judged once, and only what is news is written, a few hundred rows in
-a transaction. The rows are locked, as ``transition.record`` locks them, and no lease is needed: nothing else
+a transaction. The rows are locked, as ``services.record`` locks them, and no lease is needed: nothing else
 writes this condition. A group that waits is made due, so that its explanation says the same at once.
 """
 
@@ -28,7 +28,7 @@ from workflows.explain.levels import UNAVAILABLE, External, Named, condition_of,
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
 from workflows.services.notify import mark_due
-from workflows.services.transition import SOURCE, database_now
+from workflows.services.record import SOURCE, database_now
 from workflows.values.placement import GroupPlacement
 
 BATCH = 200

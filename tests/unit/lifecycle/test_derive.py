@@ -2,13 +2,13 @@
 
 import pytest
 
-from workflows.lifecycle.derive import Member, ends_siblings, group_status, workflow_status
+from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status, workflow_status
 from workflows.lifecycle.exit_actions import exit_action
 
 
 def members(*statuses):
     """The first is the lead."""
-    return [Member(status, lead=place == 0) for place, status in enumerate(statuses)]
+    return [LatestTry(status, lead=place == 0) for place, status in enumerate(statuses)]
 
 
 GROUPS = {

@@ -8,17 +8,17 @@ from cluster.errors import NotServed
 from pools.clusters.kinds import kind_of
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
-from workflows.reconcile.apply import trouble_of
-from workflows.reconcile.outcomes import Retry, backoff
-from workflows.reconcile.plan import Wanted, plan_create, plan_pods_down, plan_rest_down
-from workflows.reconcile.seen import Found, Seen
+from workflows.reconcile.apply import retry_for
+from workflows.reconcile.group_reader import LiveObject, ObservedGroup
+from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff
+from workflows.reconcile.plan import DesiredGroup, plan_create, plan_pods_down, plan_rest_down
 
 OBJECTS = render_group(group([one_try("a", 0, claims_channel=True), one_try("b", 1)], nvlink=True))
 DOMAIN = OBJECTS.compute_domain["metadata"]["name"]
 GROUP = OBJECTS.pod_groups[0]["metadata"]["name"]
 SERVICE = OBJECTS.service["metadata"]["name"]
 PODS = [pod["metadata"]["name"] for pod in OBJECTS.pods.values()]
-TEMPLATE = Found("template", "t", deleting=False)
+TEMPLATE = LiveObject("template", "t", deleting=False)
 
 
 def wanted(**changes):
@@ -31,11 +31,11 @@ def wanted(**changes):
         "pods": tuple(OBJECTS.pods.values()),
         "replaced": {},
     }
-    return Wanted(**{**base, **changes})
+    return DesiredGroup(**{**base, **changes})
 
 
 def there(*names, deleting=()):
-    return {name: Found(name, f"uid-{name}", deleting=name in deleting) for name in names}
+    return {name: LiveObject(name, f"uid-{name}", deleting=name in deleting) for name in names}
 
 
 DOMAIN_READY = {"domains": there(DOMAIN), "template": TEMPLATE}
@@ -55,15 +55,15 @@ CREATING = {
 
 @pytest.mark.parametrize(("seen", "kinds", "wait"), CREATING.values(), ids=CREATING)
 def test_what_is_missing_is_made_in_order(seen, kinds, wait):
-    plan = plan_create(wanted(), Seen(**seen))
+    plan = plan_create(wanted(), ObservedGroup(**seen))
     assert [step.kind.name for step in plan.steps] == kinds
     assert plan.wait == wait
 
 
 def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
     want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: "old"})
-    before = plan_create(want, Seen(**{**ALL, "pods": there("old", PODS[1])}))
-    after = plan_create(want, Seen(**{**ALL, "pods": there(PODS[1])}))
+    before = plan_create(want, ObservedGroup(**{**ALL, "pods": there("old", PODS[1])}))
+    after = plan_create(want, ObservedGroup(**{**ALL, "pods": there(PODS[1])}))
     assert [(type(s).__name__, s.kind.name) for s in before.steps] == [("Delete", "Pod")]
     assert (before.wait, after.wait) == ("old pods", "")
     assert [(type(s).__name__, s.kind.name) for s in after.steps] == [("Create", "Pod")]
@@ -79,7 +79,9 @@ def test_pods_are_deleted_once_and_waited_for():
 
 
 def test_the_domain_is_deleted_last_and_everything_is_waited_for():
-    seen = Seen(services=there(SERVICE), secrets=there("s"), pod_groups=there(GROUP), domains=there(DOMAIN))
+    seen = ObservedGroup(
+        services=there(SERVICE), secrets=there("s"), pod_groups=there(GROUP), domains=there(DOMAIN)
+    )
     kind = kind_of(OBJECTS.pod_groups[0])
     plan = plan_rest_down(seen, namespace="osmo", pod_group=kind, claims=())
     assert [step.kind.name for step in plan.steps] == ["PodGroup", "Service", "Secret", "ComputeDomain"]
@@ -88,13 +90,13 @@ def test_the_domain_is_deleted_last_and_everything_is_waited_for():
 
 @pytest.mark.parametrize("left", [{"template": TEMPLATE}, {"domains": there(DOMAIN, deleting=[DOMAIN])}])
 def test_nothing_is_released_while_something_is_left(left):
-    plan = plan_rest_down(Seen(**left), namespace="osmo", pod_group=None, claims=())
+    plan = plan_rest_down(ObservedGroup(**left), namespace="osmo", pod_group=None, claims=())
     assert (plan.steps, plan.wait) == ((), "objects")
-    assert not plan_rest_down(Seen(), namespace="osmo", pod_group=None, claims=("c",)).finished
+    assert not plan_rest_down(ObservedGroup(), namespace="osmo", pod_group=None, claims=("c",)).finished
 
 
 def test_an_empty_cluster_is_the_end():
-    assert plan_rest_down(Seen(), namespace="osmo", pod_group=None, claims=()).finished
+    assert plan_rest_down(ObservedGroup(), namespace="osmo", pod_group=None, claims=()).finished
 
 
 def test_retries_are_spread_and_capped():
@@ -106,6 +108,11 @@ def test_retries_are_spread_and_capped():
 
 
 def test_a_definition_that_is_missing_for_an_hour_is_asked_for_at_most_twice_a_minute():
-    missing = trouble_of(NotServed("the cluster does not serve PodGroup"))
+    missing = retry_for(NotServed("the cluster does not serve PodGroup"))
     pauses = accumulate(backoff(missing, failures=n, spread=0.0) for n in count(1))
     assert sum(1 for _ in takewhile(lambda passed: passed <= 3600, pauses)) <= 120
+
+
+def test_outcomes_are_counted_under_the_labels_that_dashboards_name():
+    labels = [outcome.label for outcome in (Settled, RequeueAfter, Retry, Failed)]
+    assert labels == ["done", "again", "retry", "failed"]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from workflows.lifecycle.evictions import said_of
+from workflows.lifecycle.evictions import eviction_message
 from workflows.lifecycle.pod_status import read_gone, read_pod
 from workflows.values.observation import see_pod
 
@@ -190,4 +190,4 @@ WORDS = {
 
 @pytest.mark.parametrize(("said", "want"), WORDS.values(), ids=WORDS)
 def test_what_is_said_of_evicting_counts_for_the_pods_it_is_about(said, want):
-    assert said_of(OWN, evictions=said, peers={OWN, PEER}) == want
+    assert eviction_message(OWN, evictions=said, peers={OWN, PEER}) == want

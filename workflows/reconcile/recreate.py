@@ -19,42 +19,42 @@ from datetime import datetime
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.errors import listing
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile import observed
-from workflows.reconcile.apply import carry_out
-from workflows.reconcile.create import wanted_of
-from workflows.reconcile.follow import UNSEEN_GRACE, Sight
+from workflows.reconcile import observations
+from workflows.reconcile.apply import apply
+from workflows.reconcile.create import desired_group
+from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
+from workflows.reconcile.group_reader import pod_group_kind
+from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.reconcile.outcomes import Again, Failed, Retry
+from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
 from workflows.reconcile.plan import Create
-from workflows.reconcile.seen import pod_group_kind
-from workflows.reconcile.values import GroupView, TaskView
 from workflows.services.lease import Lease
-from workflows.services.transition import Changes, Note, record
+from workflows.services.record import Changes, Note, record
 
 SOON = 2.0
 
 
-def mend(
-    view: GroupView, sight: Sight, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
-) -> Again | Retry | Failed | None:
+def recreate_missing(
+    view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
+) -> RequeueAfter | Retry | Failed | None:
     """Make what is missing of the gang again, ``lost`` pods last. Raises ClusterError."""
-    if not _waits(view, sight, lost):
+    if not _waits(view, observed, lost):
         return None
     steps: list[Create] = []
-    if view.placement.nvlink and not observed.domain_seen(view):
+    if view.placement.nvlink and not observations.compute_domain_observed(view):
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
     kind = pod_group_kind(view.placement)
-    if kind is not None and not observed.pod_groups(view):
+    if kind is not None and not observations.pod_groups(view):
         attempts = sorted({task.attempt for task in view.tasks})
         groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
         steps += [Create(kind, groups)] if groups else []
-    if trouble := carry_out(steps, cluster=cluster, grace_seconds=None):
+    if trouble := apply(steps, cluster=cluster, grace_seconds=None):
         return trouble
-    return _make_pods(view, sight, lost, lease, cluster) if lost else None
+    return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
 
 
-def first_look(view: GroupView) -> datetime | None:
+def next_missing_check(view: GroupView) -> datetime | None:
     """When what is missing of a gang that was just made may first be told from what nobody has seen yet."""
     made_at = view.row.created_in_cluster_at
     if made_at is None or view.row.status != TaskStatus.SCHEDULING or view.now - made_at >= UNSEEN_GRACE:
@@ -62,16 +62,18 @@ def first_look(view: GroupView) -> datetime | None:
     return made_at + UNSEEN_GRACE
 
 
-def _make_pods(
-    view: GroupView, sight: Sight, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
-) -> Again | Retry | Failed | None:
+def _recreate_pods(
+    view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
+) -> RequeueAfter | Retry | Failed | None:
     """Make pods again, once the template of their claims is there."""
-    if view.placement.nvlink and not (observed.domain_seen(view) and observed.template_seen(view)):
-        return Again(seconds=SOON)
-    pods = wanted_of(view, tuple(lost)).pods
-    if trouble := carry_out([Create(POD, pods)], cluster=cluster, grace_seconds=None):
+    if view.placement.nvlink and not (
+        observations.compute_domain_observed(view) and observations.claim_template_observed(view)
+    ):
+        return RequeueAfter(seconds=SOON)
+    pods = desired_group(view, tuple(lost)).pods
+    if trouble := apply([Create(POD, pods)], cluster=cluster, grace_seconds=None):
         return trouble
-    times = sorted(str(sight.gone_at.get(task.pod_name)) for task in lost)
+    times = sorted(str(observed.gone_at.get(task.pod_name)) for task in lost)
     said = (
         f"Somebody deleted the pods of {listing(task.name for task in lost)} while the group waited for its "
         "place: they were made again."
@@ -80,14 +82,14 @@ def _make_pods(
     return None
 
 
-def _waits(view: GroupView, sight: Sight, lost: Sequence[TaskView]) -> bool:
+def _waits(view: GroupView, observed: ObservedPods, lost: Sequence[TaskView]) -> bool:
     """Whether all that is left of the gang has no node, for longer than an observer takes to see it."""
     made_at = view.row.created_in_cluster_at
     if made_at is None or view.now - made_at < UNSEEN_GRACE:
         return False
     gone = {task.pk for task in lost}
     left = [task for task in view.tasks if task.live]
-    pods = [sight.pods.get(task.pod_name) for task in left if task.pk not in gone]
+    pods = [observed.pods.get(task.pod_name) for task in left if task.pk not in gone]
     return (
         bool(left)
         and not any(task.node_name for task in view.tasks)

@@ -28,7 +28,7 @@ from workflows.values.placement import GroupPlacement
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LiveObject:
     """An object of the group. ``deleting`` says that its end has begun."""
 
     name: str
@@ -36,20 +36,20 @@ class Found:
     deleting: bool
 
 
-Many = Mapping[str, Found]
+ObjectsByName = Mapping[str, LiveObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedGroup:
     """All of a group in its cluster, by name. ``template`` is the claim template of its ComputeDomain."""
 
-    secrets: Many = field(default_factory=dict)
-    domains: Many = field(default_factory=dict)
-    template: Found | None = None
+    secrets: ObjectsByName = field(default_factory=dict)
+    domains: ObjectsByName = field(default_factory=dict)
+    template: LiveObject | None = None
     topologies: frozenset[str] = frozenset()
-    pod_groups: Many = field(default_factory=dict)
-    services: Many = field(default_factory=dict)
-    pods: Many = field(default_factory=dict)
+    pod_groups: ObjectsByName = field(default_factory=dict)
+    services: ObjectsByName = field(default_factory=dict)
+    pods: ObjectsByName = field(default_factory=dict)
 
 
 def pod_group_kind(placement: GroupPlacement) -> Kind | None:
@@ -61,7 +61,7 @@ def selector(group: UUID, placement: GroupPlacement) -> str:
     return f"{names.INSTALLATION_LABEL}={placement.installation.hex},{names.GROUP_LABEL}={group.hex}"
 
 
-class Looker:
+class GroupReader:
     """Looks for one group's objects."""
 
     def __init__(self, cluster: LeasedCluster, group: UUID, placement: GroupPlacement) -> None:
@@ -70,10 +70,10 @@ class Looker:
         self._placement = placement
         self._namespace = placement.namespace
 
-    def before_creating(self, topologies: Sequence[Obj]) -> Seen:
+    def before_create(self, topologies: Sequence[Obj]) -> ObservedGroup:
         """Everything that creating depends on."""
         domains = self._of(COMPUTE_DOMAIN) if self._placement.nvlink else {}
-        return Seen(
+        return ObservedGroup(
             secrets=self._of(SECRET),
             domains=domains,
             template=self._template(domains),
@@ -92,18 +92,18 @@ class Looker:
                 names_there.add(name)
         return frozenset(names_there)
 
-    def pods(self) -> Many:
+    def pods(self) -> ObjectsByName:
         return self._of(POD)
 
-    def pods_in_full(self) -> Mapping[str, PodSeen]:
+    def pod_observations(self) -> Mapping[str, PodSeen]:
         """Pods as the observer would have seen them."""
         found = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
         return {pod.name: pod for pod in found if pod is not None}
 
-    def left_besides_pods(self) -> Seen:
+    def remaining_objects(self) -> ObservedGroup:
         """Everything that must go after the pods. A kind that is no longer served has no objects."""
         domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
-        return Seen(
+        return ObservedGroup(
             secrets=self._of(SECRET),
             domains=domains,
             template=self._any_template() if self._placement.nvlink else None,
@@ -122,7 +122,7 @@ class Looker:
         found = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
         return tuple(name for name in found if name)
 
-    def _template(self, domains: Many) -> Found | None:
+    def _template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template, if it is there and belongs to the ComputeDomain that is there now."""
         domain = domains.get(names.compute_domain(self._group))
         name = names.claim_template(self._group)
@@ -133,7 +133,7 @@ class Looker:
             return None
         return _found(obj)
 
-    def _any_template(self) -> Found | None:
+    def _any_template(self) -> LiveObject | None:
         """The template that any ComputeDomain of our name left; one that none made is not waited for."""
         name = names.claim_template(self._group)
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
@@ -141,13 +141,13 @@ class Looker:
             return None
         return _found(obj)
 
-    def _pod_groups(self, *, gone_if_unserved: bool = False) -> Many:
+    def _pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
         kind = pod_group_kind(self._placement)
         if kind is None:
             return {}
         return self._if_served(kind) if gone_if_unserved else self._of(kind)
 
-    def _if_served(self, kind: Kind) -> Many:
+    def _if_served(self, kind: Kind) -> ObjectsByName:
         try:
             return self._of(kind)
         except NotServed:
@@ -155,7 +155,7 @@ class Looker:
                 raise
             return {}  # its definition was removed, and all objects went with it
 
-    def _of(self, kind: Kind) -> Many:
+    def _of(self, kind: Kind) -> ObjectsByName:
         found = self._cluster.scan(kind, _found, namespace=self._namespace, label_selector=self._selector())
         return {one.name: one for one in found}
 
@@ -163,6 +163,6 @@ class Looker:
         return selector(self._group, self._placement)
 
 
-def _found(obj: Obj) -> Found:
+def _found(obj: Obj) -> LiveObject:
     metadata = obj["metadata"]
-    return Found(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)
+    return LiveObject(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pools.models import Node
 from workflows.feasibility.placed import Got, fingerprint, judge
 from workflows.metrics import PLACED
-from workflows.reconcile import observed
-from workflows.reconcile.follow import Sight
-from workflows.reconcile.values import GroupView
+from workflows.reconcile import observations
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_view import GroupView
 from workflows.services.lease import Lease
-from workflows.services.transition import Changes, Note, record
+from workflows.services.record import Changes, Note, record
 
 
-def keep_got(view: GroupView, sight: Sight, lease: Lease) -> None:
+def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
     """Judge a placing that was not judged yet, keep it with the group, and count it for the pool.
 
     Nothing is kept while a task has no node or the labels of a node are not known.
     """
     if not view.placement.levels:  # nobody could ask for anything, so nothing is counted at each look
         return
-    nodes = _nodes(view, sight)
+    nodes = _nodes(view, observed)
     if nodes is None or fingerprint(nodes) == (view.row.got or {}).get("places") or not _asks(view):
         return
     labels = _labels(view, nodes)
@@ -30,11 +30,11 @@ def keep_got(view: GroupView, sight: Sight, lease: Lease) -> None:
         PLACED.labels(view.row.workflow.pool_name, got.asked, got.outcome.value).inc()
 
 
-def _nodes(view: GroupView, sight: Sight) -> dict[str, str] | None:
+def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
     """The node of each task, by its name; None while one has none."""
     found = {}
     for task in view.tasks:
-        pod = sight.pods.get(task.pod_name)
+        pod = observed.pods.get(task.pod_name)
         node = pod.node_name if pod is not None and pod.node_name else task.node_name
         if not node:
             return None
@@ -49,7 +49,7 @@ def _asks(view: GroupView) -> bool:
 
 
 def _labels(view: GroupView, nodes: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    rows = Node.objects.filter(cluster_id=observed.cluster_of(view), name__in=set(nodes.values()))
+    rows = Node.objects.filter(cluster_id=observations.cluster_of(view), name__in=set(nodes.values()))
     return dict(rows.values_list("name", "labels"))
 
 

@@ -17,7 +17,7 @@ from workflows.lifecycle.statuses import TERMINAL
 from workflows.manifests.group import Renderer
 from workflows.models import Task, TaskGroup
 from workflows.services.lease import Lease, LeaseLost
-from workflows.services.transition import database_now
+from workflows.services.record import database_now
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 
@@ -166,7 +166,7 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     )
 
 
-def retry_rules(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str, str]]:
+def exit_actions_of(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of these tries."""
     specs = Task.objects.filter(group=row, pk__in=pks).values_list("pk", "spec__exit_actions")
     return {pk: actions or {} for pk, actions in specs}

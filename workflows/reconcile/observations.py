@@ -10,8 +10,8 @@ from scheduling.backends.registry import installed
 from workflows.explain.obstacles import SOMEBODY, NodeHeld
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
-from workflows.reconcile.follow import Sight
-from workflows.reconcile.values import GroupView, retry_rules
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_view import GroupView, exit_actions_of
 from workflows.values.observation import POD_GROUP, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
@@ -19,7 +19,7 @@ MOST_EVENTS = 20
 OBSERVER_SILENCE = timedelta(seconds=60)
 
 
-def sight_of(view: GroupView) -> Sight:
+def observed_pods(view: GroupView) -> ObservedPods:
     """The pods of the group's living tasks as the observer last saw them."""
     rows = ObservedPod.objects.filter(
         cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=[t.pod_name for t in view.tasks if t.live]
@@ -53,12 +53,12 @@ def sight_of(view: GroupView) -> Sight:
         if gone:
             gone_at[name] = seen_at
     ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name))]
-    return Sight(
+    return ObservedPods(
         pods=pods,
         gone_at=gone_at,
         nodes_gone=_nodes_gone(view, pods) if gone_at else (),
         evictions=evictions(view) if gone_at else (),
-        exit_actions=retry_rules(view.row, ending) if ending else {},
+        exit_actions=exit_actions_of(view.row, ending) if ending else {},
     )
 
 
@@ -79,9 +79,9 @@ def _unstartable(pod: PodSeen) -> bool:
     return any(c.get("state") == "waiting" for c in pod.digest.get("containers") or ())
 
 
-def rules_of_living(view: GroupView) -> Mapping[int, Mapping[str, str]]:
+def exit_actions_of_live_tasks(view: GroupView) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of every task that lives."""
-    return retry_rules(view.row, [task.pk for task in view.tasks if task.live])
+    return exit_actions_of(view.row, [task.pk for task in view.tasks if task.live])
 
 
 def observer_is_silent(view: GroupView) -> bool:
@@ -122,19 +122,19 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
     return tuple({"reason": row.reason, "message": row.message} for row in rows[:MOST_EVENTS])
 
 
-def domain_seen(view: GroupView) -> bool:
+def compute_domain_observed(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
         kind="ComputeDomain", group_uuid=view.uuid, cluster_id=cluster_of(view)
     ).exists()
 
 
-def template_seen(view: GroupView) -> bool:
+def claim_template_observed(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
         kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=cluster_of(view)
     ).exists()
 
 
-def held_by(view: GroupView, domains: Mapping[str, str]) -> tuple[NodeHeld, ...]:
+def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[NodeHeld, ...]:
     """Whose the ComputeDomains are that nodes carry: uid by node in, the group's own left out."""
     rows = ObservedObject.objects.filter(
         kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
