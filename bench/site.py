@@ -1,4 +1,4 @@
-"""A running service on a local cluster of its own, machines for one part of the bench.
+"""A running service on a local cluster of its own, made for one part of the bench.
 
 Each part starts its own, so that none measures what another left behind: rows, objects in etcd, memory
 that an interpreter keeps. Only servers that this process started are ever spoken to; there is no way to
