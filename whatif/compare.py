@@ -20,7 +20,7 @@ from whatif.asked import Asked, Target, edits_of, target_of
 from whatif.standing import Anew, Judged, Nodes, Standing
 from whatif.waiting import WaitingGroup, waiting_in
 from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
-from workflows.feasibility.nodes import Seen, seen_nodes, selectors_of
+from workflows.feasibility.nodes import ObservedNodes, observed_nodes, selectors_of
 from workflows.feasibility.sentences import unseen as why_unseen
 from workflows.selectors import names_known_to
 
@@ -138,13 +138,13 @@ def _labels(target: Target, groups: Sequence[WaitingGroup]) -> set[str]:
     return levels | {level.label for level in (*target.levels, *pool_levels(target.pool))}
 
 
-def _holders(seen: Seen) -> set[str]:
+def _holders(seen: ObservedNodes) -> set[str]:
     """The workflows that stand on the nodes."""
     return {one.holder for node in seen.snapshot.nodes for one in node.holdings}
 
 
-def _read(pool: Pool, groups: Sequence[WaitingGroup], labels: set[str]) -> Seen:
-    return seen_nodes(
+def _read(pool: Pool, groups: Sequence[WaitingGroup], labels: set[str]) -> ObservedNodes:
+    return observed_nodes(
         pool.backend.cluster_id or "",
         selectors=[node_selection(pool), *selectors_of(one.values for one in groups)],
         levels=pool_levels(pool),
@@ -153,11 +153,11 @@ def _read(pool: Pool, groups: Sequence[WaitingGroup], labels: set[str]) -> Seen:
     )
 
 
-def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str]) -> Seen:
+def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str]) -> ObservedNodes:
     """The nodes where the groups would be: those of the other pool, or the own pool's in another cluster."""
     rows = target.pool.platforms.all()
     own = [node_selection(target.pool), *(node_selection(target.pool, row) for row in rows)]
-    return seen_nodes(
+    return observed_nodes(
         target.backend.cluster_id or "",
         selectors=own if target.moved else [*own, *selectors_of(one.values for one in groups)],
         levels=pool_levels(target.pool),
@@ -166,13 +166,13 @@ def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str
     )
 
 
-def _nodes(seen: Seen, backend: Backend, *, unseen: Seen, known: frozenset[str]) -> Nodes:
+def _nodes(seen: ObservedNodes, backend: Backend, *, unseen: ObservedNodes, known: frozenset[str]) -> Nodes:
     """``unseen`` is what was read before any edit: a pool drained whole is known to have no node."""
     cluster = backend.cluster_id or ""
     return Nodes(seen, cluster=cluster, unseen=why_unseen(unseen, reached=bool(cluster)), known=known)
 
 
-def _fragments(seen: Seen, pool: Pool, levels: Levels) -> PoolFragments:
+def _fragments(seen: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragments:
     """Of the pool's own nodes alone: groups may select others that were the pool's when they came."""
     own = node_selection(pool)
 

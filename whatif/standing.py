@@ -13,8 +13,8 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
 from scheduling.levels import Levels, domain_of
 from whatif.asked import Target
-from workflows.feasibility.nodes import Seen, demand_of
-from workflows.feasibility.sentences import named_to, sentence
+from workflows.feasibility.nodes import ObservedNodes, demand_of
+from workflows.feasibility.sentences import redacted, sentence
 from workflows.values.placement import GroupValues, TaskTry
 
 
@@ -43,7 +43,7 @@ class Nodes:
     ``unseen`` says why nothing is known of them, if so; ``known``: the holders that may be named.
     """
 
-    def __init__(self, seen: Seen, *, cluster: str, unseen: str, known: frozenset[str]) -> None:
+    def __init__(self, seen: ObservedNodes, *, cluster: str, unseen: str, known: frozenset[str]) -> None:
         self._nodes = seen.snapshot.nodes
         self._unseen, self._known, self._cluster = unseen, known, cluster
         self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
@@ -67,7 +67,7 @@ class Nodes:
             return Judged(standing=Standing.UNKNOWN, sentence=self._unseen)
         demand = demand_of(group, capabilities=capabilities)
         verdict = judge(self.by(group.placement.levels, capabilities), demand)
-        told = sentence(named_to(verdict, self._known))
+        told = sentence(redacted(verdict, self._known))
         return Judged(standing=Standing(verdict.answer.value), sentence=told, proven=verdict.proven)
 
 

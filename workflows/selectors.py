@@ -57,14 +57,14 @@ class WorkflowFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WorkflowPage:
     workflows: list[Workflow]
     more: bool
 
 
 def workflow_page(
     wanted: WorkflowFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
-) -> Page:
+) -> WorkflowPage:
     """One page by time of submission, of what the user may list. One query."""
     sign = "" if order == "ASC" else "-"
     rows = (
@@ -75,7 +75,7 @@ def workflow_page(
         .order_by(f"{sign}submit_time", f"{sign}uuid")
     )
     found = list(rows[offset : offset + limit + 1])
-    return Page(found[:limit], more=len(found) > limit)
+    return WorkflowPage(found[:limit], more=len(found) > limit)
 
 
 def _condition(wanted: WorkflowFilter) -> Q:
@@ -111,7 +111,7 @@ def tags_in_use(user: Caller) -> list[str]:
     return sorted(rows.annotate(tag=tag).values_list("tag", flat=True).distinct())
 
 
-def users_seen(user: Caller) -> list[str]:
+def submitters(user: Caller) -> list[str]:
     """Everybody who submitted a workflow that the user may list, in order. One query."""
     return sorted(_listable(user).order_by().values_list("submitted_by", flat=True).distinct())
 

@@ -23,10 +23,10 @@ from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
 from scheduling.tree import ConstraintNode as TreeNode
 from scheduling.tree import ConstraintTree
-from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
+from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.placed import outcomes_on
 from workflows.feasibility.report import holders_of
-from workflows.feasibility.sentences import named_to, sentence
+from workflows.feasibility.sentences import redacted, sentence
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.reconcile.group_view import group_values
@@ -133,7 +133,7 @@ class Ground:
     user: Caller
     cluster: str
     selection: Mapping[str, str]
-    seen: Seen
+    seen: ObservedNodes
     levels: Levels
     places: Mapping[str, Domain]
 
@@ -280,7 +280,7 @@ class _Finder:
             return told
         demand = demand_of(values, capabilities=held)
         found = judge(seen.snapshot, demand)
-        verdict = named_to(found, names_known_to(self.ground.user, holders_of(found)))
+        verdict = redacted(found, names_known_to(self.ground.user, holders_of(found)))
         node = _narrowest(verdict, demand)
         shows = node is not None and (asked or (not drawn and not self.rooms))
         if node and shows:
@@ -293,7 +293,7 @@ class _Finder:
             drawn=describe(node.path) if node and shows else "",
         )
 
-    def _seen(self, values: GroupValues, held: Capabilities, *, has_none: bool) -> Seen:
+    def _seen(self, values: GroupValues, held: Capabilities, *, has_none: bool) -> ObservedNodes:
         """The nodes for a group's tasks, free of what it holds itself; the map's own where they are those."""
         placement, selectors = values.placement, selectors_of([values])
         cluster = placement.cluster_uid or self.ground.cluster
@@ -305,7 +305,7 @@ class _Finder:
         )
         if has_none and alike:
             return own
-        return seen_nodes(
+        return observed_nodes(
             cluster, selectors=selectors, levels=placement.levels, capabilities=held, without=[values.uuid]
         )
 

@@ -22,8 +22,8 @@ from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
 from web.access import grants_of
 from web.policy import Action
 from workflows import selectors
-from workflows.explain.obstacles import SOMEBODY
-from workflows.feasibility.fragmentation import PoolFragments, fragments_of, pool_nodes_seen
+from workflows.explain.obstacles import ANOTHER_WORKFLOW
+from workflows.feasibility.fragmentation import PoolFragments, fragments_of, observed_pool_nodes
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
 
@@ -64,7 +64,7 @@ def map_view(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None,
 
     ``group`` names the group of the workflow whose waiting set is compared with the domains.
     """
-    seen = pool_nodes_seen(pool)
+    seen = observed_pool_nodes(pool)
     levels = drawn_levels(pool_levels(pool))
     places = {node.name: domain_of(node.labels, levels) for node in seen.snapshot.nodes}
     chosen = None
@@ -129,7 +129,10 @@ def _stands(
             taint=taint,
             marks=marks.get(node.name, ()),
         )
-        by = {holder if holder in known or holder == OTHERS else SOMEBODY for holder in holders[node.name]}
+        by = {
+            holder if holder in known or holder == OTHERS else ANOTHER_WORKFLOW
+            for holder in holders[node.name]
+        }
         found.append(Stands(told, places[node.name], tuple(sorted(by))))
     return found
 
@@ -202,7 +205,7 @@ def _nodes(place: Place) -> Iterable[str]:
 
 def _user(workflow: str | None, tasks: Sequence[str]) -> str:
     if workflow is None:
-        return SOMEBODY
+        return ANOTHER_WORKFLOW
     more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
     return f"{workflow}: {', '.join(tasks[:MOST_TASKS])}{more}"
 

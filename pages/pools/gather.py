@@ -17,7 +17,7 @@ from web.access import grants_of
 from web.policy import Action, Grants
 from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
 from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
-from workflows.feasibility.usage import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup
 from workflows.values.amounts import NOTHING
@@ -148,13 +148,13 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
     return bool(grants.allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"))
 
 
-def _free(nodes: Sequence[SeenNode]) -> dict[tuple[str, str], int]:
+def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     """The GPUs of each node that nobody holds."""
-    used = used_by_node(stands_on({node.cluster for node in nodes}))
+    used = used_by_node(placed_tasks({node.cluster for node in nodes}))
     return {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
 
 
-def _room(nodes: Sequence[SeenNode], free: dict[tuple[str, str], int]) -> Room:
+def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:
     takers = [node for node in nodes if node.is_open]
     return Room(
         nodes=len(nodes),
@@ -199,12 +199,16 @@ def _fits(found: PoolFragments) -> Fits:
     return Fits(nodes=found.nodes, free=found.free, sizes=sizes, lines=tuple(lines))
 
 
-def _offer(pool: Pool, nodes: Sequence[SeenNode]) -> Offer:
+def _offer(pool: Pool, nodes: Sequence[PoolNode]) -> Offer:
     held = capabilities_of(pool.backend)
     named = [row.name for row in pool.platforms.all()]
     default = pool.default_platform if pool.default_platform in named else None
     platform = default or (min(named) if named else None)
-    seats = [node for node in nodes if any(seat.platform == (platform or "") for seat in node.seats)]
+    seats = [
+        node
+        for node in nodes
+        if any(membership.platform == (platform or "") for membership in node.memberships)
+    ]
     return Offer(
         levels=pool_levels(pool),
         nvlink=pool.nvlink,
@@ -216,5 +220,5 @@ def _offer(pool: Pool, nodes: Sequence[SeenNode]) -> Offer:
     )
 
 
-def _asks(node: SeenNode) -> Asks:
+def _asks(node: PoolNode) -> Asks:
     return Asks(gpu=node.has.gpu, cpu=int(node.has.cpu), memory=node.has.memory // _GIB)

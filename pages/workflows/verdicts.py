@@ -12,7 +12,7 @@ from pages.workflows.evidence import Evidence, evidence
 from pages.workflows.words import count, set_words
 from scheduling.fit.snapshot import OTHERS
 from web.times import read_instant
-from workflows.explain.obstacles import SOMEBODY
+from workflows.explain.obstacles import ANOTHER_WORKFLOW
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""
@@ -69,7 +69,7 @@ class WaitsShown:
 
     long: tuple[WaitShown, ...]
     short: tuple[WaitShown, ...]
-    nameless: tuple[str, ...] = (SOMEBODY, OTHERS)
+    nameless: tuple[str, ...] = (ANOTHER_WORKFLOW, OTHERS)
 
 
 def waits_shown(explained: Sequence[Mapping[str, Any]]) -> WaitsShown:

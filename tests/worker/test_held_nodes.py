@@ -4,7 +4,7 @@ from django.utils import timezone
 
 from tests.factories import LEVELS
 from tests.worker.world import World
-from workflows.explain.obstacles import SOMEBODY
+from workflows.explain.obstacles import ANOTHER_WORKFLOW
 from workflows.models import ObservedObject
 from workflows.reconcile.group_view import load
 from workflows.reconcile.observations import compute_domain_owners
@@ -29,6 +29,6 @@ def test_a_former_domain_is_named_by_its_workflow_in_its_own_pool_alone(db):
     found = compute_domain_owners(view, {"n1": "u-near", "n2": "u-far", "n3": "u-foreign"})
     assert [(one.node, one.workflow) for one in found] == [
         ("n1", near.workflow.name),
-        ("n2", SOMEBODY),
+        ("n2", ANOTHER_WORKFLOW),
         ("n3", ""),
     ]

@@ -19,7 +19,7 @@ from web.policy import Action
 from web.queries import Query, flag, texts
 from workflows.feasibility.quota import quota
 from workflows.feasibility.resources import entry
-from workflows.feasibility.usage import SeenNode, nodes_of, stands_on, used_by_node
+from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.values.amounts import NOTHING
 
 
@@ -107,9 +107,9 @@ class PoolQuotaView(APIView):
     def get(self, request: Request) -> Response:
         """Show GPUs guaranteed, in use and free in each pool, pools that share nodes together."""
         pools = _asked(request, Action.POOL_LIST)
-        stands = stands_on(_clusters(pools))
+        tasks = placed_tasks(_clusters(pools))
         found = quota(
-            {pool.name: _guarantee(pool) for pool in pools}, nodes_of(pools), stands, used_by_node(stands)
+            {pool.name: _guarantee(pool) for pool in pools}, nodes_of(pools), tasks, used_by_node(tasks)
         )
         now = timezone.now()
         shown = {
@@ -135,12 +135,12 @@ class ResourcesView(APIView):
 
 
 def _entries(pools: Sequence[Pool]) -> list[dict[str, Any]]:
-    used = used_by_node(stands_on(_clusters(pools)))
+    used = used_by_node(placed_tasks(_clusters(pools)))
     platforms = {(pool.name, row.name): row for pool in pools for row in pool.platforms.all()}
     levels = {pool.name: pool_levels(pool) for pool in pools}
     backends = {pool.name: pool.backend.name for pool in pools}
 
-    def shown(node: SeenNode) -> dict[str, Any]:
+    def shown(node: PoolNode) -> dict[str, Any]:
         return entry(
             node,
             backend=backends[node.pools[0]],

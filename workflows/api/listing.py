@@ -180,4 +180,4 @@ class UsersView(APIView):
     )
     def get(self, request: Request) -> Response:
         """List who submitted workflows that the caller may list."""
-        return Response(selectors.users_seen(request.user))
+        return Response(selectors.submitters(request.user))

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from scheduling import names
 from web.times import naive_utc
-from workflows.explain.summary import in_one_sentence, sentence_of
+from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
@@ -98,7 +98,7 @@ def detailed(
         "duration": _duration(workflow, now),
         "queued_time": _queued(workflow, now),
         "status": workflow.status,
-        "explanation": in_one_sentence(workflow.status, groups, now=now) if groups else None,
+        "explanation": workflow_sentence(workflow.status, groups, now=now) if groups else None,
         "outputs": None,
         "groups": [_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
         "pool": workflow.pool_name,
@@ -130,7 +130,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         ],
         "downstream_groups": [one.name for one in group.downstream.all()],
         "failure_message": group.failure_message or None,
-        "waiting_reason": sentence_of(group, now=now) or None,
+        "waiting_reason": group_sentence(group, now=now) or None,
         "waiting_since": naive_utc(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),

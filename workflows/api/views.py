@@ -26,7 +26,7 @@ from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
 from workflows.explain.report import explain, in_one_line
-from workflows.explain.summary import in_one_sentence
+from workflows.explain.summary import workflow_sentence
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
 from workflows.submission.idempotency import checked_key
@@ -221,7 +221,7 @@ class ExplainView(APIView):
                 "status": workflow.status,
                 "sentence": in_one_line(workflow.status, found)
                 if found
-                else in_one_sentence(workflow.status, groups, now=now),
+                else workflow_sentence(workflow.status, groups, now=now),
                 "groups": found,
             }
         )

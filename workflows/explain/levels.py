@@ -27,7 +27,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class External:
+class ExternalTopology:
     """Somebody else's Topology object: the labels found in it, None if it is not there."""
 
     name: str
@@ -35,7 +35,7 @@ class External:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedLevels:
     """What a group's constraints name: ``labels`` among the frozen ``levels``, perhaps in an external object.
 
     ``paths`` says that domains are paths of labels.
@@ -44,7 +44,7 @@ class Named:
     levels: Levels
     labels: frozenset[str]
     paths: bool
-    external: External | None = None
+    external: ExternalTopology | None = None
 
     @property
     def down_to_the_narrowest(self) -> Levels:
@@ -53,7 +53,7 @@ class Named:
         return self.levels[: max(ranks, default=-1) + 1]
 
 
-def coverage_of(named: Named, nodes: Mapping[str, Mapping[str, str]]) -> LabelCoverage:
+def coverage_of(named: NamedLevels, nodes: Mapping[str, Mapping[str, str]]) -> LabelCoverage:
     """How far nodes carry the labels without which none of the constraints sees them.
 
     Those are all that the Topology object of a constraint lists, where there is one.
@@ -66,7 +66,7 @@ def coverage_of(named: Named, nodes: Mapping[str, Mapping[str, str]]) -> LabelCo
     return coverage if named.paths else coverage.only(named.labels)
 
 
-def condition_of(named: Named, coverage: LabelCoverage) -> Condition:
+def condition_of(named: NamedLevels, coverage: LabelCoverage) -> Condition:
     """Say whether all levels that the constraints need are there."""
     if named.external is not None and (lost := _lost(named, named.external)):
         reason = "TopologyNotFound" if named.external.found is None else "TopologyLostLevel"
@@ -81,16 +81,16 @@ def _true(reason: str, message: str) -> Condition:
     return Condition(type=UNAVAILABLE, status="True", reason=reason, message=message)
 
 
-def _lost(named: Named, external: External) -> Levels:
+def _lost(named: NamedLevels, external: ExternalTopology) -> Levels:
     levels = named.down_to_the_narrowest
     return tuple(level for level in levels if level.label not in (external.found or ()))
 
 
-def _of_topology(lost: Levels, external: External) -> str:
+def _of_topology(lost: Levels, external: ExternalTopology) -> str:
     gone = (
         f'Topology "{external.name}", which the group\'s constraints name, is not in the cluster'
         if external.found is None
-        else f'Topology "{external.name}" no longer lists {_in_words(lost)}'
+        else f'Topology "{external.name}" no longer lists {_label_list(lost)}'
     )
     return f"{gone}, so {_NOTHING}"
 
@@ -101,16 +101,16 @@ def unavailable(coverage: LabelCoverage) -> str:
     if not lost:
         return ""
     if not coverage.nodes:
-        return f"The pool has no node now, and so none with {_in_words(lost)}; {_NOTHING}"
+        return f"The pool has no node now, and so none with {_label_list(lost)}; {_NOTHING}"
     alone = any(one.lacking == coverage.nodes for one in coverage.levels)
     nodes = "1 node" if coverage.nodes == 1 else f"{coverage.nodes} nodes"
     return (
-        f"None of the pool's {nodes} carries {_in_words(lost)}"
+        f"None of the pool's {nodes} carries {_label_list(lost)}"
         f"{'' if alone else ' together with those of the broader keys'}, so {_NOTHING}"
     )
 
 
-def _in_words(levels: Levels) -> str:
+def _label_list(levels: Levels) -> str:
     keys = listing([level.key for level in levels])
     if len(levels) == 1:
         return f"label {levels[0].label} of topology key {keys}"

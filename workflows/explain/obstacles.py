@@ -14,9 +14,9 @@ from scheduling.drift import Drift, TopologyState
 
 Json = dict[str, Any]
 
-NAMED = 3
-KEPT = 20
-SOMEBODY = "another workflow"
+MOST_NAMED = 3
+MOST_EVIDENCE = 20
+ANOTHER_WORKFLOW = "another workflow"
 """Whoever it is whose name is not told."""
 
 IMAGE_REASONS = frozenset(
@@ -32,7 +32,7 @@ IMAGE_REASONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Half:
+class SplitSet:
     """One set of a gang that became several pod groups: which tasks have a node, and which do not."""
 
     words: str
@@ -46,10 +46,10 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeHeld:
+class OccupiedNode:
     """A node that carries another ComputeDomain's label.
 
-    ``workflow`` is empty for a foreign one, SOMEBODY for one of another pool, whose readers are others.
+    ``workflow`` is empty for a foreign ComputeDomain and ANOTHER_WORKFLOW for one of another pool.
 
     ``ended``: its group has ended, or nobody here knows it; ``removing``: its deletion has begun.
     """
@@ -62,7 +62,7 @@ class NodeHeld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerWaits:
+class WaitingContainer:
     """A container on a node that is not started, and what its kubelet says."""
 
     task: str
@@ -83,12 +83,12 @@ class TopologyDrift:
     state: TopologyState
 
 
-def is_split(halves: Sequence[Half]) -> bool:
+def is_split(halves: Sequence[SplitSet]) -> bool:
     """Whether one set has its nodes while another waits."""
     return any(one.placed for one in halves) and any(one.waiting for one in halves)
 
 
-def of_halves(halves: Sequence[Half]) -> str:
+def split_sentence(halves: Sequence[SplitSet]) -> str:
     """Say which sets of a split gang run and which wait."""
     whole = [one for one in halves if not one.waiting]
     waits = [one for one in halves if one.waiting]
@@ -100,34 +100,34 @@ def of_halves(halves: Sequence[Half]) -> str:
     )
 
 
-def _sets(halves: Sequence[Half]) -> str:
+def _sets(halves: Sequence[SplitSet]) -> str:
     said = [f"{one.words} ({count(one.tasks, 'task')})" for one in halves]
     return few(said)
 
 
-def halves_evidence(halves: Sequence[Half]) -> list[Json]:
+def split_evidence(halves: Sequence[SplitSet]) -> list[Json]:
     return [
         {
             "set": one.words,
             "tasks": one.tasks,
-            "placed": list(one.placed[:KEPT]),
-            "waiting": list(one.waiting[:KEPT]),
-            "nodes": list(one.nodes[:KEPT]),
+            "placed": list(one.placed[:MOST_EVIDENCE]),
+            "waiting": list(one.waiting[:MOST_EVIDENCE]),
+            "nodes": list(one.nodes[:MOST_EVIDENCE]),
         }
-        for one in halves[:KEPT]
+        for one in halves[:MOST_EVIDENCE]
     ]
 
 
-def of_held(held: Sequence[NodeHeld]) -> str:
+def occupied_sentence(held: Sequence[OccupiedNode]) -> str:
     """Say whose former ComputeDomain holds which nodes; one sentence for each of the first few."""
     by_domain: dict[tuple[str, str, bool], list[str]] = {}
     for one in held:
         by_domain.setdefault((one.domain, one.workflow, one.removing), []).append(one.node)
     said = [
         f"{_nodes(nodes)} still held by {_whose(*domain)}."
-        for domain, nodes in list(by_domain.items())[:NAMED]
+        for domain, nodes in list(by_domain.items())[:MOST_NAMED]
     ]
-    if rest := len(by_domain) - NAMED:
+    if rest := len(by_domain) - MOST_NAMED:
         said += [f"{count(rest, 'more ComputeDomain')} hold others."] if rest > 0 else []
     return " ".join(said)
 
@@ -140,17 +140,17 @@ def _whose(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 -
     if not workflow:
         return f"ComputeDomain {domain}, which this service did not make or has already removed"
     state = "is being removed" if removing else "has not been removed yet"
-    whose = workflow if workflow == SOMEBODY else f"workflow {workflow}"
+    whose = workflow if workflow == ANOTHER_WORKFLOW else f"workflow {workflow}"
     return f"ComputeDomain {domain} of {whose}, which has ended; it {state}"
 
 
-def of_images(waits: Sequence[ContainerWaits]) -> str:
+def image_sentence(waits: Sequence[WaitingContainer]) -> str:
     """Say which images cannot be started, of which tasks, and what the node says."""
     by_image: dict[tuple[str, str, str], list[str]] = {}
     for one in waits:
         by_image.setdefault((one.image, one.reason, one.message), []).append(one.task)
     said = []
-    for (image, reason, message), tasks in list(by_image.items())[:NAMED]:
+    for (image, reason, message), tasks in list(by_image.items())[:MOST_NAMED]:
         named = f"Image {image}" if image else "The image"
         noun = "task" if len(tasks) == 1 else "tasks"
         detail = f" The node says: {message}" if message else ""
@@ -165,7 +165,7 @@ _IMAGE_WORDS = {
 }
 
 
-def of_drift(drift: TopologyDrift) -> str:
+def drift_sentence(drift: TopologyDrift) -> str:
     """Say how somebody changed the Topology object, and what that does."""
     if not isinstance(drift.state, Drift):
         return f'Topology "{drift.name}" was removed from the cluster.'
@@ -183,16 +183,16 @@ def drift_evidence(drift: TopologyDrift) -> Json:
     return {"topology": drift.name, "found": None}
 
 
-def as_evidence(values: Sequence[NodeHeld | ContainerWaits]) -> list[Json]:
-    return [asdict(one) for one in values[:KEPT]]
+def evidence_of(values: Sequence[OccupiedNode | WaitingContainer]) -> list[Json]:
+    return [asdict(one) for one in values[:MOST_EVIDENCE]]
 
 
 def few(names: Iterable[str]) -> str:
     """The first few names, and how many more."""
     every = list(names)
-    rest = len(every) - NAMED
+    rest = len(every) - MOST_NAMED
     if rest > 0:
-        return f"{', '.join(every[:NAMED])} and {rest} more"
+        return f"{', '.join(every[:MOST_NAMED])} and {rest} more"
     return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
 
 

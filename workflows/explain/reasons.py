@@ -22,18 +22,18 @@ from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.errors import listing
 from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (
-    ContainerWaits,
-    Half,
-    NodeHeld,
+    OccupiedNode,
+    SplitSet,
     TopologyDrift,
-    as_evidence,
+    WaitingContainer,
     drift_evidence,
-    halves_evidence,
+    drift_sentence,
+    evidence_of,
+    image_sentence,
     is_split,
-    of_drift,
-    of_halves,
-    of_held,
-    of_images,
+    occupied_sentence,
+    split_evidence,
+    split_sentence,
 )
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 
@@ -123,7 +123,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSeen:
+class ObservedGroup:
     """A task group as last observed.
 
     ``upstream`` names the groups it still waits for, ``trouble`` what the last reconcile could not do,
@@ -146,15 +146,15 @@ class GroupSeen:
     lost: str = ""
     coverage: LabelCoverage | None = None
     waiting: Waiting | None = None
-    starting: Sequence[ContainerWaits]
+    starting: Sequence[WaitingContainer]
     again: Sequence[str] = ()
-    halves: Sequence[Half] = ()
-    held: Sequence[NodeHeld] = ()
+    halves: Sequence[SplitSet] = ()
+    held: Sequence[OccupiedNode] = ()
     unserved: bool = False
     drift: TopologyDrift | None = None
 
 
-def waiting_reason(seen: GroupSeen, *, scheduler: SchedulerBackend) -> Reason | None:
+def waiting_reason(seen: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
     """Say why the group, or a task of it that is tried again, is not running; None if nothing waits."""
     if seen.status in TERMINAL:
         return None
@@ -175,7 +175,7 @@ def starts_after(upstream: Sequence[str]) -> str:
     return f"It starts when {noun} {listing(upstream)} {verb} completed."
 
 
-def _before_the_cluster(seen: GroupSeen) -> Reason | None:
+def _before_the_cluster(seen: ObservedGroup) -> Reason | None:
     if seen.upstream:
         return Reason(Why.UPSTREAM, starts_after(seen.upstream), {"upstream": list(seen.upstream)})
     if seen.unreachable_since is None:
@@ -188,7 +188,7 @@ def _before_the_cluster(seen: GroupSeen) -> Reason | None:
     )
 
 
-def _before_the_scheduler(seen: GroupSeen) -> Reason | None:
+def _before_the_scheduler(seen: ObservedGroup) -> Reason | None:
     if seen.lost and not (seen.waiting and seen.waiting.placed):
         why = Why.DRIFT if seen.drift else Why.LABELS
         return Reason(why, f"{seen.lost} {ADVICE}", _of_nodes(seen))
@@ -208,7 +208,7 @@ def _before_the_scheduler(seen: GroupSeen) -> Reason | None:
     return None
 
 
-def _of_placement(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
+def _of_placement(seen: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason:
     if waiting.placed:
         return _of_starting(seen)
     said = _holding(scheduler.waiting_reasons(waiting), waiting)
@@ -247,19 +247,19 @@ def _kind(reason: WaitingReason) -> Why:
     return _OF_SCHEDULER.get(reason.code, Why.SCHEDULER)
 
 
-def _seen_before(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str]:
+def _seen_before(seen: ObservedGroup, said: Sequence[WaitingReason]) -> tuple[Why, str]:
     """What objects show to be behind what the scheduler says, in words; else of what kind that is."""
     why = _kind(of_one_cause(said)[0]) if said else Why.SILENT
     if why == Why.PODS:
         return why, ""
     if is_split(seen.halves):
-        return Why.SPLIT, of_halves(seen.halves)
+        return Why.SPLIT, split_sentence(seen.halves)
     if seen.drift:
-        return Why.DRIFT, of_drift(seen.drift)
+        return Why.DRIFT, drift_sentence(seen.drift)
     return _of_claims(seen, said) or (why, "")
 
 
-def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
+def _of_claims(seen: ObservedGroup, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
     """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for.
 
     KAI leaves a pod group's first reasons while their sum stays the same, so its pods are heard as well. It
@@ -271,7 +271,7 @@ def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str
     missing = [one.message for one in said if one.code == "ClaimMissing"]
     former = [one for one in seen.held if one.ended]
     if former and (busy or missing or not said):
-        return Why.CHANNEL, of_held(former)
+        return Why.CHANNEL, occupied_sentence(former)
     if not busy and not missing:
         return None
     if any("didn't have enough resource" in text for text in raw):
@@ -286,24 +286,24 @@ def _of_claims(seen: GroupSeen, said: Sequence[WaitingReason]) -> tuple[Why, str
     )
 
 
-def _of_starting(seen: GroupSeen) -> Reason:
+def _of_starting(seen: ObservedGroup) -> Reason:
     """All tasks have nodes: what keeps containers from starting."""
-    evidence: Json = {"containers": as_evidence(seen.starting)} if seen.starting else {}
+    evidence: Json = {"containers": evidence_of(seen.starting)} if seen.starting else {}
     if images := [one for one in seen.starting if one.is_image]:
-        return Reason(Why.IMAGE, of_images(images), evidence)
+        return Reason(Why.IMAGE, image_sentence(images), evidence)
     if former := [one for one in seen.held if one.ended]:
         return Reason(
             Why.CHANNEL,
-            f"All tasks have nodes and cannot start there yet. {of_held(former)}",
-            evidence | {"nodes_held": as_evidence(former)},
+            f"All tasks have nodes and cannot start there yet. {occupied_sentence(former)}",
+            evidence | {"nodes_held": evidence_of(former)},
         )
     return Reason(Why.STARTING, _starting(Counter(one.reason for one in seen.starting)), evidence)
 
 
-def _of_running(seen: GroupSeen, scheduler: SchedulerBackend) -> Reason | None:
+def _of_running(seen: ObservedGroup, scheduler: SchedulerBackend) -> Reason | None:
     """What tasks of a running group wait for."""
     if images := [one for one in seen.starting if one.is_image]:
-        return Reason(Why.IMAGE, of_images(images), {"containers": as_evidence(images)})
+        return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
     if seen.waiting is None or seen.waiting.placed:
         return None
     if is_split(seen.halves) and not seen.again:
@@ -311,7 +311,7 @@ def _of_running(seen: GroupSeen, scheduler: SchedulerBackend) -> Reason | None:
     return _of_retries(seen, seen.waiting, scheduler)
 
 
-def _of_retries(seen: GroupSeen, waiting: Waiting, scheduler: SchedulerBackend) -> Reason | None:
+def _of_retries(seen: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason | None:
     if not seen.again:
         return None
     verb = "waits" if len(seen.again) == 1 else "wait"
@@ -336,7 +336,7 @@ def _of_scheduler(said: Sequence[WaitingReason], waiting: Waiting) -> Json:
     return found
 
 
-def _of_nodes(seen: GroupSeen) -> Json:
+def _of_nodes(seen: ObservedGroup) -> Json:
     """What was seen of nodes, their labels and the objects that speak of them."""
     found: Json = {}
     if seen.coverage and (lacking := [one for one in seen.coverage.levels if one.hidden or one.lacking]):
@@ -354,9 +354,9 @@ def _of_nodes(seen: GroupSeen) -> Json:
     if seen.drift:
         found["drift"] = drift_evidence(seen.drift)
     if seen.held:
-        found["nodes_held"] = as_evidence(seen.held)
+        found["nodes_held"] = evidence_of(seen.held)
     if seen.halves:
-        found["sets"] = halves_evidence(seen.halves)
+        found["sets"] = split_evidence(seen.halves)
     return found
 
 

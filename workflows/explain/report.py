@@ -13,7 +13,7 @@ from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
-from workflows.explain.summary import in_words, sentence_of
+from workflows.explain.summary import group_sentence, status_sentence
 from workflows.feasibility.report import UNKNOWN, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
@@ -45,7 +45,7 @@ def explain(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list
 
 def in_one_line(status: str, explained: Sequence[Json]) -> str:
     """How a workflow stands: what its first waiting group waits for, and how many more wait."""
-    return in_words(status, [(one["group"], one["why"], one["sentence"]) for one in explained])
+    return status_sentence(status, [(one["group"], one["why"], one["sentence"]) for one in explained])
 
 
 def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
@@ -54,7 +54,7 @@ def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json
     beside = _beside(verdict, why) if verdict else ""
     if held and beside:  # the verdict is on what it is held to now, not on what it will settle for
         beside = f"While it is so held, {beside[0].lower()}{beside[1:]}"
-    said = [sentence_of(group, now=now), beside]
+    said = [group_sentence(group, now=now), beside]
     if verdict and verdict["verdict"] != NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
     if held and why in PLACELESS:

@@ -13,16 +13,16 @@ from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus
 from workflows.models import TaskGroup
 
 
-def sentence_of(group: TaskGroup, *, now: datetime) -> str:
+def group_sentence(group: TaskGroup, *, now: datetime) -> str:
     """Why a group waits as last found, and for how long it is held to what it prefers; or nothing."""
     held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
     return " ".join(filter(None, (group.waiting_reason, held)))
 
 
-def in_one_sentence(status: str, groups: Sequence[TaskGroup], *, now: datetime) -> str:
+def workflow_sentence(status: str, groups: Sequence[TaskGroup], *, now: datetime) -> str:
     """Why it waits or failed; of several groups the first that matters."""
     waiting = [
-        (group.name, group.waiting_why, sentence_of(group, now=now))
+        (group.name, group.waiting_why, group_sentence(group, now=now))
         for group in groups
         if group.waiting_reason and group.status not in TERMINAL
     ]
@@ -30,10 +30,10 @@ def in_one_sentence(status: str, groups: Sequence[TaskGroup], *, now: datetime) 
     if status in WORKFLOW_TERMINAL and failed:
         first = min(failed, key=lambda group: group.status == TaskStatus.FAILED_UPSTREAM)
         return f'It is {status}. Group "{first.name}": {first.failure_message}'
-    return in_words(status, waiting)
+    return status_sentence(status, waiting)
 
 
-def in_words(status: str, waiting: Sequence[tuple[str, str, str]]) -> str:
+def status_sentence(status: str, waiting: Sequence[tuple[str, str, str]]) -> str:
     """The same of groups that wait: name, of what kind, sentence."""
     if not waiting and status == WorkflowStatus.PENDING:
         return (

@@ -13,7 +13,7 @@ from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
 from scheduling.fit.fragmentation import LevelSlots, fragmentation, free_nodes
 from scheduling.fit.snapshot import Snapshot
-from workflows.feasibility.nodes import Seen, seen_nodes
+from workflows.feasibility.nodes import ObservedNodes, observed_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class PoolFragments:
 
 def pool_fragments(pool: Pool) -> PoolFragments:
     """The free slots of each key of a pool, broadest first. The pool came with its keys; three queries."""
-    return fragments_of(pool_nodes_seen(pool))
+    return fragments_of(observed_pool_nodes(pool))
 
 
-def fragments_of(seen: Seen) -> PoolFragments:
+def fragments_of(seen: ObservedNodes) -> PoolFragments:
     """The same of nodes that were read already."""
     return of_snapshot(seen.snapshot, synced_at=seen.synced_at)
 
@@ -45,9 +45,9 @@ def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragme
     )
 
 
-def pool_nodes_seen(pool: Pool) -> Seen:
+def observed_pool_nodes(pool: Pool) -> ObservedNodes:
     """The pool's nodes and what stands on them; none while its cluster was never reached."""
-    return seen_nodes(
+    return observed_nodes(
         pool.backend.cluster_id or "",
         selectors=[node_selection(pool)],
         levels=pool_levels(pool),

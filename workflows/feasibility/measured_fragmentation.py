@@ -17,7 +17,7 @@ from pools.selectors import pool_levels
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode, Snapshot
 from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
-from workflows.feasibility.nodes import seen_nodes
+from workflows.feasibility.nodes import observed_nodes
 from workflows.models import MeasuredFragments
 
 MOST_SIZE = 512
@@ -42,7 +42,7 @@ def measure(cluster: str) -> int:
         return 0
     labels = {level.label for pool in pools for level in pool_levels(pool)}
     labels |= {key for pool in pools for key in node_selection(pool)}
-    seen = seen_nodes(
+    seen = observed_nodes(
         cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
     )
     MeasuredFragments.objects.bulk_create(

@@ -38,7 +38,7 @@ _PODS = 110
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedNodes:
     """A snapshot and when its nodes were last listed completely, None if never.
 
     ``others_known`` is False where pods of others cannot be followed: what they hold looks free.
@@ -49,7 +49,7 @@ class Seen:
     others_known: bool
 
 
-def seen_nodes(
+def observed_nodes(
     cluster: str,
     *,
     selectors: Sequence[Mapping[str, str]],
@@ -57,7 +57,7 @@ def seen_nodes(
     capabilities: Capabilities,
     without: Sequence[UUID] = (),
     labels: Iterable[str] = (),
-) -> Seen:
+) -> ObservedNodes:
     """The nodes of a cluster that some of the selectors matches, with what stands on them.
 
     What the groups ``without`` hold counts as free: it is they who are asked about. ``labels`` are read
@@ -78,7 +78,7 @@ def seen_nodes(
     ]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
     snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
-    return Seen(snapshot, where.nodes_synced_at if where else None, known)
+    return ObservedNodes(snapshot, where.nodes_synced_at if where else None, known)
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:

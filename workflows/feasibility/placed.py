@@ -18,7 +18,7 @@ from scheduling.levels import domain_of
 from scheduling.requirements import Gang
 from scheduling.tree import ConstraintTree, build_tree
 from web.times import naive_utc
-from workflows.feasibility.sentences import got as missed
+from workflows.feasibility.sentences import missed_requirements
 from workflows.values.placement import GroupPlacement, GroupValues
 
 Json = dict[str, Any]
@@ -28,7 +28,7 @@ MOST_DOMAINS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Got:
+class PlacementResult:
     """``kept`` is the row's; ``asked`` says whether the gang asked for anything that may be missed."""
 
     outcome: PlacementOutcome
@@ -60,7 +60,7 @@ def outcomes_on(
 
 def judge(
     group: GroupValues, nodes: Mapping[str, str], labels: Mapping[str, Mapping[str, str]], *, now: datetime
-) -> Got | None:
+) -> PlacementResult | None:
     """Compare a gang whose tasks stand on ``nodes`` (task name -> node) with what was asked for.
 
     ``labels`` are those of each node. None for a gang that asked for nothing.
@@ -76,7 +76,7 @@ def judge(
         "sets": [_set(one) for one in found],
     }
     asked = "required" if all(one.required for one in found) else "preferred"
-    return Got(outcome=outcome, asked=asked, kept=kept, missed=tuple(missed(found)))
+    return PlacementResult(outcome=outcome, asked=asked, kept=kept, missed=tuple(missed_requirements(found)))
 
 
 def _set(one: SetOutcome) -> Json:

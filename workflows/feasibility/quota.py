@@ -1,6 +1,6 @@
 """GPUs of pools: what is guaranteed, in use and free. Pure.
 
-Pools that share a node, also by way of others, stand in one *node set*. ``quota_used`` counts the GPUs of
+Pools that share a node, also by way of others, are in one *node set*. ``quota_used`` counts the GPUs of
 running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
 ``quota_limit`` is the pool's guarantee, or all its nodes have where that is unlimited. ``total_capacity``
 counts nodes that are ready; ``total_free`` what is left, by whomever the rest is held (by pods of others too,
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workflows.feasibility.usage import SeenNode, Stand
+from workflows.feasibility.usage import PlacedTask, PoolNode
 from workflows.values.amounts import NOTHING, Amounts
 
 PREEMPTIBLE = "LOW"
@@ -48,20 +48,20 @@ class Quota:
 
 def quota(
     guarantees: Mapping[str, float],
-    nodes: Sequence[SeenNode],
-    stands: Sequence[Stand],
+    nodes: Sequence[PoolNode],
+    tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
 ) -> Quota:
     """Account for pools; ``guarantees`` has each one's guaranteed GPUs, -1 for unlimited."""
-    by_pool: dict[str, list[SeenNode]] = defaultdict(list)
+    by_pool: dict[str, list[PoolNode]] = defaultdict(list)
     for node in nodes:
         for pool in node.pools:
             by_pool[pool].append(node)
     usage = {
-        pool: _usage(guarantee, by_pool[pool], [s for s in stands if s.pool == pool], used)
+        pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used)
         for pool, guarantee in guarantees.items()
     }
-    whole = _usage(-1, nodes, [s for s in stands if s.pool in guarantees], used)
+    whole = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used)
     total = Usage(
         quota_used=sum(one.quota_used for one in usage.values()),
         quota_limit=sum(one.quota_limit for one in usage.values()),
@@ -74,22 +74,22 @@ def quota(
 
 def _usage(
     guarantee: float,
-    nodes: Sequence[SeenNode],
-    stands: Sequence[Stand],
+    nodes: Sequence[PoolNode],
+    tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
 ) -> Usage:
     capacity = sum(node.has.gpu for node in nodes if node.ready)
-    running = [stand for stand in stands if stand.running]
+    running = [task for task in tasks if task.running]
     return Usage(
-        quota_used=sum(stand.asks.gpu for stand in running if stand.priority != PREEMPTIBLE),
+        quota_used=sum(task.asks.gpu for task in running if task.priority != PREEMPTIBLE),
         quota_limit=capacity if guarantee < 0 else int(guarantee),
-        total_usage=sum(stand.asks.gpu for stand in running),
+        total_usage=sum(task.asks.gpu for task in running),
         total_capacity=capacity,
         total_free=sum(n.left(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
     )
 
 
-def _node_sets(pools: Iterable[str], nodes: Iterable[SeenNode]) -> list[tuple[str, ...]]:
+def _node_sets(pools: Iterable[str], nodes: Iterable[PoolNode]) -> list[tuple[str, ...]]:
     """Pools that share nodes, transitively."""
     leader = {pool: pool for pool in pools}
 

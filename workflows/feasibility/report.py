@@ -9,8 +9,8 @@ from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from web.times import naive_utc
-from workflows.feasibility.nodes import Seen, demand_of, seen_nodes, selectors_of
-from workflows.feasibility.sentences import named_to, sentence, unseen
+from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.sentences import redacted, sentence, unseen
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 
@@ -35,7 +35,7 @@ def feasibility(
         return []
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    seen = seen_nodes(
+    seen = observed_nodes(
         cluster or "",
         selectors=selectors_of(groups),
         levels=placement.levels,
@@ -47,7 +47,7 @@ def feasibility(
     found = [judge(seen.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
     known = names_known_to(user, {name for verdict in found for name in holders_of(verdict)})
     return [
-        shown(group, named_to(verdict, known), seen=seen, now=now)
+        shown(group, redacted(verdict, known), seen=seen, now=now)
         for group, verdict in zip(groups, found, strict=True)
     ]
 
@@ -57,13 +57,13 @@ def holders_of(verdict: Verdict) -> set[str]:
     return {holder.name for one in verdict.sets for room in one.nearest for holder in room.holders}
 
 
-def _unknown(group: GroupValues, reason: str, *, seen: Seen, now: datetime) -> Json:
+def _unknown(group: GroupValues, reason: str, *, seen: ObservedNodes, now: datetime) -> Json:
     nothing = Verdict(Answer.NOT_NOW, (), proven=False, tasks=len(group.tasks))
     told = {"verdict": UNKNOWN, "sentence": reason, "places": None}
     return shown(group, nothing, seen=seen, now=now) | told
 
 
-def shown(group: GroupValues, verdict: Verdict, *, seen: Seen, now: datetime) -> Json:
+def shown(group: GroupValues, verdict: Verdict, *, seen: ObservedNodes, now: datetime) -> Json:
     """One group's verdict. ``places`` is null for a gang too large to list."""
     synced = seen.synced_at
     places: Mapping[str, str] | None = verdict.places if len(verdict.places) <= MOST_PLACES else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from pools.models import Platform
 from scheduling.levels import Levels
-from workflows.feasibility.usage import SeenNode
+from workflows.feasibility.usage import PoolNode
 from workflows.values.amounts import Amounts
 
 GIB = 2**30
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def entry(
-    node: SeenNode,
+    node: PoolNode,
     *,
     backend: str,
     used: Amounts,
@@ -31,7 +31,7 @@ def entry(
         "hostname": node.name,
         "exposed_fields": {
             "node": node.name,
-            "pool/platform": [f"{seat.pool}/{seat.platform}" for seat in node.seats],
+            "pool/platform": [f"{membership.pool}/{membership.platform}" for membership in node.memberships],
             **{key: str(value) for key, value in _gib(node.has).items()},
         },
         "taints": [dict(taint) for taint in node.taints],
@@ -45,7 +45,8 @@ def entry(
         "backend": backend,
         "label_fields": None,
         "pool_platform_labels": {
-            pool: [seat.platform for seat in node.seats if seat.pool == pool] for pool in node.pools
+            pool: [membership.platform for membership in node.memberships if membership.pool == pool]
+            for pool in node.pools
         },
         "resource_type": "RESERVED" if len(node.pools) == 1 else "SHARED",
         "conditions": _conditions(node),
@@ -55,7 +56,7 @@ def entry(
     }
 
 
-def _conditions(node: SeenNode) -> list[str] | None:
+def _conditions(node: PoolNode) -> list[str] | None:
     """What keeps work away, as kubectl names it; null where nothing does."""
     said = [*([] if node.ready else ["NotReady"]), *(["SchedulingDisabled"] if node.unschedulable else [])]
     return said or None
@@ -96,18 +97,18 @@ def _number(value: Decimal) -> str:
     return str(int(value)) if value == int(value) else f"{value.normalize():f}"
 
 
-def _by_seat(node: SeenNode, fields: Json) -> dict[str, dict[str, Json]]:
+def _by_seat(node: PoolNode, fields: Json) -> dict[str, dict[str, Json]]:
     found: dict[str, dict[str, Json]] = {}
-    for seat in node.seats:
-        found.setdefault(seat.pool, {})[seat.platform] = fields
+    for membership in node.memberships:
+        found.setdefault(membership.pool, {})[membership.platform] = fields
     return found
 
 
-def _config(node: SeenNode, platforms: Mapping[tuple[str, str], Platform]) -> dict[str, dict[str, Json]]:
+def _config(node: PoolNode, platforms: Mapping[tuple[str, str], Platform]) -> dict[str, dict[str, Json]]:
     found: dict[str, dict[str, Json]] = {}
-    for seat in node.seats:
-        row = platforms.get((seat.pool, seat.platform))
-        found.setdefault(seat.pool, {})[seat.platform] = {
+    for membership in node.memberships:
+        row = platforms.get((membership.pool, membership.platform))
+        found.setdefault(membership.pool, {})[membership.platform] = {
             "host_network": row.host_network_allowed if row else False,
             "privileged": row.privileged_allowed if row else False,
             "default_mounts": row.default_mounts if row else [],

@@ -9,8 +9,8 @@ from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
-from workflows.explain.obstacles import SOMEBODY
-from workflows.feasibility.nodes import Seen
+from workflows.explain.obstacles import ANOTHER_WORKFLOW
+from workflows.feasibility.nodes import ObservedNodes
 
 
 def sentence(verdict: Verdict) -> str:
@@ -24,7 +24,7 @@ def sentence(verdict: Verdict) -> str:
             return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
 
 
-def unseen(seen: Seen, *, reached: bool) -> str:
+def unseen(seen: ObservedNodes, *, reached: bool) -> str:
     """Why there can be no verdict; nothing where some node is known."""
     if not reached:
         return "No verdict: the pool's cluster was never reached, so none of its nodes is known."
@@ -45,7 +45,7 @@ def _now(verdict: Verdict) -> str:
     )
 
 
-def named_to(verdict: Verdict, known: Container[str]) -> Verdict:
+def redacted(verdict: Verdict, known: Container[str]) -> Verdict:
     """The verdict for somebody who may know these names alone: who else holds a domain is one nobody."""
     sets = (
         replace(one, nearest=tuple(replace(room, holders=_known(room, known)) for room in one.nearest))
@@ -60,7 +60,7 @@ def _known(room: DomainCapacity, known: Container[str]) -> tuple[Occupant, ...]:
     if others:
         ends = [one.until for one in others if one.until is not None]
         until = max(ends) if len(ends) == len(others) else None
-        told.append(Occupant(SOMEBODY, sum(one.nodes for one in others), until))
+        told.append(Occupant(ANOTHER_WORKFLOW, sum(one.nodes for one in others), until))
     return tuple(told)
 
 
@@ -159,7 +159,7 @@ def _time(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def got(found: tuple[SetOutcome, ...]) -> list[str]:
+def missed_requirements(found: tuple[SetOutcome, ...]) -> list[str]:
     """What was missed of what a gang asked for, one sentence each."""
     return [_missed(one) for one in found if one.outside or len(one.domains) > 1]
 

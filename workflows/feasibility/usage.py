@@ -1,4 +1,4 @@
-"""The nodes of pools and what stands on them, read with a fixed number of queries.
+"""The nodes of pools and the tasks on them, read with a fixed number of queries.
 
 *The pool's nodes* are those its selector matches, also where none of its platforms takes them; a platform
 narrows that by its own. One read of the nodes of the clusters concerned serves any number of pools.
@@ -18,7 +18,7 @@ from workflows.values.amounts import NOTHING, Amounts, allocatable, asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class NodeMembership:
     """A pool, and one of its platforms, that a node belongs to."""
 
     pool: str
@@ -26,7 +26,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenNode:
+class PoolNode:
     """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms.
 
     ``others`` is what pods of others hold; None: not known.
@@ -41,7 +41,7 @@ class SeenNode:
     ready: bool
     unschedulable: bool
     pools: tuple[str, ...]
-    seats: tuple[Seat, ...]
+    memberships: tuple[NodeMembership, ...]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -57,7 +57,7 @@ class SeenNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class PlacedTask:
     """A live task that has a node."""
 
     cluster: str
@@ -77,16 +77,16 @@ class _Selectors:
 
     def __init__(self) -> None:
         self.pools: list[tuple[str, Mapping[str, str]]] = []
-        self.seats: list[tuple[Seat, Mapping[str, str]]] = []
+        self.memberships: list[tuple[NodeMembership, Mapping[str, str]]] = []
 
     def add(self, pool: Pool) -> None:
         self.pools.append((pool.name, node_selection(pool)))
         for platform in list(pool.platforms.all()) or [Platform(pool=pool, name="")]:
             selector = node_selection(pool, platform)
-            self.seats.append((Seat(pool=pool.name, platform=platform.name), selector))
+            self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
 
 
-def nodes_of(pools: Iterable[Pool]) -> list[SeenNode]:
+def nodes_of(pools: Iterable[Pool]) -> list[PoolNode]:
     """The nodes of these pools, by cluster and name. Two queries; each pool came with its platforms."""
     selectors: dict[str, _Selectors] = defaultdict(_Selectors)
     for pool in pools:
@@ -114,9 +114,9 @@ def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
 
 def _seen(
     row: Mapping[str, Any], selectors: _Selectors, others: Mapping[str, Mapping[str, Amounts]]
-) -> SeenNode:
+) -> PoolNode:
     labels, known = row["labels"], others.get(row["cluster_id"])
-    return SeenNode(
+    return PoolNode(
         cluster=row["cluster_id"],
         name=row["name"],
         labels=labels,
@@ -126,7 +126,9 @@ def _seen(
         ready=row["ready"],
         unschedulable=row["unschedulable"],
         pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),
-        seats=tuple(seat for seat, selector in selectors.seats if _matches(selector, labels)),
+        memberships=tuple(
+            membership for membership, selector in selectors.memberships if _matches(selector, labels)
+        ),
     )
 
 
@@ -134,13 +136,13 @@ def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in selector.items())
 
 
-def stands_on(clusters: Iterable[str]) -> list[Stand]:
+def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:
     """Every live task with a node in these clusters, whoever's and whatever its pool. One query."""
     rows = Task.objects.filter(
         status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id__in=list(set(clusters))
     ).exclude(node_name="")
     return [
-        Stand(
+        PlacedTask(
             cluster=row[0],
             node=row[1],
             pool=row[2],
@@ -162,9 +164,9 @@ def stands_on(clusters: Iterable[str]) -> list[Stand]:
     ]
 
 
-def used_by_node(stands: Iterable[Stand]) -> dict[tuple[str, str], Amounts]:
+def used_by_node(tasks: Iterable[PlacedTask]) -> dict[tuple[str, str], Amounts]:
     """What live tasks hold of each node."""
     used: dict[tuple[str, str], Amounts] = {}
-    for stand in stands:
-        used[stand.key] = used.get(stand.key, NOTHING) + stand.asks
+    for task in tasks:
+        used[task.key] = used.get(task.key, NOTHING) + task.asks
     return used

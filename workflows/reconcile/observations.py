@@ -7,7 +7,7 @@ from typing import Any
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
-from workflows.explain.obstacles import SOMEBODY, NodeHeld
+from workflows.explain.obstacles import ANOTHER_WORKFLOW, OccupiedNode
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile.follow import ObservedPods
@@ -134,7 +134,7 @@ def claim_template_observed(view: GroupView) -> bool:
     ).exists()
 
 
-def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[NodeHeld, ...]:
+def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[OccupiedNode, ...]:
     """Whose the ComputeDomains are that nodes carry: uid by node in, the group's own left out."""
     rows = ObservedObject.objects.filter(
         kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
@@ -149,7 +149,7 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
             continue
         ended = group is None or group.status in TERMINAL
         found.append(
-            NodeHeld(
+            OccupiedNode(
                 node=node,
                 domain=row.name if row else uid,
                 workflow=_named_here(view, group) if group else "",
@@ -163,7 +163,7 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
 def _named_here(view: GroupView, group: TaskGroup) -> str:
     """A workflow's name where every reader of this group's row may know it: in its own pool."""
     of = group.workflow
-    return of.name if of.pool_name == view.row.workflow.pool_name else SOMEBODY
+    return of.name if of.pool_name == view.row.workflow.pool_name else ANOTHER_WORKFLOW
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pools.models import Node
-from workflows.feasibility.placed import Got, fingerprint, judge
+from workflows.feasibility.placed import PlacementResult, fingerprint, judge
 from workflows.metrics import PLACED
 from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
@@ -53,7 +53,7 @@ def _labels(view: GroupView, nodes: Mapping[str, str]) -> dict[str, dict[str, st
     return dict(rows.values_list("name", "labels"))
 
 
-def _notes(got: Got) -> tuple[Note, ...]:
+def _notes(got: PlacementResult) -> tuple[Note, ...]:
     if not got.missed:
         return ()
     reason = "PlacementDegraded" if got.outcome == "degraded" else "PlacementViolated"

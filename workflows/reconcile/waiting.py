@@ -18,9 +18,9 @@ from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
 from web.times import naive_utc
 from workflows.explain import obstacles
-from workflows.explain.levels import Named, condition_of, coverage_of
-from workflows.explain.obstacles import ContainerWaits, Half, NodeHeld, TopologyDrift
-from workflows.explain.reasons import GroupSeen, Reason, Why, waiting_reason
+from workflows.explain.levels import NamedLevels, condition_of, coverage_of
+from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
+from workflows.explain.reasons import ObservedGroup, Reason, Why, waiting_reason
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
@@ -47,7 +47,7 @@ def reason_of(
     halves = _halves(view, observed) if observed and status in (*_CREATED, TaskStatus.RUNNING) else ()
     asked = observed and (again or status in _CREATED or obstacles.is_split(halves))
     waiting = _waiting(view, observed) if observed and asked else None
-    seen = GroupSeen(
+    seen = ObservedGroup(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
         backend=view.placement.backend,
@@ -110,7 +110,7 @@ def _levels(view: GroupView) -> _Levels:
     return _Levels(lost=lost, coverage=coverage.only(told), drift=_drift(view, named))
 
 
-def _drift(view: GroupView, named: Named) -> TopologyDrift | None:
+def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
     """How somebody else's Topology object differs from the levels that the group was accepted under."""
     if named.external is None:
         return None
@@ -118,7 +118,7 @@ def _drift(view: GroupView, named: Named) -> TopologyDrift | None:
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
 
 
-def _halves(view: GroupView, observed: ObservedPods) -> tuple[Half, ...]:
+def _halves(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
     """The sets of a gang that became several pod groups; nothing for any other, or while none has a node."""
     if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
         return ()
@@ -138,11 +138,11 @@ def _halves(view: GroupView, observed: ObservedPods) -> tuple[Half, ...]:
     return tuple(_half(words.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items()))
 
 
-def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> Half:
+def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet:
     on = {
         task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
     }
-    return Half(
+    return SplitSet(
         words=words,
         placed=tuple(name for name, node in on.items() if node),
         waiting=tuple(task.name for task in tasks if not on.get(task.name)),
@@ -150,7 +150,7 @@ def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> Half:
     )
 
 
-def _held(view: GroupView, observed: ObservedPods, waiting: Waiting | None) -> tuple[NodeHeld, ...]:
+def _held(view: GroupView, observed: ObservedPods, waiting: Waiting | None) -> tuple[OccupiedNode, ...]:
     """Nodes with another ComputeDomain's label: those of its pods, or those it may use if claims fail."""
     if not view.placement.nvlink or waiting is None:
         return ()
@@ -256,11 +256,11 @@ def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
     return tuple(message for message, _ in said.most_common(MOST_MESSAGES) if message)
 
 
-def _starting(view: GroupView, observed: ObservedPods) -> tuple[ContainerWaits, ...]:
+def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
     """What containers on nodes wait for; with their image, where that is the cause."""
     pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
     found = [
-        ContainerWaits(
+        WaitingContainer(
             task=name,
             reason=str(container.get("reason") or "ContainerCreating"),
             message=str(container.get("message") or ""),
@@ -273,6 +273,6 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[ContainerWaits, 
     blamed = {one.task for one in found if one.is_image}
     if not blamed:
         return tuple(found)
-    rows = view.row.tasks.filter(latest=True, name__in=sorted(blamed)[: obstacles.KEPT])
+    rows = view.row.tasks.filter(latest=True, name__in=sorted(blamed)[: obstacles.MOST_EVIDENCE])
     images = dict(rows.values_list("name", "spec__image"))
     return tuple(replace(one, image=images.get(one.task) or "") for one in found)

@@ -24,7 +24,7 @@ from pools.services import evaluation
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
-from workflows.explain.levels import UNAVAILABLE, External, Named, condition_of, coverage_of
+from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
 from workflows.services.notify import mark_due
@@ -54,12 +54,12 @@ _GROUPS = """
 @dataclass(frozen=True, slots=True)
 class _Group:
     pk: UUID
-    named: Named
+    named: NamedLevels
     selectors: tuple[tuple[tuple[str, str], ...], ...]
     conditions: Sequence[dict[str, Any]]
 
 
-def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> Named:
+def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
     """What constraints with these labels name, with what was seen of an external Topology object."""
     if not placement.external_topology:
         return _named(placement, labels, found={}, listed=frozenset())
@@ -73,13 +73,13 @@ def _named(
     *,
     found: evaluation.Found,
     listed: frozenset[str],
-) -> Named:
+) -> NamedLevels:
     owner = installed().get(placement.scheduler_type)
     name, external = placement.external_topology, None
     if name and isinstance(owner, TopologyOwner) and owner.topology.crd in listed:
-        external = External(name=name, found=found.get((owner.topology.crd, name)))
+        external = ExternalTopology(name=name, found=found.get((owner.topology.crd, name)))
     held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    return Named(
+    return NamedLevels(
         levels=placement.levels,
         labels=labels,
         paths=Capability.TOPOLOGY_PATH_DOMAINS in held,

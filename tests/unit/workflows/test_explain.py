@@ -10,8 +10,15 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import cover
 from scheduling.drift import Drift
 from scheduling.levels import Level
-from workflows.explain.obstacles import SOMEBODY, ContainerWaits, Half, NodeHeld, TopologyDrift, of_held
-from workflows.explain.reasons import HELP, GroupSeen, Why, uncovered, waiting_reason
+from workflows.explain.obstacles import (
+    ANOTHER_WORKFLOW,
+    OccupiedNode,
+    SplitSet,
+    TopologyDrift,
+    WaitingContainer,
+    occupied_sentence,
+)
+from workflows.explain.reasons import HELP, ObservedGroup, Why, uncovered, waiting_reason
 from workflows.lifecycle.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -36,7 +43,7 @@ def waiting(*, placed=False, message=NO_RACK):
 
 
 def seen(**changes):
-    return GroupSeen(
+    return ObservedGroup(
         **{"status": "SCHEDULING", "backend": "east", "starting": (), "waiting": waiting(), **changes}
     )
 
@@ -50,10 +57,10 @@ NO_CHANNEL = (
     "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be "
     "scheduled due to: no nodes with enough resources were found: 2 cannot allocate all claims"
 )
-BAD_IMAGE = ContainerWaits(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
-HELD = NodeHeld(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
-LEFT = Half(words='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
-RIGHT = Half(words='rack "r"', placed=(), waiting=("c",), nodes=())
+BAD_IMAGE = WaitingContainer(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
+HELD = OccupiedNode(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
+LEFT = SplitSet(words='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
+RIGHT = SplitSet(words='rack "r"', placed=(), waiting=("c",), nodes=())
 GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
@@ -83,7 +90,10 @@ CASES = {
         "Image nowhere/x:1 of task a is not a valid image name (InvalidImageName).",
     ),
     "containers that start": (
-        {"waiting": waiting(placed=True), "starting": [ContainerWaits(task="a", reason="ContainerCreating")]},
+        {
+            "waiting": waiting(placed=True),
+            "starting": [WaitingContainer(task="a", reason="ContainerCreating")],
+        },
         "starting: 1 waits for ContainerCreating.",
     ),
     "a Topology object with a level more": (
@@ -232,8 +242,8 @@ def test_every_kind_says_what_would_help():
 
 
 def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
-    held = NodeHeld(node="n1", domain="osmo-1", workflow=SOMEBODY, ended=True)
-    assert of_held([held]) == (
+    held = OccupiedNode(node="n1", domain="osmo-1", workflow=ANOTHER_WORKFLOW, ended=True)
+    assert occupied_sentence([held]) == (
         "Node n1 is still held by ComputeDomain osmo-1 of another workflow, which has ended; "
         "it has not been removed yet."
     )

@@ -3,14 +3,14 @@
 import pytest
 
 from scheduling.levels import Level
-from workflows.explain.levels import External, Named, condition_of, coverage_of
+from workflows.explain.levels import ExternalTopology, NamedLevels, condition_of, coverage_of
 
 ZONE, RACK, HOST = LEVELS = (Level("zone", "z"), Level("rack", "r"), Level("host", "h"))
 FULL = {"z": "a", "r": "1", "h": "n"}
 
 
 def judge(*nodes, labels=("r",), paths=True, external=None):
-    named = Named(levels=LEVELS, labels=frozenset(labels), paths=paths, external=external)
+    named = NamedLevels(levels=LEVELS, labels=frozenset(labels), paths=paths, external=external)
     return condition_of(named, coverage_of(named, {f"n{i}": one for i, one in enumerate(nodes)}))
 
 
@@ -19,10 +19,10 @@ def without(*labels):
 
 
 def theirs(*found):
-    return External(name="site", found=found)
+    return ExternalTopology(name="site", found=found)
 
 
-GONE = External(name="site", found=None)
+GONE = ExternalTopology(name="site", found=None)
 CASES = {
     "all there": (judge(FULL), "Available", ""),
     "one node is enough": (judge(FULL, {}, {}), "Available", ""),
