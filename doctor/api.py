@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from doctor import services
+from doctor.models import ConsistencyCheck
 from scheduling.errors import NotFound
 from web.permissions import Needs
 from web.policy import Action
@@ -16,7 +17,6 @@ from web.queries import NoQuery
 from web.throttles import AuditThrottle
 from web.times import naive_utc
 from workflows.api.views import username
-from workflows.models import AuditRun
 
 AUDIT = Needs(Action.AUDIT_RUN)
 DIGITS = 18  # of the longest number that a column certainly holds
@@ -81,7 +81,7 @@ class AuditView(APIView):
         """Show an audit that was asked for, with its report once it has ended."""
         NoQuery.of(request)
         is_number = audit_id.isascii() and audit_id.isdecimal() and len(audit_id) <= DIGITS
-        row = AuditRun.objects.filter(pk=int(audit_id)).first() if is_number else None
+        row = ConsistencyCheck.objects.filter(pk=int(audit_id)).first() if is_number else None
         if row is None:
             raise NotFound(
                 f"There is no audit {audit_id[:80]!a}; the last {services.KEPT} that were asked for are kept."
@@ -89,7 +89,7 @@ class AuditView(APIView):
         return Response(_shown(row))
 
 
-def _shown(row: AuditRun) -> dict[str, Any]:
+def _shown(row: ConsistencyCheck) -> dict[str, Any]:
     return {
         "id": row.pk,
         "asked_by": row.asked_by,

@@ -17,8 +17,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import KombuError
 
 from doctor.facts import Limits
+from doctor.models import ConsistencyCheck
 from doctor.run import as_json, audit
-from workflows.models import AuditRun
 
 GIVEN_UP = timedelta(minutes=5)
 HISTORY = timedelta(hours=24)
@@ -30,24 +30,24 @@ RUN = "workflows.tasks.run_audit"
 log = structlog.get_logger(__name__)
 
 
-def ask(*, by: str) -> AuditRun:
+def ask(*, by: str) -> ConsistencyCheck:
     """The audit that goes on, or a new one; a worker is told of one that nobody has begun."""
-    AuditRun.objects.filter(Q(asked_at__lt=Now() - GIVEN_UP), ended_at=None).update(
+    ConsistencyCheck.objects.filter(Q(asked_at__lt=Now() - GIVEN_UP), ended_at=None).update(
         ended_at=Now(), failure="No worker ended it in time; ask again."
     )
     with transaction.atomic():
-        row, is_new = AuditRun.objects.get_or_create(ended_at=None, defaults={"asked_by": by})
+        row, is_new = ConsistencyCheck.objects.get_or_create(ended_at=None, defaults={"asked_by": by})
         if row.began_at is None:
             transaction.on_commit(lambda: _tell(row.pk), robust=True)
     if is_new:
-        old = AuditRun.objects.order_by("-pk").values_list("pk", flat=True)[KEPT:]
-        AuditRun.objects.filter(pk__in=list(old)).delete()
+        old = ConsistencyCheck.objects.order_by("-pk").values_list("pk", flat=True)[KEPT:]
+        ConsistencyCheck.objects.filter(pk__in=list(old)).delete()
     return row
 
 
 def carry_out(run_id: int) -> None:
     """Do an audit that was asked for, unless somebody has begun it."""
-    mine = AuditRun.objects.filter(pk=run_id, began_at=None, ended_at=None)
+    mine = ConsistencyCheck.objects.filter(pk=run_id, began_at=None, ended_at=None)
     if not mine.update(began_at=Now()):
         return
     ended: dict[str, Any] = {"failure": "The audit itself failed; the worker's log says why."}
@@ -55,7 +55,7 @@ def carry_out(run_id: int) -> None:
         found = audit(limits=Limits(), history=HISTORY, confirm=CONFIRM_SECONDS, mend=False)
         ended = {"report": bounded(as_json(found))}
     finally:  # whatever went wrong is logged with its trace by Celery; who asked does not wait for nothing
-        AuditRun.objects.filter(pk=run_id, ended_at=None).update(ended_at=Now(), **ended)
+        ConsistencyCheck.objects.filter(pk=run_id, ended_at=None).update(ended_at=Now(), **ended)
 
 
 def bounded(report: dict[str, Any]) -> dict[str, Any]:

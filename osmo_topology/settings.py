@@ -116,6 +116,7 @@ def _database(url: str) -> dict[str, Any]:
 DATABASES = {"default": _database(str(ENV.database_url))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 MIGRATION_MODULES = {
+    "doctor": "migrations.doctor",
     "knox": None,  # its table is ours (web.PersonalToken); one of its own would only stand empty
     "pools": "migrations.pools",
     "web": "migrations.web",

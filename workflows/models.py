@@ -9,7 +9,6 @@ import uuid
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 
 from pools.models import Backend, Cluster, Pool
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
@@ -354,25 +353,6 @@ class ObservedObject(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
-
-
-class AuditRun(models.Model):
-    """One audit that was asked for over REST, and its report; at most one goes on at a time."""
-
-    asked_by = models.CharField(max_length=150)
-    asked_at = models.DateTimeField(db_default=Now())
-    began_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    failure = models.TextField(blank=True, default="", db_default="")
-    report = models.JSONField(null=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(models.Value(1), condition=Q(ended_at=None), name="audit_one_at_a_time")
-        ]
-
-    def __str__(self) -> str:
-        return f"audit {self.pk}"
 
 
 class MeasuredFragments(models.Model):

@@ -8,7 +8,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from doctor import services
-from workflows.models import AuditRun
+from doctor.models import ConsistencyCheck
 
 pytestmark = pytest.mark.django_db
 
@@ -40,9 +40,9 @@ def test_who_asks_is_given_the_audit_that_goes_on_and_then_its_report(operator):
 def test_a_message_that_comes_twice_makes_one_look(operator):
     number = operator.post("/api/audit").json()["id"]
     services.carry_out(number)
-    (report, ended) = AuditRun.objects.values_list("report", "ended_at").get()
+    (report, ended) = ConsistencyCheck.objects.values_list("report", "ended_at").get()
     services.carry_out(number)
-    assert list(AuditRun.objects.values_list("report", "ended_at")) == [(report, ended)]
+    assert list(ConsistencyCheck.objects.values_list("report", "ended_at")) == [(report, ended)]
 
 
 def test_an_audit_that_fails_or_whose_worker_died_is_ended_and_says_so(operator, monkeypatch):
@@ -58,7 +58,7 @@ def test_an_audit_that_fails_or_whose_worker_died_is_ended_and_says_so(operator,
 
     stuck = operator.post("/api/audit").json()["id"]
     long_ago = timezone.now() - services.GIVEN_UP - timedelta(seconds=1)
-    AuditRun.objects.filter(pk=stuck).update(asked_at=long_ago, began_at=long_ago)
+    ConsistencyCheck.objects.filter(pk=stuck).update(asked_at=long_ago, began_at=long_ago)
     assert operator.post("/api/audit").json()["id"] > stuck
     assert "No worker" in operator.get(f"/api/audit/{stuck}").json()["failure"]
 
@@ -67,7 +67,7 @@ def test_no_more_than_a_few_audits_are_kept(operator, monkeypatch):
     monkeypatch.setattr(services, "KEPT", 2)
     for _ in range(4):
         services.carry_out(operator.post("/api/audit").json()["id"])
-    assert AuditRun.objects.count() == 2
+    assert ConsistencyCheck.objects.count() == 2
 
 
 def test_a_report_is_bounded_and_still_counts_everything(monkeypatch):

@@ -21,7 +21,7 @@ def test_every_setting_is_documented_and_no_other():
     assert documented == {f"OSMO_{name.upper()}" for name in Environment.model_fields}
 
 
-@pytest.mark.parametrize("app", ["pools", "web", "workflows"])
+@pytest.mark.parametrize("app", ["doctor", "pools", "web", "workflows"])
 def test_every_model_is_explained(app):
     pages = "\n".join(page.read_text() for page in (DOCS / "reference" / "models").glob("*.md"))
     models = apps.get_app_config(app).get_models()

@@ -41,6 +41,9 @@ def test_no_two_migrations_share_a_number(app):
 FIRST = "0001_initial"
 """The migration that the oldest release which may be upgraded from stands at."""
 
+RELEASED = ("pools", "web", "workflows")
+"""The apps of that release; every migration of another came after it."""
+
 EXEMPT = {}
 """(app, migration, operation as it describes itself): why it is harmless all the same."""
 
@@ -50,7 +53,7 @@ def later_operations():
     loader = MigrationLoader(None)
     for app in APPS:
         for name in sorted(p.stem for p in (ROOT / app).glob("0*.py")):
-            if name == FIRST:
+            if app in RELEASED and name == FIRST:
                 continue
             migration = loader.get_migration(app, name)
             state = loader.project_state((app, name), at_end=False)
@@ -120,7 +123,7 @@ def test_an_operation_is_told_apart(operation, want):
 def test_the_previous_release_still_reads_and_writes_every_table():
     """With the models as they were: what is new must be filled by the database."""
     task = TaskFactory()
-    before = MigrationLoader(connection).project_state([(app, FIRST) for app in APPS]).apps
+    before = MigrationLoader(connection).project_state([(app, FIRST) for app in RELEASED]).apps
     chain = [
         (task.group.workflow.backend, {"name": "other"}),
         (task.group.workflow.backend.pools.get(), {"name": "other"}),
