@@ -149,7 +149,7 @@ def started_site(
         running = stack.start(
             supervisor,
             directory=directory,
-            given=stack.Given(),
+            options=stack.Options(),
             durable=False,
             progress=progress,
             standins=standins,

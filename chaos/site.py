@@ -93,7 +93,7 @@ def started_site(*, seed: str, progress: Progress) -> Iterator[Site]:
         running = stack.start(
             supervisor,
             directory=directory,
-            given=stack.Given(),
+            options=stack.Options(),
             durable=True,
             progress=progress,
             more={"OSMO_CRASH_POINTS": str(points), "OSMO_LEASE_SECONDS": str(LEASE_SECONDS)},

@@ -30,9 +30,9 @@ def main() -> int:
         case "build":
             return build.main()
         case "up":
-            return up.up(stack.Given.from_environment())
+            return up.up(stack.Options.from_environment())
         case "serve":
-            return up.serve(stack.Given.from_environment())
+            return up.serve(stack.Options.from_environment())
         case "down":
             return up.down()
         case "own":
@@ -43,7 +43,7 @@ def main() -> int:
 
 def own() -> int:
     """Refuse servers of somebody else's: the demo, the tests and the bench write as they please."""
-    if named := stack.Given.from_environment().names():
+    if named := stack.Options.from_environment().names():
         print(
             f"{' and '.join(named)} can be given to `make up` only: "
             "demo, test and bench touch no server that they did not start",

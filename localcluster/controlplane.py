@@ -114,8 +114,8 @@ def install_definitions(api: Api, *, kai_version: kai.Version) -> None:
     set_kai_webhook(api, kai_version=kai_version, enabled=True)
     for definition in definitions:
         name = definition["metadata"]["name"]
-        _wait(partial(_established, api, f"{crds}/{name}"), what=f"{name} to be served")
-        _wait(partial(_listed, api, definition), what=f"objects of {name} to be listed")
+        _wait(partial(_established, api, f"{crds}/{name}"), state=f"{name} to be served")
+        _wait(partial(_listed, api, definition), state=f"objects of {name} to be listed")
 
 
 def set_kai_webhook(api: Api, *, kai_version: kai.Version, enabled: bool) -> None:
@@ -135,15 +135,17 @@ def create_namespace(api: Api, name: str) -> None:
     api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     _wait(
         lambda: api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default") is not None,
-        what=f"the default service account of namespace {name}",
+        state=f"the default service account of namespace {name}",
     )
 
 
 def _tokens(directory: Path) -> dict[Identity, str]:
     """The identities' tokens, made at the first start; the API server reads them as a CSV file."""
     path = directory / "tokens.json"
-    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    tokens: dict[Identity, str] = {name: known.get(name) or secrets.token_urlsafe(32) for name in IDENTITIES}
+    earlier: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    tokens: dict[Identity, str] = {
+        name: earlier.get(name) or secrets.token_urlsafe(32) for name in IDENTITIES
+    }
     _write_private(path, json.dumps(tokens))
     lines = [f'{tokens[name]},{name},{name},"{",".join(groups)}"' for name, groups in IDENTITIES.items()]
     _write_private(directory / "tokens.csv", "\n".join(lines) + "\n")
@@ -323,13 +325,15 @@ def _api_probe(plane: Plane) -> Callable[[], str | None]:
 
 def _established(api: Api, path: str) -> bool:
     conditions = api.get(path).get("status", {}).get("conditions", [])
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _listed(api: Api, definition: dict[str, Any]) -> bool:
     """Whether objects of the kind can be listed: an established one may still answer 429 for a while."""
     spec = definition["spec"]
-    (version,) = [each["name"] for each in spec["versions"] if each["storage"]]
+    (version,) = [version["name"] for version in spec["versions"] if version["storage"]]
     try:
         api.list(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
     except ApiError as error:
@@ -339,9 +343,9 @@ def _listed(api: Api, definition: dict[str, Any]) -> bool:
     return True
 
 
-def _wait(condition: Callable[[], bool], *, what: str) -> None:
+def _wait(condition: Callable[[], bool], *, state: str) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {READY_SECONDS} s in vain for {what}")
+            raise TimeoutError(f"waited {READY_SECONDS} s in vain for {state}")
         time.sleep(0.02)

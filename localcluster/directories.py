@@ -68,7 +68,7 @@ def sweep() -> None:
 
 
 def _keep_logs(directory: Path, kind: str) -> None:
-    kept = LOCAL / "failed" / kind
-    shutil.rmtree(kept, ignore_errors=True)
+    folder = LOCAL / "failed" / kind
+    shutil.rmtree(folder, ignore_errors=True)
     if (directory / "logs").exists():
-        shutil.copytree(directory / "logs", kept)
+        shutil.copytree(directory / "logs", folder)

@@ -26,18 +26,18 @@ def check(kubeconfig: Path) -> None:
     _settings(kubeconfig)
 
 
-def register(running: stack.Running, given: stack.Given, *, progress: Callable[[str], None]) -> None:
+def register(running: stack.Running, options: stack.Options, *, progress: Callable[[str], None]) -> None:
     """Create the namespace and register the cluster over REST."""
-    if trouble := ensure_namespace(running.kubeconfig, given.backend_namespace):
-        progress(f"namespace {given.backend_namespace} could not be made: {trouble}")
+    if trouble := ensure_namespace(running.kubeconfig, options.backend_namespace):
+        progress(f"namespace {options.backend_namespace} could not be made: {trouble}")
     document = {
         "description": f"the cluster of {running.kubeconfig}",
         "kubeconfig": str(running.kubeconfig),
-        "k8s_namespace": given.backend_namespace,
-        "scheduler_settings": {"scheduler_type": given.backend_scheduler},
+        "k8s_namespace": options.backend_namespace,
+        "scheduler_settings": {"scheduler_type": options.backend_scheduler},
     }
-    rest = Rest(api_url=running.api_url, token=running.token)
-    rest.put(f"/api/configs/backend/{NAME}", {"configs": document})
+    client = Rest(api_url=running.api_url, token=running.token)
+    client.put(f"/api/configs/backend/{NAME}", {"configs": document})
 
 
 def ensure_namespace(kubeconfig: Path, name: str) -> str:
@@ -47,8 +47,8 @@ def ensure_namespace(kubeconfig: Path, name: str) -> str:
         try:
             core.create_namespace({"metadata": {"name": name}}, _request_timeout=SECONDS)
         except client.ApiException as error:
-            there = error.status == 409
-            return "" if there else f"the cluster answered {error.status} {error.reason}"
+            exists = error.status == 409
+            return "" if exists else f"the cluster answered {error.status} {error.reason}"
         except (urllib3.exceptions.HTTPError, OSError) as error:
             return f"the cluster does not answer ({_line(error)})"
     return ""

@@ -77,7 +77,7 @@ def manifest(node: Node) -> Json:
     if node.gpus:
         amounts["nvidia.com/gpu"] = str(node.gpus)
     labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    taints = [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints]
+    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -89,4 +89,4 @@ def manifest(node: Node) -> Json:
 
 def _is_ready(node: Json) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

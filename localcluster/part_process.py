@@ -35,15 +35,15 @@ def hold(part: Part, *, directory: Path) -> None:
             if part == "databases":
                 home = servers.Home.make(directory / "databases")
                 note_home(directory, home.data)
-                said: dict[str, Any] = _databases(supervisor, home)
+                record: dict[str, Any] = _databases(supervisor, home)
             elif part == "service":
-                said = _service(supervisor, directory)
+                record = _service(supervisor, directory)
             elif part.startswith("standins"):
-                said = _standins(supervisor, directory, part)
+                record = _standins(supervisor, directory, part)
             else:
-                said = _cluster(supervisor, directory, part)
+                record = _cluster(supervisor, directory, part)
             me = Process.of(os.getpid())
-            _write(directory / f"{part}.json", said | {"process": {"pid": me.pid, "started": me.started}})
+            _write(directory / f"{part}.json", record | {"process": {"pid": me.pid, "started": me.started}})
             while owner.alive():
                 supervisor.check()
                 time.sleep(POLL_SECONDS)
@@ -83,14 +83,14 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
     databases = join("databases", directory=directory)
     plane = plane_of(join("cluster-0.13", directory=directory))
     join("standins-0.13", directory=directory)
-    given = stack.Given(
+    options = stack.Options(
         database_url=servers.create_database(databases["database_url"], SERVICE_DATABASE),
         redis_url=f"{databases['redis_url'].rpartition('/')[0]}/{SERVICE_REDIS}",
         kubeconfig=plane.kubeconfig("admin"),
     )
     home = directory / "service"
     home.mkdir(mode=0o700)
-    running = stack.start(supervisor, directory=home, given=given, durable=False, progress=print)
+    running = stack.start(supervisor, directory=home, options=options, durable=False, progress=print)
     return {
         "api_url": running.api_url,
         "metrics_token": running.settings.metrics_token,

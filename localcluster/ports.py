@@ -14,6 +14,6 @@ def free_ports(count: int) -> list[int]:
     """
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind((LOOPBACK, 0))
+        return [listener.getsockname()[1] for listener in sockets]

@@ -149,17 +149,17 @@ def add_nodes(
     cluster_api: Api, node_prefix: str
 ) -> Iterator[Callable[[Iterable[nodes.Node]], list[nodes.Node]]]:
     """A function that creates nodes under this test's prefix and waits until they are Ready."""
-    made: list[nodes.Node] = []
+    created: list[nodes.Node] = []
 
-    def add(wanted: Iterable[nodes.Node]) -> list[nodes.Node]:
-        new = [replace(node, name=node_prefix + node.name) for node in wanted]
-        made.extend(new)
+    def add(machines: Iterable[nodes.Node]) -> list[nodes.Node]:
+        new = [replace(node, name=node_prefix + node.name) for node in machines]
+        created.extend(new)
         nodes.create(cluster_api, new)
         nodes.wait_ready(cluster_api, new)
         return new
 
     yield add
-    nodes.delete(cluster_api, made)
+    nodes.delete(cluster_api, created)
 
 
 def _plane(part: shared.Part) -> controlplane.Plane:

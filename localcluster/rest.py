@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import urllib3
 
 SECONDS = 60
-SHOWN = 500
+MOST_CHARACTERS = 500
 
 
 class Refused(Exception):
@@ -40,8 +40,8 @@ class Rest:
         text = response.data.decode(errors="replace")
         content = json.loads(text) if "json" in response.headers.get("Content-Type", "") else text
         if response.status >= 300:
-            said = content if isinstance(content, dict) else {"message": text[:SHOWN]}
-            raise Refused(call=f"{verb} {path}", status=response.status, body=said)
+            body = content if isinstance(content, dict) else {"message": text[:MOST_CHARACTERS]}
+            raise Refused(call=f"{verb} {path}", status=response.status, body=body)
         return content
 
     def get(self, path: str) -> Any:

@@ -50,4 +50,4 @@ def read() -> dict[str, Any] | None:
 def processes() -> dict[str, Process]:
     """The processes that are written down, whether they still live or not."""
     content = read()
-    return {name: Process(**each) for name, each in content["processes"].items()} if content else {}
+    return {name: Process(**fields) for name, fields in content["processes"].items()} if content else {}

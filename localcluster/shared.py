@@ -35,15 +35,15 @@ def join(part: Part, *, directory: Path) -> dict[str, Any]:
         state = directory / f"{part}.json"
         if not state.exists():
             _start(part, directory)
-    said: dict[str, Any] = json.loads(state.read_text())
-    if not Process(**said["process"]).alive():
+    record: dict[str, Any] = json.loads(state.read_text())
+    if not Process(**record["process"]).alive():
         raise ServerFailed(f"the servers of {part} have ended; their logs are in {directory / 'logs'}")
-    return said
+    return record
 
 
-def plane_of(said: dict[str, Any]) -> Plane:
+def plane_of(record: dict[str, Any]) -> Plane:
     """The control plane that a holder speaks of."""
-    return Plane(directory=Path(said["directory"]), server=said["server"], tokens=said["tokens"])
+    return Plane(directory=Path(record["directory"]), server=record["server"], tokens=record["tokens"])
 
 
 def end_all(directory: Path) -> None:

@@ -3,7 +3,7 @@
 Order: PostgreSQL and Redis, then the migrations beside the control plane, the stand-ins, then web,
 worker, beat and observer. All are children of the one supervisor that is handed in.
 
-``Given`` names servers of the caller's own. Only ``make up`` passes it: the demo, the tests and the
+``Options`` names servers of the caller's own. Only ``make up`` passes it: the demo, the tests and the
 bench touch no server that they did not start. With a kubeconfig given, no local cluster and no stand-in is
 started.
 """
@@ -35,7 +35,7 @@ class GivenUnusable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Options:
     """Servers of the caller's own; empty means that one is started."""
 
     database_url: str = ""
@@ -94,7 +94,7 @@ def start(
     supervisor: Supervisor,
     *,
     directory: Path,
-    given: Given,
+    options: Options,
     durable: bool,
     progress: Callable[[str], None],
     kai_version: kai.Version = "0.13",
@@ -102,9 +102,9 @@ def start(
     more: Mapping[str, str] | None = None,
 ) -> Running:
     """Start everything and wait until the service says that it is ready; ``more`` are its variables."""
-    programs = None if given.kubeconfig else binaries()
+    programs = None if options.kubeconfig else binaries()
     progress("starting PostgreSQL and Redis")
-    database_url, redis_url = _databases(supervisor, directory, given, durable=durable)
+    database_url, redis_url = _databases(supervisor, directory, options, durable=durable)
     port, *metrics = free_ports(4)
     settings = service.Settings(
         database_url=database_url,
@@ -133,7 +133,7 @@ def start(
         settings, "make_token", ADMIN, "--admin", "--name", "local", env={"OSMO_ADMIN_PASSWORD": password}
     )
     _start_service(supervisor, settings)
-    kubeconfig = plane.kubeconfig("admin") if plane else given.kubeconfig
+    kubeconfig = plane.kubeconfig("admin") if plane else options.kubeconfig
     assert kubeconfig is not None
     return Running(
         directory=directory,
@@ -151,15 +151,17 @@ def drop_state(directory: Path) -> None:
     shutil.rmtree(directory / "cluster", ignore_errors=True)
 
 
-def _databases(supervisor: Supervisor, directory: Path, given: Given, *, durable: bool) -> tuple[str, str]:
-    if given.database_url and given.redis_url:
-        return given.database_url, given.redis_url
+def _databases(
+    supervisor: Supervisor, directory: Path, options: Options, *, durable: bool
+) -> tuple[str, str]:
+    if options.database_url and options.redis_url:
+        return options.database_url, options.redis_url
     home = servers.Home.make(directory / "databases")
     if home.temporary:
         note_home(directory, home.data)
     return (
-        given.database_url or servers.start_postgres(supervisor, home, durable=durable),
-        given.redis_url or servers.start_redis(supervisor, home),
+        options.database_url or servers.start_postgres(supervisor, home, durable=durable),
+        options.redis_url or servers.start_redis(supervisor, home),
     )
 
 

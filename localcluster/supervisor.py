@@ -70,8 +70,8 @@ class Child:
     def pid(self) -> int:
         return self.process.pid
 
-    def failure(self, what: str) -> ServerFailed:
-        return ServerFailed(f"{self.command.name} {what}\n{tail(self.log)}")
+    def failure(self, action: str) -> ServerFailed:
+        return ServerFailed(f"{self.command.name} {action}\n{tail(self.log)}")
 
     def check(self) -> None:
         """Raise ServerFailed if the server has ended."""
@@ -182,8 +182,8 @@ class Supervisor:
 
 def clean_environment() -> dict[str, str]:
     """What servers inherit: no variable that could point them at somebody's cluster or database."""
-    kept = ("HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER")
-    return {"LC_ALL": "C.UTF-8"} | {name: os.environ[name] for name in kept if name in os.environ}
+    inherited = ("HOME", "LANG", "PATH", "TMPDIR", "TZ", "USER")
+    return {"LC_ALL": "C.UTF-8"} | {name: os.environ[name] for name in inherited if name in os.environ}
 
 
 def tail(log: Path) -> str:

@@ -26,15 +26,15 @@ STOP_SECONDS = 120
 POLL_SECONDS = 0.2
 
 
-def up(given: stack.Given) -> int:
+def up(options: stack.Options) -> int:
     """Start the stack unless it runs, and print where it is."""
     if _supervisor_alive():
         print("it runs already; `make down` stops it")
         _print_summary()
         return 0
     clear()
-    if given.kubeconfig:
-        given_cluster.check(given.kubeconfig)
+    if options.kubeconfig:
+        given_cluster.check(options.kubeconfig)
     else:
         build.binaries()
     LOG.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def up(given: stack.Given) -> int:
     return 0
 
 
-def serve(given: stack.Given) -> int:
+def serve(options: stack.Options) -> int:
     """Supervise the stack until told to stop; one server that ends by itself ends all."""
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -64,12 +64,12 @@ def serve(given: stack.Given) -> int:
     try:
         with Supervisor(log_dir=LOG.parent) as supervisor:
             running = stack.start(
-                supervisor, directory=directory, given=given, durable=True, progress=_progress
+                supervisor, directory=directory, options=options, durable=True, progress=_progress
             )
             if running.plane:
                 scenario.configure(running, progress=_progress)
             else:
-                given_cluster.register(running, given, progress=_progress)
+                given_cluster.register(running, options, progress=_progress)
             runfile.write(running)
             while True:
                 supervisor.check()

@@ -15,6 +15,7 @@ from localcluster.crds.schema import (
     definition,
     flag,
     int32,
+    integer,
     many,
     number,
     one_of,
@@ -22,7 +23,6 @@ from localcluster.crds.schema import (
     record,
     text,
     time,
-    whole,
 )
 
 Version = Literal["0.13", "0.17"]
@@ -128,7 +128,7 @@ def _queue() -> Schema:
     spec = {
         "displayName": text(),
         "parentQueue": text(),
-        "priority": whole(),
+        "priority": integer(),
         "preemptMinRuntime": text(),
         "reclaimMinRuntime": text(),
         "resources": record({name: record(dict(share)) for name in ("cpu", "gpu", "memory")}),
@@ -201,7 +201,7 @@ def _bind_request(version: Version) -> Schema:
         "podName": text(),
         "selectedNode": text(),
         "receivedResourceType": text(),
-        "receivedGPU": record({"count": whole(), "portion": text()}),
+        "receivedGPU": record({"count": integer(), "portion": text()}),
         "selectedGPUGroups": many(text()),
         "resourceClaimAllocations": many(claim),
         "backoffLimit": int32(),

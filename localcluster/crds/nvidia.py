@@ -1,6 +1,6 @@
 """NVIDIA's ComputeDomain, its cliques, and the device classes behind its claims."""
 
-from localcluster.crds.schema import Schema, definition, many, one_of, record, text, whole
+from localcluster.crds.schema import Schema, definition, integer, many, one_of, record, text
 
 DRIVER = "compute-domain.nvidia.com"
 CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
@@ -27,11 +27,17 @@ def _compute_domain() -> Schema:
     )
     immutable = [{"rule": "self == oldSelf", "message": "A computeDomain.spec is immutable"}]
     spec = record(
-        {"numNodes": whole(minimum=0, default=0), "channel": channel},
+        {"numNodes": integer(minimum=0, default=0), "channel": channel},
         required=["channel"],
         **{"x-kubernetes-validations": immutable},
     )
-    node = {"name": text(), "ipAddress": text(), "cliqueID": text(), "index": whole(), "status": _readiness()}
+    node = {
+        "name": text(),
+        "ipAddress": text(),
+        "cliqueID": text(),
+        "index": integer(),
+        "status": _readiness(),
+    }
     nodes = many(
         record(node, required=["cliqueID", "ipAddress", "name"]),
         **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
@@ -52,7 +58,7 @@ def _clique() -> Schema:
         "nodeName": text(),
         "ipAddress": text(),
         "cliqueID": text(),
-        "index": whole(),
+        "index": integer(),
         "status": _readiness(),
     }
     daemons = many(

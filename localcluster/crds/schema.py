@@ -22,12 +22,12 @@ def time() -> Schema:
     return text(format="date-time")
 
 
-def whole(**more: Any) -> Schema:
+def integer(**more: Any) -> Schema:
     return {"type": "integer", **more}
 
 
 def int32(**more: Any) -> Schema:
-    return whole(format="int32", **more)
+    return integer(format="int32", **more)
 
 
 def number() -> Schema:
@@ -79,14 +79,14 @@ def definition(
 ) -> Schema:
     """A CustomResourceDefinition with one version, served and stored."""
     names = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
-    whole_object = record(
+    root = record(
         {"apiVersion": text(), "kind": text(), "metadata": {"type": "object"}, **fields}, required=required
     )
     served: Schema = {
         "name": version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": whole_object},
+        "schema": {"openAPIV3Schema": root},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

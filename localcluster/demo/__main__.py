@@ -27,7 +27,7 @@ def main() -> int:
         running = stack.start(
             supervisor,
             directory=directory,
-            given=stack.Given(),
+            options=stack.Options(),
             durable=False,
             progress=report.line,
             kai_version=options.kai_version,
@@ -92,8 +92,8 @@ def check_configuration(service: Rest, api: Api, report: Report) -> None:
         )
 
     want = sorted(scenario.BACKENDS)
-    found = wait_for(reachable, until=lambda names: names == want, seconds=READY_SECONDS)
-    report.check(found == want, f"the backends {', '.join(want)} are reachable", found)
+    names = wait_for(reachable, until=lambda names: names == want, seconds=READY_SECONDS)
+    report.check(names == want, f"the backends {', '.join(want)} are reachable", names)
     kai = [pool for pool in scenario.PLACES if scenario.BACKENDS[site.backend_of(pool)] == "kai"]
 
     def queues() -> list[str]:
@@ -107,13 +107,13 @@ def check_configuration(service: Rest, api: Api, report: Report) -> None:
 
 def check_domains(service: Rest, report: Report, pool: str) -> None:
     def counts() -> dict[str, int]:
-        shown = service.call("GET", f"/api/pool/{pool}/topology")
-        return {entry["key"]: len(entry["domains"]) for entry in shown["topology_keys"]}
+        topology = service.call("GET", f"/api/pool/{pool}/topology")
+        return {entry["key"]: len(entry["domains"]) for entry in topology["topology_keys"]}
 
     want = site.domain_counts(pool)
-    found = wait_for(counts, until=lambda seen: seen == want, seconds=READY_SECONDS)
+    node_counts = wait_for(counts, until=lambda counted: counted == want, seconds=READY_SECONDS)
     words = ", ".join(f"{count} domains of {key}" for key, count in want.items())
-    report.check(found == want, f"GET /api/pool/{pool}/topology shows {words}", found)
+    report.check(node_counts == want, f"GET /api/pool/{pool}/topology shows {words}", node_counts)
 
 
 if __name__ == "__main__":

@@ -35,14 +35,14 @@ class Report:
         for row in cells:
             self.line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
-    def check(self, holds: bool, sentence: str, found: object = "") -> bool:  # noqa: FBT001 -- a check is one
+    def check(self, holds: bool, sentence: str, evidence: object = "") -> bool:  # noqa: FBT001 -- a check is one
         """Count one check; ``found`` is shown when it fails."""
         if holds:
             self.passed += 1
             self.line(f"ok    {sentence}")
         else:
             self.failures.append(f"{self.section}: {sentence}")
-            self.line(f"FAIL  {sentence}" + (f"  (found: {found})" if found != "" else ""))
+            self.line(f"FAIL  {sentence}" + (f"  (found: {evidence})" if evidence != "" else ""))
         return holds
 
     def close(self) -> int:
@@ -55,11 +55,13 @@ class Report:
         return 1 if self.failures else 0
 
 
-def wait_for(look: Callable[[], T], *, until: Callable[[T], bool], seconds: float, pause: float = 0.2) -> T:
+def wait_for(
+    observe: Callable[[], T], *, until: Callable[[T], bool], seconds: float, pause: float = 0.2
+) -> T:
     """Look until ``until`` is true of what is seen, at most ``seconds``; returns the last look either way."""
     deadline = time.monotonic() + seconds
     while True:
-        seen = look()
-        if until(seen) or time.monotonic() >= deadline:
-            return seen
+        value = observe()
+        if until(value) or time.monotonic() >= deadline:
+            return value
         time.sleep(pause)

@@ -99,33 +99,39 @@ class Run:
         ]
         self.report.table(["task", "node", *keys], rows)
 
-    def check_got(self, want: str, **missed: str) -> None:
+    def check_outcome(self, want: str, **missed: str) -> None:
         """The service says what the group got of what it asked for; ``missed`` has each missed key's type."""
 
-        def got(answer: dict[str, Any]) -> dict[str, Any]:
+        def outcome_in(answer: dict[str, Any]) -> dict[str, Any]:
             return answer["groups"][0]["got"] or {}
 
         answer = wait_for(
-            lambda: self.service.workflow(self.name), until=lambda one: bool(got(one)), seconds=PLACED
+            lambda: self.service.workflow(self.name),
+            until=lambda answer: bool(outcome_in(answer)),
+            seconds=PLACED,
         )
-        found = got(answer)
-        self.report.check(found.get("outcome") == want, f"the service says: {want}", found)
-        for one in found.get("sets", ()):
-            where = ", ".join(f"{'/'.join(place['path'])} ({place['tasks']})" for place in one["domains"])
-            asked = "required" if one["required"] else "preferred"
-            self.report.line(f"  {one['outcome']:9}  {asked} {one['key']}: in {where}")
-        told = {
-            one["key"]: "required" if one["required"] else "preferred"
-            for one in found.get("sets", ())
-            if one["outcome"] != "match"
+        outcome = outcome_in(answer)
+        self.report.check(outcome.get("outcome") == want, f"the service says: {want}", outcome)
+        for placed_set in outcome.get("sets", ()):
+            where = ", ".join(
+                f"{'/'.join(place['path'])} ({place['tasks']})" for place in placed_set["domains"]
+            )
+            requirement = "required" if placed_set["required"] else "preferred"
+            self.report.line(f"  {placed_set['outcome']:9}  {requirement} {placed_set['key']}: in {where}")
+        missed_by_set = {
+            placed_set["key"]: "required" if placed_set["required"] else "preferred"
+            for placed_set in outcome.get("sets", ())
+            if placed_set["outcome"] != "match"
         }
-        self.report.check(told == missed, f"it missed {', '.join(missed) or 'nothing'}", told)
+        self.report.check(
+            missed_by_set == missed, f"it missed {', '.join(missed) or 'nothing'}", missed_by_set
+        )
 
     def check_explained(self, *whys: str) -> None:
         """The explanation is of this kind, tells since when, what would help, and what each domain lacks."""
         answer = wait_for(  # what somebody else's pods hold is heard of a moment later
             lambda: self.service.call("GET", f"/api/workflow/{self.name}/explain"),
-            until=lambda one: one["groups"][0]["why"] in whys,
+            until=lambda explanation: explanation["groups"][0]["why"] in whys,
             seconds=PLACED,
         )
         (group,) = answer["groups"]
@@ -153,8 +159,10 @@ class Run:
         """The group's ComputeDomain is there and each claiming pod holds a channel of it."""
         domains = self.view.of_group(self.namespace, "ComputeDomain", self.group)
         self.report.check(len(domains) == 1, "the group has one ComputeDomain", len(domains))
-        held = [pod for pod in self.pods() if pod["status"].get("resourceClaimStatuses")]
-        self.report.check(len(held) == claims, f"{claims} pods hold a channel claim", len(held))
+        claiming_pods = [pod for pod in self.pods() if pod["status"].get("resourceClaimStatuses")]
+        self.report.check(
+            len(claiming_pods) == claims, f"{claims} pods hold a channel claim", len(claiming_pods)
+        )
 
     def check_no_compute_domain(self) -> None:
         domains = self.view.of_group(self.namespace, "ComputeDomain", self.group)
@@ -180,9 +188,9 @@ class Run:
             return bool(answer["groups"][0]["released_at"])
 
         answer = wait_for(lambda: self.service.workflow(self.name), until=released, seconds=RELEASED)
-        found = answer["groups"][0]
+        group = answer["groups"][0]
         self.report.check(answer["status"] == status, f"the workflow ended as {status}", answer["status"])
-        self.report.check(released(answer), "the group is Released", found.get("conditions"))
+        self.report.check(released(answer), "the group is Released", group.get("conditions"))
 
     def _check_nothing_left(self) -> None:
         left = self.view.leftovers(self.namespace)
@@ -199,7 +207,7 @@ class Run:
 
     def _pod_groups(self) -> list[dict[str, Any]]:
         kinds = ("PodGroup", "PodGroup (Kubernetes)")
-        return [one for kind in kinds for one in self.view.of_group(self.namespace, kind, self.group)]
+        return [obj for kind in kinds for obj in self.view.of_group(self.namespace, kind, self.group)]
 
     def show_compute_domain_life(self) -> None:
         """Print the ComputeDomain's life and check its order against the pods'."""
@@ -208,14 +216,14 @@ class Run:
         pods = [entry for entry in life if entry.kind == "Pod"]
         self.report.line("life of the ComputeDomain:")
         for entry in own:
-            self.report.line(f"  {entry.at:%H:%M:%S.%f}"[:-3] + f"  {entry.change.lower():8}  {entry.what}")
+            self.report.line(f"  {entry.at:%H:%M:%S.%f}"[:-3] + f"  {entry.change.lower():8}  {entry.state}")
         if not own or not pods:
             self.report.check(holds=False, sentence="the diary saw the ComputeDomain and the pods")
             return
         self.report.line(f"  first pod made {pods[0].at:%H:%M:%S}, last pod gone {pods[-1].at:%H:%M:%S}")
         first_made = min(entry.version for entry in pods)
         self.report.check(own[0].version < first_made, "the ComputeDomain was made before the first pod")
-        deleting = [entry for entry in own if entry.what == "being deleted" or entry.change == "DELETED"]
+        deleting = [entry for entry in own if entry.state == "being deleted" or entry.change == "DELETED"]
         last_gone = max((entry.version for entry in pods if entry.change == "DELETED"), default=None)
         self.report.check(
             bool(deleting) and last_gone is not None and deleting[0].version > last_gone,
@@ -241,23 +249,23 @@ class Run:
             len(pods) == tasks and not placed, f"all {tasks} pods wait without a node", len(placed)
         )
         self.report.check(group["status"] == "SCHEDULING", "the group is SCHEDULING", group["status"])
-        found = group["waiting_reason"]
-        self.report.check(says_why(group), "the service says that there is no room for it, and where", found)
-        self.report.line(f"reason: {found}")
+        reason = group["waiting_reason"]
+        self.report.check(says_why(group), "the service says that there is no room for it, and where", reason)
+        self.report.line(f"reason: {reason}")
 
     def check_levels(self, status: str) -> str:
         """The group's condition about its levels comes to this status; returns what it says."""
 
-        def found(answer: dict[str, Any]) -> dict[str, Any]:
+        def levels_condition(answer: dict[str, Any]) -> dict[str, Any]:
             conditions = answer["groups"][0]["conditions"]
-            return next((one for one in conditions if one["type"] == LEVELS), {})
+            return next((condition for condition in conditions if condition["type"] == LEVELS), {})
 
         answer = wait_for(
             lambda: self.service.workflow(self.name),
-            until=lambda answer: found(answer).get("status") == status,
+            until=lambda answer: levels_condition(answer).get("status") == status,
             seconds=PLACED,
         )
-        condition = found(answer)
+        condition = levels_condition(answer)
         sentence = f"{self.name}: {LEVELS} is {status} ({condition.get('reason')})"
         self.report.check(condition.get("status") == status, sentence, condition)
         return str(condition.get("message"))
@@ -272,15 +280,17 @@ class Run:
             if "TopologyLevels" in line:
                 self.report.line(line)
 
-    def wait_until_held(self) -> None:
+    def wait_until_patient(self) -> None:
         """The group waits, and the service says what it is held to and until when."""
 
-        def held(answer: dict[str, Any]) -> bool:
+        def is_patient(answer: dict[str, Any]) -> bool:
             return (answer["groups"][0]["patience"] or {}).get("next_relaxation_at") is not None
 
-        answer = wait_for(lambda: self.service.workflow(self.name), until=held, seconds=PLACED)
+        answer = wait_for(lambda: self.service.workflow(self.name), until=is_patient, seconds=PLACED)
         group = answer["groups"][0]
-        self.report.check(held(answer), "the service says when the preference is relaxed", group["patience"])
+        self.report.check(
+            is_patient(answer), "the service says when the preference is relaxed", group["patience"]
+        )
         for pod_group in self._pod_groups():
             self.report.block(describe_pod_group(pod_group))
         self.report.line(f"reason: {group['waiting_reason']}")
@@ -290,9 +300,9 @@ class Run:
         (group,) = self.service.workflow(self.name)["groups"]
         relaxed = [line["key"] for line in group["constraints"] if line.get("relaxed")]
         self.report.check(bool(relaxed), "the service shows what was relaxed", group["constraints"])
-        said = [line for line in self.service.events(self.name) if " Relaxed: " in line]
-        self.report.check(len(said) == 1, "the relaxation is one event of the workflow", said)
-        self.report.block("\n".join(said))
+        lines = [line for line in self.service.events(self.name) if " Relaxed: " in line]
+        self.report.check(len(lines) == 1, "the relaxation is one event of the workflow", lines)
+        self.report.block("\n".join(lines))
 
     def _scheduler_spoke(self) -> list[Any]:
         return [
@@ -342,14 +352,14 @@ def _constraint(constraint: dict[str, str] | None) -> str:
     return ", ".join(parts)
 
 
-def expect_refusal(report: Report, what: str, act: Callable[[], object], *, names: str) -> None:
+def expect_refusal(report: Report, sentence: str, act: Callable[[], object], *, names: str) -> None:
     """Check that the service refuses with a 4xx that names what is missing."""
     try:
         act()
     except Refused as refusal:
         body = refusal.body
-        report.check(400 <= refusal.status < 500, f"{what} is refused", refusal.status)
+        report.check(400 <= refusal.status < 500, f"{sentence} is refused", refusal.status)
         report.check(names in str(body), f"the refusal names {names}", body.get("message"))
         report.line(f"answer: {refusal.status} {body.get('message')}")
         return
-    report.check(holds=False, sentence=f"{what} is refused", found="accepted")
+    report.check(holds=False, sentence=f"{sentence} is refused", evidence="accepted")

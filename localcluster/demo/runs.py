@@ -14,8 +14,8 @@ MakeRun = Callable[[str], Run]
 
 def _same_clique(report: Report, placed: Placed, tasks: str = "") -> None:
     whose = f"tasks {tasks}*" if tasks else "all tasks"
-    found = placed.domains(site.LABELS["clique"], tasks)
-    report.check(len(found) == 1 and "" not in found, f"{whose} share one NVLink clique", found)
+    domains = placed.domains(site.LABELS["clique"], tasks)
+    report.check(len(domains) == 1 and "" not in domains, f"{whose} share one NVLink clique", domains)
 
 
 def use_case_1(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
@@ -24,7 +24,7 @@ def use_case_1(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     placed = run.wait_until_placed(4)
     run.show(placed)
     _same_clique(report, placed)
-    run.check_got("match")
+    run.check_outcome("match")
     run.check_compute_domain(claims=4)
     run.finish()
     run.show_compute_domain_life()
@@ -37,7 +37,7 @@ def use_case_2(make: MakeRun, report: Report, pool: str = "nvlink") -> None:
     run.show(placed)
     for prefix in SETS:
         _same_clique(report, placed, prefix)
-    run.check_got("match")
+    run.check_outcome("match")
     run.draw()
     run.check_compute_domain(claims=8)
     run.finish()
@@ -51,9 +51,9 @@ def use_case_3(make: MakeRun, report: Report) -> None:
     run.show(placed)
     for prefix in SETS:
         _same_clique(report, placed, prefix)
-    found = placed.domains(site.LABELS["zone"])
-    report.check(found == {"z1"}, "all tasks share the only zone that is large enough", found)
-    run.check_got("match")
+    domains = placed.domains(site.LABELS["zone"])
+    report.check(domains == {"z1"}, "all tasks share the only zone that is large enough", domains)
+    run.check_outcome("match")
     run.draw()
     run.check_compute_domain(claims=8)
     run.finish()
@@ -66,9 +66,9 @@ def use_case_4_full(make: MakeRun, report: Report) -> None:
     placed = run.wait_until_placed(8)
     run.show(placed)
     _racks(report, placed)
-    found = placed.domains(site.LABELS["spine"])
-    report.check(found == {"s1"}, "all tasks share the spine that has two racks", found)
-    run.check_got("match")
+    domains = placed.domains(site.LABELS["spine"])
+    report.check(domains == {"s1"}, "all tasks share the spine that has two racks", domains)
+    run.check_outcome("match")
     run.check_no_compute_domain()
     run.finish()
 
@@ -79,9 +79,9 @@ def use_case_4_split(make: MakeRun, report: Report) -> None:
     placed = run.wait_until_placed(8)
     run.show(placed)
     _racks(report, placed)
-    found = placed.domains(site.LABELS["spine"])
-    report.check(found == {"p1", "p2"}, "the preferred spine cannot be given and blocks nothing", found)
-    run.check_got("degraded", spine="preferred")
+    domains = placed.domains(site.LABELS["spine"])
+    report.check(domains == {"p1", "p2"}, "the preferred spine cannot be given and blocks nothing", domains)
+    run.check_outcome("degraded", spine="preferred")
     run.draw()
     run.check_no_compute_domain()
     run.finish()
@@ -89,8 +89,8 @@ def use_case_4_split(make: MakeRun, report: Report) -> None:
 
 def _racks(report: Report, placed: Placed) -> None:
     for prefix in SETS:
-        found = placed.domains(site.LABELS["rack"], prefix)
-        report.check(len(found) == 1, f"tasks {prefix}* share one rack", found)
+        domains = placed.domains(site.LABELS["rack"], prefix)
+        report.check(len(domains) == 1, f"tasks {prefix}* share one rack", domains)
 
 
 def waits_for_a_clique(make: MakeRun, report: Report, view: View) -> None:
@@ -127,8 +127,8 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
     report.line(f"node {busy} is freed")
     placed = run.wait_until_placed(8)
     run.show(placed)
-    found = placed.domains(site.LABELS["zone"])
-    report.check(found == {"z1"}, "all tasks share zone z1", found)
+    domains = placed.domains(site.LABELS["zone"])
+    report.check(domains == {"z1"}, "all tasks share zone z1", domains)
     run.cancel()
     run.show_compute_domain_life()
 
@@ -137,11 +137,11 @@ def patience(make: MakeRun, report: Report) -> None:
     report.line("each spine has 4 nodes; 5 tasks want one spine, and wait 3 seconds for it")
     run = make("split")
     run.submit("patience.yaml", waitSeconds="3")
-    run.wait_until_held()
+    run.wait_until_patient()
     placed = run.wait_until_placed(5)
     run.show(placed)
-    found = placed.domains(site.LABELS["spine"])
-    report.check(found == {"p1", "p2"}, "then the gang is placed on two spines", found)
+    domains = placed.domains(site.LABELS["spine"])
+    report.check(domains == {"p1", "p2"}, "then the gang is placed on two spines", domains)
     run.check_relaxed()
     run.finish()
 
@@ -169,8 +169,8 @@ def level_disappears(make: MakeRun, report: Report, view: View) -> None:
     report.line(f"label {label} is taken off all {len(nodes)} nodes of the pool")
     waiting.submit("use-case-1.yaml")
     for run in (running, waiting):
-        said = run.check_levels("True")
-    report.line(f"message: {said}")
+        message = run.check_levels("True")
+    report.line(f"message: {message}")
     running.check_running(placed)
     view.put_label_back(label, nodes)
     report.line("the label is put back")

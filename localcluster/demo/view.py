@@ -49,7 +49,7 @@ class Entry:
     kind: str
     name: str
     group: str
-    what: str
+    state: str
 
 
 @dataclass(slots=True)
@@ -77,31 +77,31 @@ class Diary:
     def _follow(self, namespace: str, kind: str) -> None:
         root, plural = KINDS[kind]
         path = f"{root}/namespaces/{namespace}/{plural}"
-        seen: dict[str, str] = {}
+        lines: dict[str, str] = {}
         while not self._stop.is_set():
             try:
                 _, version = self.api.list(path)
                 for change, obj in self.api.watch(path, resource_version=version, seconds=30):
-                    self._note(kind, change, obj, seen=seen)
+                    self._note(kind, change, obj, lines=lines)
                     if self._stop.is_set():
                         return
             except (ApiError, HTTPError):
                 time.sleep(0.5)  # not served yet, or the server restarts
 
-    def _note(self, kind: str, change: str, obj: dict[str, Any], *, seen: dict[str, str]) -> None:
+    def _note(self, kind: str, change: str, obj: dict[str, Any], *, lines: dict[str, str]) -> None:
         if change not in {"ADDED", "MODIFIED", "DELETED"}:
             return
         meta = obj["metadata"]
         group = meta.get("labels", {}).get(GROUP, "")
-        what = _what(kind, obj)
-        if change == "MODIFIED" and seen.get(meta["uid"]) == what:
+        line = _state(kind, obj)
+        if change == "MODIFIED" and lines.get(meta["uid"]) == line:
             return
-        seen[meta["uid"]] = what
+        lines[meta["uid"]] = line
         version = int(meta["resourceVersion"])
-        self.entries.append(Entry(datetime.now(UTC), version, change, kind, meta["name"], group, what))
+        self.entries.append(Entry(datetime.now(UTC), version, change, kind, meta["name"], group, line))
 
 
-def _what(kind: str, obj: dict[str, Any]) -> str:
+def _state(kind: str, obj: dict[str, Any]) -> str:
     meta = obj["metadata"]
     if meta.get("deletionTimestamp"):
         return "being deleted"
@@ -110,10 +110,10 @@ def _what(kind: str, obj: dict[str, Any]) -> str:
         return f"{phase} on {obj['spec']['nodeName']}" if obj["spec"].get("nodeName") else "no node"
     if kind == "ComputeDomain":
         status = obj.get("status") or {}
-        held = "held by its controller" if meta.get("finalizers") else "made"
+        state = "held by its controller" if meta.get("finalizers") else "made"
         nodes = status.get("nodes") or []
         cliques = sorted({node["cliqueID"] for node in nodes})
-        return f"{held}, {len(nodes)} nodes" + (f" in {', '.join(cliques)}" if cliques else "")
+        return f"{state}, {len(nodes)} nodes" + (f" in {', '.join(cliques)}" if cliques else "")
     return "there"
 
 
@@ -138,11 +138,11 @@ class View:
 
     def leftovers(self, namespace: str) -> list[str]:
         """Everything in a namespace that a task group may make, whoever's it is."""
-        found = []
+        objects = []
         for kind, (root, plural) in KINDS.items():
             items, _ = self.api.list(f"{root}/namespaces/{namespace}/{plural}")
-            found += [f"{kind} {item['metadata']['name']}" for item in items]
-        return found
+            objects += [f"{kind} {item['metadata']['name']}" for item in items]
+        return objects
 
     def domain(self, node: str, label: str) -> str:
         return self.labels[node].get(label, "")

@@ -59,8 +59,8 @@ class Mirror(Generic[T]):
         key, version, uid = _identity(body)
         value = self.read(body)
         with self._lock:
-            known = self._items.get(key)
-            if (create and known is None) or (known and known[1] == uid and known[0] < version):
+            cached = self._items.get(key)
+            if (create and cached is None) or (cached and cached[1] == uid and cached[0] < version):
                 self._items[key] = (version, uid, value)
 
     def _run(self) -> None:
@@ -113,17 +113,17 @@ class Mirror(Generic[T]):
     def _apply(self, kind: str, body: Json) -> None:
         key, version, uid = _identity(body)
         with self._lock:
-            known = self._items.get(key)
+            cached = self._items.get(key)
             if kind == "DELETED":
-                if known is None or known[1] != uid:
+                if cached is None or cached[1] != uid:
                     return
                 del self._items[key]
             else:
-                if known is not None and known[1] == uid and known[0] >= version:
+                if cached is not None and cached[1] == uid and cached[0] >= version:
                     return
                 value = self.read(body)
                 self._items[key] = (version, uid, value)
-                if known is not None and known[1:] == (uid, value):
+                if cached is not None and cached[1:] == (uid, value):
                     return
         self.changed()
 

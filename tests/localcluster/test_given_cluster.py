@@ -36,7 +36,7 @@ def test_a_file_that_cannot_be_used_is_named_in_one_line(tmp_path, content):
 
 def test_a_path_that_leads_nowhere_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTER_KUBECONFIG", str(tmp_path / "typo"))
-    given = stack.Given.from_environment()
+    given = stack.Options.from_environment()
     assert given.names() == ["CLUSTER_KUBECONFIG"]
     with pytest.raises(stack.GivenUnusable, match="typo"):
         given_cluster.check(given.kubeconfig)

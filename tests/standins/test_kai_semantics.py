@@ -105,7 +105,7 @@ def test_a_pod_of_a_group_that_does_not_exist_is_ignored_in_silence():
 
 
 def test_pods_of_another_scheduler_are_left_alone_but_take_room():
-    snapshot = world(FOUR, groups=(group(min_member=1),), pods=pods(1, ours=False))
+    snapshot = world(FOUR, groups=(group(min_member=1),), pods=pods(1, is_kai=False))
 
     assert placed(run(snapshot)) == {}
 
@@ -176,7 +176,7 @@ def test_cordoned_and_unready_nodes_take_nothing(change):
 
 
 def test_terminating_pods_hold_their_room_and_the_next_gang_keeps_its_place():
-    leaving = pod("old", group="gone", node="n1", state="releasing", ours=False)
+    leaving = pod("old", group="gone", node="n1", state="releasing", is_kai=False)
     snapshot = world("a/r1: n1", groups=(group(min_member=1),), pods=(leaving, pod("new")))
 
     waiting = run(snapshot)
@@ -187,7 +187,7 @@ def test_terminating_pods_hold_their_room_and_the_next_gang_keeps_its_place():
 
 
 def test_places_held_for_a_pipelined_gang_are_not_given_to_the_next_group():
-    leaving = pod("old", group="gone", node="n1", state="releasing", ours=False)
+    leaving = pod("old", group="gone", node="n1", state="releasing", is_kai=False)
     groups = (group("first", min_member=2, created="t0"), group("second", min_member=1, created="t1"))
     members = (leaving, *pods(2, "x", group="first"), pod("y", group="second"))
 

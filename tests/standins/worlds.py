@@ -58,7 +58,12 @@ def draw(picture, levels=LEVELS, gpus=1):
             if word.endswith("x"):
                 busy.append(
                     pod(
-                        f"busy-{name}", group="busy", node=name, state="active", ours=False, shape=shape(gpus)
+                        f"busy-{name}",
+                        group="busy",
+                        node=name,
+                        state="active",
+                        is_kai=False,
+                        shape=shape(gpus),
                     )
                 )
     return tuple(nodes), tuple(busy)

@@ -47,7 +47,7 @@ class Controller:
         self.machines = self._mirror("/api/v1/nodes", values.machine)
         self.claims = self._mirror(f"{resources}/resourceclaims", values.use)
         self.slices = self._mirror(f"{resources}/resourceslices", values.slice_of)
-        self.known: set[str] = set()
+        self.known_uids: set[str] = set()
         self.swept = 0.0
         self.failing: dict[str, tuple[float, float]] = {}
         """By action: when to try again, and the pause before that."""
@@ -97,20 +97,20 @@ class Controller:
         """Plan and act once; return how long to wait at most before the next step."""
         view = self.view()
         uids = {domain.uid for domain in view.domains}
-        sweep = bool(uids - self.known) or time.monotonic() - self.swept > SWEEP_SECONDS
+        sweep = bool(uids - self.known_uids) or time.monotonic() - self.swept > SWEEP_SECONDS
         if sweep:
             self.swept = time.monotonic()
-        self.known = uids
+        self.known_uids = uids
         now = time.monotonic()
         actions = plan(view, sweep=sweep, faults=self.faults)
-        due = [each for each in actions if self.failing.get(_key(each), (0.0, 0.0))[0] <= now]
+        due = [action for action in actions if self.failing.get(_key(action), (0.0, 0.0))[0] <= now]
         done = dict(zip(map(_key, due), self.pool.map(self._act, due), strict=True))
-        self._reckon(done, {_key(each) for each in actions})
+        self._reckon(done, {_key(action) for action in actions})
         if any(done.values()):
             return PERIOD
         return max(min(self.failing.values())[0] - time.monotonic(), 0) if self.failing else None
 
-    def _reckon(self, done: Mapping[str, bool], wanted: AbstractSet[str]) -> None:
+    def _reckon(self, done: Mapping[str, bool], keys: AbstractSet[str]) -> None:
         """Let what failed wait longer each time, and forget what is not wanted any more."""
         now = time.monotonic()
         for key, ok in done.items():
@@ -119,7 +119,7 @@ class Controller:
             else:
                 pause = min(self.failing.get(key, (0.0, PAUSES[0] / 2))[1] * 2, PAUSES[1])
                 self.failing[key] = (now + pause, pause)
-        self.failing = {key: entry for key, entry in self.failing.items() if key in wanted}
+        self.failing = {key: entry for key, entry in self.failing.items() if key in keys}
 
     def _act(self, action: Action) -> bool:
         """Send one request; an object that is gone already needs nothing."""
@@ -142,17 +142,17 @@ class Controller:
 
     def _install(self) -> None:
         """Make what the driver's chart brings: its namespace and its DeviceClasses."""
-        wanted = [
+        addresses = [
             ("/api/v1/namespaces", {"metadata": {"name": DRIVER_NAMESPACE}}),
             (f"{objects.RESOURCES}/deviceclasses", objects.device_class(objects.CHANNEL_CLASS)),
             (f"{objects.RESOURCES}/deviceclasses", objects.device_class(objects.DAEMON_CLASS)),
         ]
-        while wanted and not self.stop.is_set():
-            path, body = wanted[0]
+        while addresses and not self.stop.is_set():
+            path, body = addresses[0]
             try:
                 if self.api.find(f"{path}/{body['metadata']['name']}") is None:
                     self.api.create(path, body)
-                wanted.pop(0)
+                addresses.pop(0)
             except (ApiError, urllib3.exceptions.HTTPError, OSError) as error:
                 log.warning("%s", error)
                 self.stop.wait(PAUSES[0])

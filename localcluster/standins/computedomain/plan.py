@@ -71,14 +71,14 @@ def _build(domain: Domain, view: View, faults: Faults) -> list[Action]:
     if not domain.finalized:
         finalizers = [*domain.finalizers, FINALIZER]
         return [_patch(_domain_path(domain), {"metadata": {"uid": domain.uid, "finalizers": finalizers}})]
-    mine = [each for each in view.owned if each.domain == domain.uid]
+    owned = [obj for obj in view.owned if obj.domain == domain.uid]
     daemon = objects.daemon_name(domain.uid)
     actions: list[Action] = []
-    if not any(each.name == daemon and each.kind == "ResourceClaimTemplate" for each in mine):
+    if not any(obj.name == daemon and obj.kind == "ResourceClaimTemplate" for obj in owned):
         actions.append(_create(objects.daemon_template(domain)))
-    if not any(each.kind == "DaemonSet" for each in mine):
+    if not any(obj.kind == "DaemonSet" for obj in owned):
         actions.append(_create(objects.daemon_set(domain)))
-    if not faults.absent_template and not any(_is_workload(each, domain) for each in mine):
+    if not faults.absent_template and not any(_is_workload(obj, domain) for obj in owned):
         actions.append(_create(objects.workload_template(domain)))
     return actions + _labels(domain, view) + _status(domain, view)
 
@@ -89,7 +89,7 @@ def _is_workload(owned: Owned, domain: Domain) -> bool:
 
 def _serving(domain: Domain, view: View) -> list[Machine]:
     """Nodes where a claim of the domain is in use, and which no other living domain holds."""
-    living = {each.uid for each in view.domains}
+    living = {domain.uid for domain in view.domains}
     used = {use.node for use in view.uses if use.domain == domain.uid}
     return [
         machine
@@ -121,13 +121,13 @@ def _status(domain: Domain, view: View) -> list[Action]:
         return []
     nodes = [
         {
-            "name": each.name,
-            "ipAddress": each.address,
-            "cliqueID": each.clique,
-            "index": each.index,
-            "status": each.status,
+            "name": member.name,
+            "ipAddress": member.address,
+            "cliqueID": member.clique,
+            "index": member.index,
+            "status": member.status,
         }
-        for each in members
+        for member in members
     ]
     body = {"metadata": {"uid": domain.uid}, "status": {"status": status, "nodes": nodes}}
     return [_patch(f"{_domain_path(domain)}/status", body)]
@@ -137,17 +137,17 @@ def _members(domain: Domain, machines: Iterable[Machine]) -> tuple[Member, ...]:
     """Entries in the order of names; a node keeps its index, a new one gets the lowest free of its clique."""
     machines = tuple(machines)
     names = {machine.name for machine in machines}
-    kept = {each.name: each for each in domain.members if each.name in names}
-    taken = {(each.clique, each.index) for each in kept.values()}
+    remaining = {member.name: member for member in domain.members if member.name in names}
+    used_indices = {(member.clique, member.index) for member in remaining.values()}
     members: list[Member] = []
     for machine in machines:
-        old = kept.get(machine.name)
+        old = remaining.get(machine.name)
         index = -1
         if machine.clique:
             index = old.index if old and old.clique == machine.clique else 0
-            while not (old and old.index == index) and (machine.clique, index) in taken:
+            while not (old and old.index == index) and (machine.clique, index) in used_indices:
                 index += 1
-            taken.add((machine.clique, index))
+            used_indices.add((machine.clique, index))
         members.append(Member(machine.name, machine.address, machine.clique, index))
     return tuple(members)
 
@@ -156,18 +156,18 @@ def _tear_down(domain: Domain, view: View, faults: Faults) -> list[Action]:
     """Return the first step that still has something to do, or nothing while one is under way."""
     if not domain.finalized:
         return []
-    mine = [each for each in view.owned if each.domain == domain.uid]
-    workload = [each for each in mine if _is_workload(each, domain)]
-    daemons = [each for each in mine if not _is_workload(each, domain)]
+    owned = [obj for obj in view.owned if obj.domain == domain.uid]
+    workload = [obj for obj in owned if _is_workload(obj, domain)]
+    daemons = [obj for obj in owned if not _is_workload(obj, domain)]
     for group in (workload, daemons):
-        if alive := [each for each in group if not each.deleting]:
-            return [Action("DELETE", _owned_path(each)) for each in alive]
+        if alive := [obj for obj in group if not obj.deleting]:
+            return [Action("DELETE", _owned_path(obj)) for obj in alive]
     if labelled := [machine for machine in view.machines if machine.domain == domain.uid]:
         return [_label(machine, None) for machine in labelled]
     for group in (workload, daemons):
         if group:
-            held = [each for each in group if FINALIZER in each.finalizers]
-            return [_unfinalize(_owned_path(each), each.finalizers) for each in held]
+            finalized = [obj for obj in group if FINALIZER in obj.finalizers]
+            return [_unfinalize(_owned_path(obj), obj.finalizers) for obj in finalized]
     if faults.stuck_finalizer:
         return []
     return [_unfinalize(_domain_path(domain), domain.finalizers)]
@@ -175,15 +175,15 @@ def _tear_down(domain: Domain, view: View, faults: Faults) -> list[Action]:
 
 def _slices(view: View) -> list[Action]:
     """Publish the devices of NVLink nodes, withdraw those of nodes that are none any more."""
-    ours = {each.node: each for each in view.slices if each.driver == DRIVER}
+    slices = {piece.node: piece for piece in view.slices if piece.driver == DRIVER}
     nvlink = {machine.name for machine in view.machines if machine.nvlink}
     actions = [
         _create(objects.resource_slice(machine))
         for machine in view.machines
-        if machine.nvlink and machine.name not in ours
+        if machine.nvlink and machine.name not in slices
     ]
-    gone = [each for node, each in ours.items() if node not in nvlink]
-    return actions + [Action("DELETE", f"{objects.RESOURCES}/resourceslices/{each.name}") for each in gone]
+    stale = [piece for node, piece in slices.items() if node not in nvlink]
+    return actions + [Action("DELETE", f"{objects.RESOURCES}/resourceslices/{piece.name}") for piece in stale]
 
 
 def _sweep(view: View) -> list[Action]:
@@ -192,13 +192,13 @@ def _sweep(view: View) -> list[Action]:
     actions = [
         _label(machine, None) for machine in view.machines if machine.domain and machine.domain not in living
     ]
-    for each in view.owned:
-        if each.domain is None or each.domain in living:
+    for obj in view.owned:
+        if obj.domain is None or obj.domain in living:
             continue
-        if not each.deleting:
-            actions.append(Action("DELETE", _owned_path(each)))
-        if FINALIZER in each.finalizers:
-            actions.append(_unfinalize(_owned_path(each), each.finalizers))
+        if not obj.deleting:
+            actions.append(Action("DELETE", _owned_path(obj)))
+        if FINALIZER in obj.finalizers:
+            actions.append(_unfinalize(_owned_path(obj), obj.finalizers))
     return actions
 
 
@@ -221,7 +221,9 @@ def _label(machine: Machine, uid: str | None) -> Action:
 
 
 def _unfinalize(path: str, finalizers: Iterable[str]) -> Action:
-    return _patch(path, {"metadata": {"finalizers": [each for each in finalizers if each != FINALIZER]}})
+    return _patch(
+        path, {"metadata": {"finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}}
+    )
 
 
 def _domain_path(domain: Domain) -> str:

@@ -109,8 +109,8 @@ def domain(body: Json) -> Domain:
         deleting=bool(meta.get("deletionTimestamp")),
         status=status.get("status"),
         members=tuple(
-            Member(each["name"], each["ipAddress"], each["cliqueID"], each.get("index", -1), each["status"])
-            for each in status.get("nodes") or ()
+            Member(node["name"], node["ipAddress"], node["cliqueID"], node.get("index", -1), node["status"])
+            for node in status.get("nodes") or ()
         ),
     )
 
@@ -139,7 +139,9 @@ def machine(body: Json) -> Machine:
     meta = body["metadata"]
     labels = meta.get("labels") or {}
     mark = (meta.get("annotations") or {}).get(NVLINK_MARK, labels.get(NVLINK_MARK))
-    addresses = {each["type"]: each["address"] for each in (body.get("status") or {}).get("addresses") or ()}
+    addresses = {
+        address["type"]: address["address"] for address in (body.get("status") or {}).get("addresses") or ()
+    }
     return Machine(
         name=meta["name"],
         uid=meta["uid"],
@@ -156,8 +158,8 @@ def use(body: Json) -> Use | None:
     allocation = status.get("allocation")
     if not allocation or not status.get("reservedFor"):
         return None
-    for each in (body["spec"].get("devices") or {}).get("config") or ():
-        opaque = each.get("opaque") or {}
+    for config in (body["spec"].get("devices") or {}).get("config") or ():
+        opaque = config.get("opaque") or {}
         if opaque.get("driver") == DRIVER:
             results = (allocation.get("devices") or {}).get("results") or ()
             pool = next((result["pool"] for result in results if result["driver"] == DRIVER), None)

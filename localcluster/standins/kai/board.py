@@ -97,13 +97,13 @@ class Board:
 
     def release(self, pods: Iterable[Pod]) -> None:
         """Count these pods as leaving, as if they had been evicted; not undone by ``rollback``."""
-        gone = set()
+        uids = set()
         for pod in pods:
-            gone.add(pod.uid)
+            uids.add(pod.uid)
             if pod.node in self.releasing:
                 self._add(self.releasing[pod.node], pod.shape, 1)
         for claim in self.snapshot.claims:
-            if claim.allocated and claim.reserved_for and set(claim.reserved_for) <= gone:
+            if claim.allocated and claim.reserved_for and set(claim.reserved_for) <= uids:
                 self.used.difference_update(claim.allocated)
                 self.leaving.update(claim.allocated)
 
@@ -123,26 +123,26 @@ class Board:
             for allocation in placement.allocations:
                 self.used.difference_update(key for _, key in allocation.devices)
 
-    def place(self, pod: Pod, node: str, *, pipelined: bool, taken: list[ClaimAllocation]) -> None:
+    def place(self, pod: Pod, node: str, *, pipelined: bool, allocations: list[ClaimAllocation]) -> None:
         """Give ``pod`` its place; the caller has checked that it fits."""
         self._add(self.idle[node], pod.shape, -1)
-        for allocation in taken:
+        for allocation in allocations:
             self.used.update(key for _, key in allocation.devices)
-        held = tuple(
+        reserved = tuple(
             claim
             for reference in pod.claims
             if (claim := self.claims.get((pod.namespace, reference.claim or "")))
             and claim.allocated is not None
             and pod.uid not in claim.reserved_for
         )
-        self.journal.append(Placement(pod, node, pipelined, tuple(taken), held))
+        self.journal.append(Placement(pod, node, pipelined, tuple(allocations), reserved))
 
     def refusal(self, node: str, shape: Shape) -> str | None:
         """Why this node may never take such a pod (selector, taints, cordon), or None; remembered."""
-        known = self.static.get((node, shape), "")
-        if known == "":
-            known = self.static[(node, shape)] = self._refusal(self.nodes[node], shape)
-        return known
+        refusal = self.static.get((node, shape), "")
+        if refusal == "":
+            refusal = self.static[(node, shape)] = self._refusal(self.nodes[node], shape)
+        return refusal
 
     def _refusal(self, node: Node, shape: Shape) -> str | None:
         cordon = any(
@@ -172,7 +172,7 @@ class Board:
 
     def allocate_claims(self, pod: Pod, node: str, *, releasing: bool) -> list[ClaimAllocation] | None:
         """Choose devices of ``node`` for the pod's claims, or None if one cannot be had there."""
-        taken: list[ClaimAllocation] = []
+        allocations: list[ClaimAllocation] = []
         busy = set(self.used) if releasing else self.used | self.leaving
         for reference in pod.claims:
             claim = self.claims[(pod.namespace, reference.claim or "")]
@@ -181,13 +181,13 @@ class Board:
                     return None
                 continue
             chosen = devices.choose(
-                claim, devices=self.devices[node], classes=self.snapshot.device_classes, taken=busy
+                claim, devices=self.devices[node], classes=self.snapshot.device_classes, allocated=busy
             )
             if chosen is None:
                 return None
             busy |= {key for _, key in chosen}
-            taken.append(ClaimAllocation(claim, node, tuple(chosen)))
-        return taken
+            allocations.append(ClaimAllocation(claim, node, tuple(chosen)))
+        return allocations
 
     def demands(self, pod: Pod) -> tuple[Hashable, ...]:
         """What the pod's claims ask of a node; pods with equal shape and demands are interchangeable."""

@@ -41,7 +41,10 @@ class _Cycle:
         self.snapshot, self.version, self.stale_grace = snapshot, version, stale_grace
         self.jobs = jobs_of(snapshot, version=version)
         self.board = Board(snapshot)
-        self.trees = {each.name: topology.tree_of(each, snapshot.nodes) for each in snapshot.topologies}
+        self.trees = {
+            topology_object.name: topology.tree_of(topology_object, snapshot.nodes)
+            for topology_object in snapshot.topologies
+        }
         self.books = Books.opened(snapshot.queues, self.jobs)
         self.failures: dict[int, _Failure] = {}
         self.bindings: list[Binding] = []
@@ -84,7 +87,7 @@ class _Cycle:
     def _allocate(self, job: Job) -> None:
         failure = self.failures.setdefault(id(job), _Failure())
         while tasks := job.to_place():
-            pods = [pod for each in tasks.values() for pod in each]
+            pods = [pod for leaf_pods in tasks.values() for pod in leaf_pods]
             if refusal := self.books.refusal(job, pods):
                 failure.errors.append(refusal)
                 return
@@ -129,7 +132,7 @@ class _Cycle:
     def _may_run(self, job: Job) -> bool:
         return self.books.exists(job.group.queue) and self.books.is_leaf(job.group.queue)
 
-    def _board_without(self, gone: Sequence[Job]) -> Board:
+    def _board_without(self, victims: Sequence[Job]) -> Board:
         """A board with all placements so far on which ``gone`` are leaving."""
         board = Board(self.snapshot)
         leaving = {eviction.pod.uid for eviction in self.evictions}
@@ -139,9 +142,9 @@ class _Cycle:
                 placement.pod,
                 placement.node,
                 pipelined=placement.pipelined,
-                taken=list(placement.allocations),
+                allocations=list(placement.allocations),
             )
-        board.release(pod for job in gone for pod in job.all_pods() if pod.state == "active")
+        board.release(pod for job in victims for pod in job.all_pods() if pod.state == "active")
         return board
 
     def judge_stale(self) -> None:

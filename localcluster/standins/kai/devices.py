@@ -27,15 +27,15 @@ def _terms(expression: str) -> tuple[tuple[str, Any], ...] | None:
     terms: list[tuple[str, Any]] = []
     for part in expression.split("&&"):
         text = part.strip()
-        if found := _DRIVER.match(text):
-            terms.append(("driver", found["value"]))
-        elif found := _ATTRIBUTE.match(text):
-            value: Any = found["text"]
-            if found["number"] is not None:
-                value = int(found["number"])
-            elif found["truth"] is not None:
-                value = found["truth"] == "true"
-            terms.append((f"{found['domain']}/{found['name']}", value))
+        if match := _DRIVER.match(text):
+            terms.append(("driver", match["value"]))
+        elif match := _ATTRIBUTE.match(text):
+            value: Any = match["text"]
+            if match["number"] is not None:
+                value = int(match["number"])
+            elif match["truth"] is not None:
+                value = match["truth"] == "true"
+            terms.append((f"{match['domain']}/{match['name']}", value))
         else:
             return None
     return tuple(terms)
@@ -67,7 +67,7 @@ def matching(
     if request.device_class not in classes:
         return []
     expressions = (*classes[request.device_class], *request.selectors)
-    return [device for device in devices if all(selects(each, device) for each in expressions)]
+    return [device for device in devices if all(selects(expression, device) for expression in expressions)]
 
 
 def choose(
@@ -75,16 +75,16 @@ def choose(
     *,
     devices: Iterable[Device],
     classes: Mapping[str, tuple[str, ...]],
-    taken: set[DeviceKey],
+    allocated: set[DeviceKey],
 ) -> list[tuple[str, DeviceKey]] | None:
     """Pick devices of one node for every request of ``claim``, or None if they do not suffice."""
     devices = tuple(devices)
     picked: list[tuple[str, DeviceKey]] = []
     for request in claim.requests:
         fitting = matching(request, devices, classes)
-        free = [d for d in fitting if d.key not in taken and all(d.key != key for _, key in picked)]
-        wanted = len(fitting) if request.every else request.count
-        if not wanted or len(free) < wanted:
+        free = [d for d in fitting if d.key not in allocated and all(d.key != key for _, key in picked)]
+        count = len(fitting) if request.every else request.count
+        if not count or len(free) < count:
             return None
-        picked.extend((request.name, device.key) for device in free[:wanted])
+        picked.extend((request.name, device.key) for device in free[:count])
     return picked

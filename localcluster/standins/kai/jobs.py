@@ -99,7 +99,7 @@ def jobs_of(snapshot: Snapshot, *, version: Version) -> list[Job]:
     by_name = {group.name: _job(group, snapshot, version=version) for group in ordered}
     singles: list[Job] = []
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.created, pod.namespace, pod.name)):
-        if not pod.ours:
+        if not pod.is_kai:
             continue
         regrouped = pod.owned and not (pod.skips_grouper and version == "0.17")
         if pod.group is None or regrouped:

@@ -52,20 +52,20 @@ class Memory:
         """Show pods as they will be once the watch has caught up."""
         if not self.bound and not self.deleted:
             return pods
-        known = {pod.uid: pod for pod in pods}
+        listed = {pod.uid: pod for pod in pods}
         self.bound = {
             uid: entry
             for uid, entry in self.bound.items()
-            if uid in known and known[uid].node is None and now - entry[1] < MEMORY_SECONDS
+            if uid in listed and listed[uid].node is None and now - entry[1] < MEMORY_SECONDS
         }
         self.deleted = {
             uid: since
             for uid, since in self.deleted.items()
-            if uid in known and known[uid].state == "active" and now - since < MEMORY_SECONDS
+            if uid in listed and listed[uid].state == "active" and now - since < MEMORY_SECONDS
         }
-        return tuple(self._shown(pod) for pod in pods)
+        return tuple(self._with_current_status(pod) for pod in pods)
 
-    def _shown(self, pod: Pod) -> Pod:
+    def _with_current_status(self, pod: Pod) -> Pod:
         if pod.uid in self.deleted:
             return replace(pod, state="releasing")
         if pod.uid in self.bound and pod.state in ("pending", "gated"):
@@ -155,11 +155,11 @@ class Scheduler:
         bindings, evictions = list(decisions.bindings), list(decisions.evictions)
         self.memory.add(bindings, evictions, time.time())
         if bindings:
-            groups = sorted({f"{each.pod.namespace}/{each.group}" for each in bindings})
+            groups = sorted({f"{binding.pod.namespace}/{binding.group}" for binding in bindings})
             log.info("bind %d pods of %s", len(bindings), ", ".join(groups))
         unbound = self.writer.bind(bindings)
         unevicted = self.writer.evict(evictions)
         self.memory.forget(unbound, unevicted)
         noted = self.writer.note(decisions.stale_marks, decisions.group_conditions, decisions.pod_conditions)
-        self.writer.tell(decisions.events)
+        self.writer.report(decisions.events)
         return not unbound and not unevicted and noted

@@ -83,21 +83,21 @@ def human(resource: str, amount: int) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def over_limit(queue: str, resource: str, *, limit: int, used: int, asked: int) -> str:
+def over_limit(queue: str, resource: str, *, limit: int, used: int, requested: int) -> str:
     """A queue's limit is reached."""
     unit = {GPU: "GPUs", "cpu": "cores", "memory": "GB"}[resource]
-    amounts = [human(resource, amount) for amount in (limit, used, asked)]
+    amounts = [human(resource, amount) for amount in (limit, used, requested)]
     return (
         f"{queue} quota has reached the allowable limit of {words(resource)}. Limit is {amounts[0]} {unit}, "
         f"currently {amounts[1]} {unit} allocated and workload requested {amounts[2]} {unit}"
     )
 
 
-def over_quota(queue: str, resource: str, *, quota: int, used: int, asked: int) -> str:
+def over_quota(queue: str, resource: str, *, quota: int, used: int, requested: int) -> str:
     """A group that may not be preempted asks for more than its queue's quota."""
     short = {GPU: "GPUs", "cpu": "cores", "memory": "GB"}[resource]
     long = {GPU: "GPUs", "cpu": "CPU cores", "memory": "GB memory"}[resource]
-    amounts = [human(resource, amount) for amount in (asked, quota, used)]
+    amounts = [human(resource, amount) for amount in (requested, quota, used)]
     return (
         f"Non-preemptible workload is over quota. Workload requested {amounts[0]} {long}, "
         f"but {queue} quota is {amounts[1]} {short}, while {amounts[2]} {short} are already "

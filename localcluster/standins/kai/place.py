@@ -88,15 +88,15 @@ class Attempt:
             occupied=self._occupied(leaves),
             parent_level=level,
         )
-        found = topology.subset(question, tree=tree, board=self.board)
-        self.errors.extend(found.errors)
-        for place in found.places:
-            yield place, found.scores
+        subset = topology.subset(question, tree=tree, board=self.board)
+        self.errors.extend(subset.errors)
+        for place in subset.places:
+            yield place, subset.scores
 
     def _occupied(self, leaves: Sequence[Leaf]) -> frozenset[str]:
-        mine = [pod for leaf in leaves for pod in self.job.pods[leaf.name]]
-        running = {pod.node for pod in mine if pod.state == "active" and pod.node is not None}
-        earlier = {pod.uid for pod in mine} & self.job.placed
+        pods = [pod for leaf in leaves for pod in self.job.pods[leaf.name]]
+        running = {pod.node for pod in pods if pod.state == "active" and pod.node is not None}
+        earlier = {pod.uid for pod in pods} & self.job.placed
         if earlier:
             running.update(p.node for p in self.board.journal if p.pod.uid in earlier)
         return frozenset(running)
@@ -118,7 +118,7 @@ class Attempt:
     def _failed(self, leaf: Leaf, pod: Pod, count: int, why: str) -> bool:
         self.pod_errors[pod.uid] = why
         leaves = self.job.tree.leaves()
-        gang = any(each.min_member > 1 for each in leaves)
+        gang = any(leaf.min_member > 1 for leaf in leaves)
         running = sum(p.state == "active" for p in self.job.pods[leaf.name])
         if not gang or running >= leaf.min_member:
             text = f"Resources were not found for pod {pod.namespace}/{pod.name} due to: {why}"
@@ -160,9 +160,9 @@ class _Walk:
         while self.cursor[releasing] < len(self.nodes):
             name = self.nodes[self.cursor[releasing]]
             if not self.board.lacking(name, self.shape, releasing=releasing):
-                taken = self.board.allocate_claims(pod, name, releasing=releasing)
-                if taken is not None:
-                    self.board.place(pod, name, pipelined=releasing, taken=taken)
+                allocations = self.board.allocate_claims(pod, name, releasing=releasing)
+                if allocations is not None:
+                    self.board.place(pod, name, pipelined=releasing, allocations=allocations)
                     return True
             self.cursor[releasing] += 1
         return False

@@ -58,18 +58,18 @@ def _spared(chosen: list[Job], fits: Callable[[Sequence[Job]], bool]) -> list[Jo
 
 
 def _try(
-    job: Job, gone: Sequence[Job], *, books: Books, trees: Mapping[str, Tree], board: Board
+    job: Job, victims: Sequence[Job], *, books: Books, trees: Mapping[str, Tree], board: Board
 ) -> list[Placement]:
     tasks = job.to_place()
-    pods = [pod for each in tasks.values() for pod in each]
-    for other in gone:
+    pods = [pod for leaf_pods in tasks.values() for pod in leaf_pods]
+    for other in victims:
         books.enter(other, _running(other), sign=-1)
     try:
         if books.refusal(job, pods):
             return []
         return Attempt(job, board, trees, tasks).run()
     finally:
-        for other in gone:
+        for other in victims:
             books.enter(other, _running(other))
 
 

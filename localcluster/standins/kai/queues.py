@@ -31,26 +31,26 @@ class Books:
     def opened(cls, queues: Iterable[Queue], jobs: Iterable[Job]) -> Self:
         """Keep the queues whose ancestors all exist and enter what runs now."""
         listed = {queue.name: queue for queue in queues}
-        known = {name: queue for name, queue in listed.items() if _rooted(queue, listed)}
-        books = cls(known, frozenset(queue.parent for queue in known.values() if queue.parent))
+        rooted = {name: queue for name, queue in listed.items() if _rooted(queue, listed)}
+        books = cls(rooted, frozenset(queue.parent for queue in rooted.values() if queue.parent))
         for job in jobs:
             books.enter(job, (pod for pod in job.all_pods() if pod.state == "active"))
         return books
 
     def enter(self, job: Job, pods: Iterable[Pod], *, sign: int = 1) -> None:
         """Add (or with ``sign=-1`` take off) what these pods use."""
-        asked = total(pods)
+        requested = total(pods)
         for queue in self._upwards(job.group.queue):
             for book in (self.used,) if job.preemptible else (self.used, self.fixed):
                 amounts = book.setdefault(queue.name, {})
-                for resource, amount in asked.items():
+                for resource, amount in requested.items():
                     amounts[resource] = amounts.get(resource, 0) + sign * amount
 
     def refusal(self, job: Job, pods: Iterable[Pod]) -> FitError | None:
         """Why the group's queue does not admit these pods, or None."""
-        asked = total(pods)
+        requested = total(pods)
         for queue in self._upwards(job.group.queue):
-            if error := self._over(queue, job, asked):
+            if error := self._over(queue, job, requested):
                 return error
         return None
 
@@ -68,19 +68,23 @@ class Books:
         shares = (used.get(r, 0) / capacity[r] for r in _COUNTED if capacity.get(r, 0) > 0)
         return (-self.queues[name].priority, max(shares, default=0.0))
 
-    def _over(self, queue: Queue, job: Job, asked: Amounts) -> FitError | None:
+    def _over(self, queue: Queue, job: Job, requested: Amounts) -> FitError | None:
         used, fixed = self.used.get(queue.name, {}), self.fixed.get(queue.name, {})
         for resource in _COUNTED:
-            bounds, amount = _bounds(queue, resource), asked.get(resource, 0)
+            bounds, amount = _bounds(queue, resource), requested.get(resource, 0)
             if not amount:
                 continue
             have = used.get(resource, 0)
             if bounds.limit >= 0 and have + amount > bounds.limit:
-                text = messages.over_limit(queue.name, resource, limit=bounds.limit, used=have, asked=amount)
+                text = messages.over_limit(
+                    queue.name, resource, limit=bounds.limit, used=have, requested=amount
+                )
                 return FitError(messages.OVER_LIMIT, (text,), details=_details(queue))
-            held = fixed.get(resource, 0)
-            if not job.preemptible and bounds.quota >= 0 and held + amount > bounds.quota:
-                text = messages.over_quota(queue.name, resource, quota=bounds.quota, used=held, asked=amount)
+            fixed_amount = fixed.get(resource, 0)
+            if not job.preemptible and bounds.quota >= 0 and fixed_amount + amount > bounds.quota:
+                text = messages.over_quota(
+                    queue.name, resource, quota=bounds.quota, used=fixed_amount, requested=amount
+                )
                 return FitError(messages.OVER_QUOTA, (text,), details=_details(queue))
         return None
 
@@ -92,11 +96,11 @@ class Books:
 
 
 def _rooted(queue: Queue, listed: Mapping[str, Queue]) -> bool:
-    seen = {queue.name}
+    visited = {queue.name}
     while queue.parent:
-        if queue.parent not in listed or queue.parent in seen:
+        if queue.parent not in listed or queue.parent in visited:
             return False
-        seen.add(queue.parent)
+        visited.add(queue.parent)
         queue = listed[queue.parent]
     return True
 

@@ -49,17 +49,19 @@ _QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$")
 
 def amount(quantity: Any) -> int:
     """A Kubernetes quantity in thousandths, rounded up."""
-    found = _QUANTITY.match(str(quantity))
-    if found is None or found[2] not in _SUFFIXES:
+    match = _QUANTITY.match(str(quantity))
+    if match is None or match[2] not in _SUFFIXES:
         raise ValueError(f"{quantity!r} is no Kubernetes quantity")
-    exact = Decimal(found[1]) * _SUFFIXES[found[2]] * UNIT
+    exact = Decimal(match[1]) * _SUFFIXES[match[2]] * UNIT
     return int(exact.to_integral_value(rounding=ROUND_CEILING))
 
 
 def node(body: Json) -> Node:
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    taints = (Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ())
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    taints = (
+        Taint(taint["key"], taint.get("value", ""), taint["effect"]) for taint in spec.get("taints") or ()
+    )
+    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
     return Node(
         name=body["metadata"]["name"],
         labels=body["metadata"].get("labels") or {},
@@ -73,14 +75,14 @@ def node(body: Json) -> Node:
 def pod(body: Json) -> Pod:
     meta, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     annotations, labels = meta.get("annotations") or {}, meta.get("labels") or {}
-    ours = spec.get("schedulerName") == SCHEDULER
+    is_kai = spec.get("schedulerName") == SCHEDULER
     return Pod(
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
         created=meta["creationTimestamp"],
         state=_state(meta, spec, status),
-        shape=_shape(spec, ours=ours),
+        shape=_shape(spec, is_kai=is_kai),
         node=spec.get("nodeName") or None,
         group=annotations.get(GROUP_ANNOTATION) or None,
         subgroup=labels.get(SUBGROUP_LABEL) or None,
@@ -88,7 +90,7 @@ def pod(body: Json) -> Pod:
         claims=tuple(_pod_claims(spec, status)),
         owned=bool(meta.get("ownerReferences")),
         skips_grouper=annotations.get(SKIP_ANNOTATION) == "true",
-        ours=ours,
+        is_kai=is_kai,
         unschedulable_message=_unschedulable(status),
     )
 
@@ -104,10 +106,10 @@ def _state(meta: Json, spec: Json, status: Json) -> PodState:
     return "gated" if spec.get("schedulingGates") else "pending"
 
 
-def _shape(spec: Json, *, ours: bool) -> Shape:
+def _shape(spec: Json, *, is_kai: bool) -> Shape:
     """What placement asks; of other schedulers' pods only the room they take matters."""
     requests = tuple(sorted(_requests(spec).items()))
-    if not ours:
+    if not is_kai:
         return Shape(requests)
     required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
@@ -115,8 +117,8 @@ def _shape(spec: Json, *, ours: bool) -> Shape:
     return Shape(
         requests=requests,
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        affinity=tuple(_term(each) for each in required.get("nodeSelectorTerms") or ()),
-        tolerations=tuple(_toleration(each) for each in spec.get("tolerations") or ()),
+        affinity=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         claims=len(spec.get("resourceClaims") or ()),
     )
 
@@ -131,12 +133,12 @@ def _requests(spec: Json) -> dict[str, int]:
     total = _sum(spec.get("containers") or ())
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for each in spec.get("initContainers") or ():
-        wanted = _sum((each,))
-        if each.get("restartPolicy") == "Always":
-            _add(sidecars, wanted)
-            wanted = {}
-        for name, value in wanted.items():
+    for container in spec.get("initContainers") or ():
+        requests = _sum((container,))
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, requests)
+            requests = {}
+        for name, value in requests.items():
             peak[name] = max(peak.get(name, 0), value + sidecars.get(name, 0))
     _add(total, sidecars)
     for name, value in peak.items():
@@ -147,8 +149,8 @@ def _requests(spec: Json) -> dict[str, int]:
 
 def _sum(containers: Iterable[Json]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for each in containers:
-        requests = (each.get("resources") or {}).get("requests") or {}
+    for container in containers:
+        requests = (container.get("resources") or {}).get("requests") or {}
         _add(total, {name: amount(value) for name, value in requests.items()})
     return total
 
@@ -159,8 +161,8 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def _term(term: Json) -> tuple[Match, ...]:
-    labels = [_match(each, field=False) for each in term.get("matchExpressions") or ()]
-    return (*labels, *(_match(each, field=True) for each in term.get("matchFields") or ()))
+    labels = [_match(expression, field=False) for expression in term.get("matchExpressions") or ()]
+    return (*labels, *(_match(expression, field=True) for expression in term.get("matchFields") or ()))
 
 
 def _match(expression: Json, *, field: bool) -> Match:
@@ -169,21 +171,21 @@ def _match(expression: Json, *, field: bool) -> Match:
 
 
 def _pod_claims(spec: Json, status: Json) -> Iterable[PodClaim]:
-    made = {each["name"]: each for each in status.get("resourceClaimStatuses") or ()}
-    for each in spec.get("resourceClaims") or ():
-        if named := each.get("resourceClaimName"):
-            yield PodClaim(each["name"], named)
+    claim_names = {entry["name"]: entry for entry in status.get("resourceClaimStatuses") or ()}
+    for claim in spec.get("resourceClaims") or ():
+        if named := claim.get("resourceClaimName"):
+            yield PodClaim(claim["name"], named)
             continue
-        known = made.get(each["name"])
-        if known is not None and not known.get("resourceClaimName"):
+        entry = claim_names.get(claim["name"])
+        if entry is not None and not entry.get("resourceClaimName"):
             continue  # Kubernetes says so: this template needs no claim
-        yield PodClaim(each["name"], known["resourceClaimName"] if known else None)
+        yield PodClaim(claim["name"], entry["resourceClaimName"] if entry else None)
 
 
 def _unschedulable(status: Json) -> str | None:
-    for each in status.get("conditions") or ():
-        if each["type"] == "PodScheduled" and each["status"] == "False":
-            return str(each.get("message", ""))
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
     return None
 
 
@@ -197,7 +199,7 @@ def pod_group(body: Json) -> PodGroup:
         created=meta["creationTimestamp"],
         queue=spec.get("queue", ""),
         min_member=spec.get("minMember"),
-        subgroups=tuple(_subgroup(each) for each in spec.get("subGroups") or ()),
+        subgroups=tuple(_subgroup(subgroup) for subgroup in spec.get("subGroups") or ()),
         constraint=_constraint(spec.get("topologyConstraint")),
         priority_class=spec.get("priorityClassName", ""),
         preemptibility=spec.get("preemptibility", ""),
@@ -270,7 +272,7 @@ def _limit(body: Json | None, factor: int) -> QueueLimit:
 
 def topology(body: Json) -> Topology:
     levels = (body.get("spec") or {}).get("levels") or ()
-    return Topology(body["metadata"]["name"], tuple(each["nodeLabel"] for each in levels))
+    return Topology(body["metadata"]["name"], tuple(level["nodeLabel"] for level in levels))
 
 
 def priority_class(body: Json) -> tuple[str, int, bool]:
@@ -284,7 +286,9 @@ def device_class(body: Json) -> tuple[str, tuple[str, ...]]:
 
 
 def _selectors(body: Json) -> tuple[str, ...]:
-    return tuple((each.get("cel") or {}).get("expression", "") for each in body.get("selectors") or ())
+    return tuple(
+        (selector.get("cel") or {}).get("expression", "") for selector in body.get("selectors") or ()
+    )
 
 
 def resource_slice(body: Json) -> tuple[str, str, int, tuple[Device, ...]]:
@@ -292,8 +296,8 @@ def resource_slice(body: Json) -> tuple[str, str, int, tuple[Device, ...]]:
     spec = body["spec"]
     driver, pool = spec["driver"], spec["pool"]
     devices = (
-        Device(driver, pool["name"], each["name"], spec.get("nodeName", ""), _attributes(each))
-        for each in spec.get("devices") or ()
+        Device(driver, pool["name"], device["name"], spec.get("nodeName", ""), _attributes(device))
+        for device in spec.get("devices") or ()
     )
     return driver, pool["name"], pool["generation"], tuple(devices)
 
@@ -318,21 +322,23 @@ def newest(slices: Iterable[tuple[str, str, int, tuple[Device, ...]]]) -> tuple[
 
 def claim(body: Json) -> Claim:
     meta, status = body["metadata"], body.get("status") or {}
-    wanted = body["spec"].get("devices") or {}
+    devices_spec = body["spec"].get("devices") or {}
     allocation = status.get("allocation")
     devices = (allocation or {}).get("devices") or {}
     return Claim(
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
-        requests=tuple(_claim_request(each) for each in wanted.get("requests") or ()),
+        requests=tuple(_claim_request(request) for request in devices_spec.get("requests") or ()),
         allocated=None
         if allocation is None
-        else tuple((each["driver"], each["pool"], each["device"]) for each in devices.get("results") or ()),
+        else tuple(
+            (result["driver"], result["pool"], result["device"]) for result in devices.get("results") or ()
+        ),
         node=_selected_node(allocation),
-        reserved_for=tuple(each["uid"] for each in status.get("reservedFor") or ()),
+        reserved_for=tuple(consumer["uid"] for consumer in status.get("reservedFor") or ()),
         deleting=bool(meta.get("deletionTimestamp")),
-        config=tuple(wanted.get("config") or ()),
+        config=tuple(devices_spec.get("config") or ()),
     )
 
 
@@ -351,7 +357,7 @@ def _claim_request(body: Json) -> ClaimRequest:
 def _selected_node(allocation: Json | None) -> str | None:
     terms = ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ()
     for term in terms:
-        for each in term.get("matchFields") or ():
-            if each["key"] == "metadata.name" and each.get("values"):
-                return str(each["values"][0])
+        for field in term.get("matchFields") or ():
+            if field["key"] == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
     return None

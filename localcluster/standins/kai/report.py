@@ -79,7 +79,9 @@ class Report:
         self._group_event(job, "Unschedulable", text)
         if job.any_active() or not job.group.real:
             return
-        kept = [each for each in job.group.conditions if each.get("nodePool") != NODE_POOL]
+        conditions = [
+            condition for condition in job.group.conditions if condition.get("nodePool") != NODE_POOL
+        ]
         last = job.group.conditions[-1] if job.group.conditions else {}
         condition: dict[str, Any] = {
             "type": "UnschedulableOnNodePool",
@@ -93,7 +95,7 @@ class Report:
         condition["transitionID"] = str(_counter(last) + 1)
         condition["lastTransitionTime"] = timestamp(self.now)
         condition["reasons"] = [error.explanation() for error in errors]
-        self.conditions.append(GroupCondition(job.group, (*kept, condition)))
+        self.conditions.append(GroupCondition(job.group, (*conditions, condition)))
 
     def _clear(self, job: Job) -> None:
         """v0.17 removes the conditions once all pods are bound, not while bindings are on their way."""

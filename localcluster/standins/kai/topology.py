@@ -191,12 +191,12 @@ class _Search:
         return ratio
 
     def _misfit(self, domain: Domain) -> FitError | None:
-        wanted = len(self.q.pods)
+        pods = len(self.q.pods)
         if self.by_pods and id(domain) in self.capacity:
             have = self.capacity[id(domain)]
-            if have >= wanted:
+            if have >= pods:
                 return None
-            text = f"node-group {domain.id} can allocate only {have} of {wanted} required pods"
+            text = f"node-group {domain.id} can allocate only {have} of {pods} required pods"
             return FitError(NOT_ENOUGH, (text,), subgroup=self.q.subgroup, domain=domain.id)
         if self._ratio(domain) <= 1:
             return None
@@ -219,11 +219,11 @@ class _Search:
         return FitError(NOT_ENOUGH, tuple(short), tuple(detailed), subgroup=self.q.subgroup, domain=domain.id)
 
     def _unsatisfied(self, suffix: str = "") -> str:
-        what = f"job <{self.q.group}>"
+        subject = f"job <{self.q.group}>"
         if self.q.subgroup and self.q.subgroup != "default":
-            what += f", subgroup {self.q.subgroup}"
+            subject += f", subgroup {self.q.subgroup}"
         required = self.q.constraint.required
-        text = f"topology {self.tree.name}, requirement {required} couldn't be satisfied for {what}"
+        text = f"topology {self.tree.name}, requirement {required} couldn't be satisfied for {subject}"
         return f"{text}: {suffix}" if suffix else text
 
     def _ordered(self, start: Domain) -> list[Domain]:
@@ -256,26 +256,26 @@ class _Search:
         required, preferred = self.q.constraint.required, self.q.constraint.preferred
         if not required and not preferred:
             return None
-        found: list[str] = []
-        seen_required = seen_preferred = False
+        candidates: list[str] = []
+        past_required = past_preferred = False
         for level in (*reversed(self.tree.levels), ROOT):
-            seen_preferred = seen_preferred or level == preferred
-            seen_required = seen_required or level == required
-            if seen_preferred or seen_required:
-                found.append(level)
-            if seen_required:
+            past_preferred = past_preferred or level == preferred
+            past_required = past_required or level == required
+            if past_preferred or past_required:
+                candidates.append(level)
+            if past_required:
                 break
-        if (required and not seen_required) or (preferred and not seen_preferred):
+        if (required and not past_required) or (preferred and not past_preferred):
             return None
-        return found
+        return candidates
 
     def _coarser_than_parent(self) -> bool:
         """Whether this constraint's broadest named level is broader than the domain the parent chose."""
         above = self.q.parent_level
-        mine = self.q.constraint.required or self.q.constraint.preferred
-        if above is None or above not in self.tree.levels or mine not in self.tree.levels:
+        constraint_level = self.q.constraint.required or self.q.constraint.preferred
+        if above is None or above not in self.tree.levels or constraint_level not in self.tree.levels:
             return False
-        return self.tree.levels.index(mine) < self.tree.levels.index(above)
+        return self.tree.levels.index(constraint_level) < self.tree.levels.index(above)
 
     def _choose(
         self, levels: Sequence[str], order: Sequence[Domain], valid: set[str], scores: dict[str, int] | None
@@ -310,23 +310,23 @@ class _Search:
         required = self.q.constraint.required
         if not required or not self.q.occupied:
             return domains
-        held = [d for d in self.tree.domains[required].values() if self.q.occupied.intersection(d.nodes)]
-        inside = {name for domain in held for name in domain.nodes}
+        occupied = [d for d in self.tree.domains[required].values() if self.q.occupied.intersection(d.nodes)]
+        inside = {name for domain in occupied for name in domain.nodes}
         return [domain for domain in domains if inside.issuperset(domain.nodes)]
 
 
 def _depth_first(start: Domain, order: Sequence[Domain], level: str) -> list[Domain]:
     """Domains of ``level`` below ``start`` in the order of a walk over the sorted tree."""
     rank = {id(domain): number for number, domain in enumerate(order)}
-    found: list[Domain] = []
+    domains: list[Domain] = []
     stack = [start]
     while stack:
         domain = stack.pop()
         if domain.level == level:
-            found.append(domain)
+            domains.append(domain)
             continue
         stack.extend(sorted(domain.children, key=lambda child: rank[id(child)], reverse=True))
-    return found
+    return domains
 
 
 def _sum(pods: Sequence[Pod]) -> dict[str, int]:

@@ -31,10 +31,10 @@ class Inner:
 
     def leaves(self) -> tuple[Leaf, ...]:
         """All leaves below, in the order they are placed."""
-        found: list[Leaf] = []
+        leaves: list[Leaf] = []
         for child in self.children:
-            found.extend(child.leaves() if isinstance(child, Inner) else (child,))
-        return tuple(found)
+            leaves.extend(child.leaves() if isinstance(child, Inner) else (child,))
+        return tuple(leaves)
 
 
 class _BadTreeError(ValueError):

@@ -126,7 +126,7 @@ class Pod:
     """Whether it has ownerReferences, which makes KAI's podgrouper put it in a group of its own making."""
     skips_grouper: bool = False
     """Annotated ``kai.scheduler/skip-podgrouper: "true"``, which v0.15 and later obey."""
-    ours: bool = True
+    is_kai: bool = True
     """Whether ``schedulerName`` names KAI; others only take room on nodes."""
     unschedulable_message: str | None = None
     """Message of the pod's PodScheduled=False condition, if it has one."""

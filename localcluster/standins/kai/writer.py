@@ -59,7 +59,7 @@ class Writer:
     answers: Answers
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "write"))
     _events: "queue.SimpleQueue[Event]" = field(default_factory=queue.SimpleQueue)
-    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], str] = field(default_factory=dict)
     _number: int = 0
 
     def start(self) -> None:
@@ -88,14 +88,14 @@ class Writer:
         ]
         return all(ok for _, ok in done)
 
-    def tell(self, events: Iterable[Event]) -> None:
+    def report(self, events: Iterable[Event]) -> None:
         """Queue events whose text is new for their object and reason."""
-        if len(self._told) > REMEMBERED_EVENTS:
-            self._told.clear()
+        if len(self._reported) > REMEMBERED_EVENTS:
+            self._reported.clear()
         for event in events:
             key = (event.uid or event.name, event.reason)
-            if event.annotations or self._told.get(key) != event.message:
-                self._told[key] = event.message
+            if event.annotations or self._reported.get(key) != event.message:
+                self._reported[key] = event.message
                 self._events.put(event)
 
     def _all(self, write: Callable[[T], None], things: Iterable[T]) -> list[tuple[T, bool]]:
@@ -131,12 +131,12 @@ class Writer:
             raise
         where = f"node {binding.node} at node-pool {NODE_POOL}"
         text = f"Successfully assigned pod {pod.namespace}/{pod.name} to {where}"
-        self.tell([Event("Pod", pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", text)])
+        self.report([Event("Pod", pod.namespace, pod.name, pod.uid, "Normal", "Scheduled", text)])
 
     def _binding_failed(self, binding: Binding, error: ApiError) -> None:
         pod = binding.pod
         text = f"Failed to bind pod {pod.namespace}/{pod.name} to node {binding.node}. {error.message}"
-        self.tell([Event("Pod", pod.namespace, pod.name, pod.uid, "Warning", "FailedBinding", text)])
+        self.report([Event("Pod", pod.namespace, pod.name, pod.uid, "Warning", "FailedBinding", text)])
 
     def _allocate(self, allocation: ClaimAllocation, pod: Pod) -> None:
         status = {"allocation": _allocation(allocation), "reservedFor": [_user(pod)]}
@@ -150,10 +150,10 @@ class Writer:
 
     def _evict(self, eviction: Eviction) -> None:
         group, pod, text = eviction.group, eviction.pod, eviction.message
-        told = Event(
+        updated = Event(
             "PodGroup", group.namespace, group.name, group.uid, "Normal", "Evict", text, eviction.annotations
         )
-        self.tell([told])
+        self.report([updated])
         log.info("evict %s/%s: %s", pod.namespace, pod.name, text)
         self.api.delete(
             f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}",
@@ -175,13 +175,13 @@ class Writer:
         }
         self.answers.group(self.api.patch(f"{_group_path(group.namespace, group.name)}/status", body))
 
-    def _unschedulable(self, told: PodUnschedulable) -> None:
-        pod = told.pod
+    def _unschedulable(self, refusal: PodUnschedulable) -> None:
+        pod = refusal.pod
         condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
-            "message": told.message,
+            "message": refusal.message,
             "lastTransitionTime": timestamp(time.time()),
         }
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -224,7 +224,7 @@ def _allocation(allocation: ClaimAllocation) -> Json:
         {"request": request, "driver": driver, "pool": pool, "device": device}
         for request, (driver, pool, device) in allocation.devices
     ]
-    config = [{**each, "source": "FromClaim"} for each in allocation.claim.config]
+    config = [{**config, "source": "FromClaim"} for config in allocation.claim.config]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [allocation.node]}]}
     return {
         "devices": {"results": results, **({"config": config} if config else {})},
