@@ -19,7 +19,7 @@ from pools.clusters.capabilities import capabilities_of, table_of
 from pools.conditions.advice import Tone
 from pools.documents.backend import COLUMNS
 from pools.models import Backend, ConfigRevision
-from pools.services import Change, Saved
+from pools.services import ConfigChange, Saved
 from scheduling.backends.registry import installed
 
 _HELD = {True: (Tone.GOOD, "held"), False: ("", "no")}
@@ -152,13 +152,13 @@ class BackendAdmin(ConfigurationAdmin):
         }
 
     def write(
-        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
     ) -> Saved[Any]:
         return services.put_backend(
             name=name, document=document, change=change, expected_revision=expected_revision
         )
 
-    def erase(self, obj: Any, *, change: Change) -> None:
+    def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_backend(name=obj.name, change=change, force=False)
 
 

@@ -23,7 +23,7 @@ from pools.admin.files import FileActions
 from pools.admin.noscript import NoScript
 from pools.conditions.advice import advice_of
 from pools.models import Backend, Pool
-from pools.services import Change, Saved, declared
+from pools.services import ConfigChange, Saved, declared
 from pools.services.recording import declared_file
 from scheduling.errors import Fault, Notice, TopologyError, format_path
 
@@ -54,12 +54,12 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         js: ClassVar = [NoScript(), "pools/desk.js"]
 
     def write(
-        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
     ) -> Saved[Any]:
         """Save a document; raises TopologyError."""
         raise NotImplementedError
 
-    def erase(self, obj: Any, *, change: Change) -> None:
+    def erase(self, obj: Any, *, change: ConfigChange) -> None:
         """Delete an object; raises TopologyError."""
         raise NotImplementedError
 
@@ -214,9 +214,9 @@ def _is_staff(request: HttpRequest) -> bool:
     return bool(request.user.is_active and request.user.is_staff)
 
 
-def _change(request: HttpRequest) -> Change:
+def _change(request: HttpRequest) -> ConfigChange:
     reason = request.POST.get("change_reason", "").replace("\0", "")
-    return Change(username=request.user.get_username(), description=reason[:10_000])
+    return ConfigChange(username=request.user.get_username(), description=reason[:10_000])
 
 
 def _said(notice: Notice) -> str:

@@ -15,8 +15,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from pools import services
 from pools.admin.pages import AdminPage, error_lines, render_diff
 from pools.documents.yaml_text import TextLimits
-from pools.services import Change
-from pools.services.recording import trial
+from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
 
 
@@ -85,12 +84,9 @@ class FileActions:
 
 def _imported(request: HttpRequest, given: dict[str, Any]) -> services.Imported:
     why = given["reason"] or "Imported in the admin."
-    change = Change(username=request.user.get_username(), description=why)
-    prune = "yes" if given["prune"] else "no"
-    if request.POST.get("do") == "import":
-        return services.import_configuration(text=given["text"], change=change, prune=prune)
-    with trial():
-        return services.import_configuration(text=given["text"], change=change, prune=prune)
+    mode = WriteMode.COMMIT if request.POST.get("do") == "import" else WriteMode.DRY_RUN
+    change = ConfigChange(username=request.user.get_username(), description=why, mode=mode)
+    return services.import_configuration(text=given["text"], change=change, prune=given["prune"])
 
 
 def _staff(request: HttpRequest) -> None:

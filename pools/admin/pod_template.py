@@ -14,7 +14,7 @@ from pools.admin.base import ConfigurationAdmin, shown_table
 from pools.admin.forms import DocumentForm, YamlField
 from pools.models import PodTemplate
 from pools.pod_templates.variables import VARIABLES
-from pools.services import Change, Saved
+from pools.services import ConfigChange, Saved
 from pools.services.pod_templates import users_of
 
 
@@ -64,12 +64,12 @@ class PodTemplateAdmin(ConfigurationAdmin):
         return content
 
     def write(
-        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
     ) -> Saved[Any]:
         row = services.put_pod_template(
             name=name, document=document, change=change, expected_revision=expected_revision
         )
         return Saved(row)
 
-    def erase(self, obj: Any, *, change: Change) -> None:
+    def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_pod_template(name=obj.name, change=change)

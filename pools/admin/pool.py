@@ -27,7 +27,7 @@ from pools.conditions.advice import advice_of, needs_a_look
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Platform, Pool
-from pools.services import Change, Saved
+from pools.services import ConfigChange, Saved
 
 SHOWN_DOMAINS = 20
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
@@ -261,11 +261,11 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         }
 
     def write(
-        self, *, name: str, document: dict[str, Any], change: Change, expected_revision: int
+        self, *, name: str, document: dict[str, Any], change: ConfigChange, expected_revision: int
     ) -> Saved[Any]:
         return services.put_pool(
             name=name, document=document, change=change, expected_revision=expected_revision
         )
 
-    def erase(self, obj: Any, *, change: Change) -> None:
+    def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_pool(name=obj.name, change=change, force=False)

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from pools import services
 from pools.admin.key_editor import EDIT, edited
 from pools.admin.pages import render_diff
-from pools.services import Change
+from pools.services import ConfigChange
 from scheduling.errors import Fault
 
 
@@ -40,7 +40,7 @@ class Previewing:
         shown = services.preview_pool(
             name=form.instance.name,
             document=self.document(form, formsets),
-            change=Change(username=request.user.get_username()),
+            change=ConfigChange(username=request.user.get_username()),
             expected_revision=form.cleaned_data["revision_read"] or 0,
         )
         request.preview = shown  # type: ignore[attr-defined]  # for the page

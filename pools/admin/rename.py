@@ -15,7 +15,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 from pools import services
 from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
-from pools.services import Change
+from pools.services import ConfigChange
 from scheduling.errors import TopologyError
 
 
@@ -70,7 +70,7 @@ def _renamed(request: HttpRequest, pool: Pool, given: dict[str, Any], *, back: s
     saved = services.rename_pool(
         name=pool.name,
         new_name=given["new_name"],
-        change=Change(username=request.user.get_username(), description=given["reason"]),
+        change=ConfigChange(username=request.user.get_username(), description=given["reason"]),
         force=given["force"],
         expected_revision=given["revision_read"],
     )

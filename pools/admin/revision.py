@@ -19,7 +19,7 @@ from pools import history, selectors, services
 from pools.admin.noscript import NoScript
 from pools.admin.pages import AdminPage, error_lines, render_diff, row_or_404
 from pools.models import ConfigRevision, PodTemplate, Pool
-from pools.services import Change
+from pools.services import ConfigChange
 from scheduling.errors import Fault, InvalidSpec, TopologyError
 
 SHOWN_REVISIONS = 100
@@ -149,7 +149,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         saved = services.roll_back(
             config_type=revision.config_type,
             revision=revision.revision,
-            change=Change(username=request.user.get_username(), description=given["reason"]),
+            change=ConfigChange(username=request.user.get_username(), description=given["reason"]),
             force=given["force"],
             expected_revision=given["revision_read"],
         )
@@ -184,7 +184,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         faults: list[str] = []
         if request.method == "POST" and form.is_valid():
             try:
-                _write_tags(revision, form.cleaned_data["tags"])
+                _write_tags(request, revision, form.cleaned_data["tags"])
             except TopologyError as error:
                 faults = error_lines(error)
             else:
@@ -209,7 +209,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
                 services.take_out(
                     config_type=revision.config_type,
                     revision=revision.revision,
-                    username=request.user.get_username(),
+                    change=ConfigChange(username=request.user.get_username()),
                 )
             except TopologyError as error:
                 faults = error_lines(error)
@@ -246,7 +246,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         return False
 
 
-def _write_tags(revision: ConfigRevision, written: str) -> None:
+def _write_tags(request: HttpRequest, revision: ConfigRevision, written: str) -> None:
     tags = [tag for one in written.split(",") if (tag := one.strip())]
     if long := [tag for tag in tags if len(tag) > 63]:
         message = f"A tag has at most 63 characters; {long[0][:63]!r} is longer."
@@ -254,6 +254,7 @@ def _write_tags(revision: ConfigRevision, written: str) -> None:
     services.retag(
         config_type=revision.config_type,
         revision=revision.revision,
+        change=ConfigChange(username=request.user.get_username()),
         add=tags,
         remove=[tag for tag in revision.tags if tag not in tags],
     )

@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import history, services
-from pools.api.requests import as_asked, envelope, expected_revision
+from pools.api.requests import change_of, envelope, expected_revision
 from pools.api.serializers import WriteSerializer
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
 from pools.history import HistoryFilter, as_set
@@ -200,14 +200,13 @@ class RollbackView(APIView):
         sent = envelope(request, holds=None, also=("config_type", "revision"))
         kind, number = _target(request.data)
         _may_write(request, kind, number)
-        with as_asked(request):
-            saved = services.roll_back(
-                config_type=kind,
-                revision=number,
-                change=sent.change,
-                force=sent.force,
-                expected_revision=expected_revision(request),
-            )
+        saved = services.roll_back(
+            config_type=kind,
+            revision=number,
+            change=sent.change,
+            force=sent.force,
+            expected_revision=expected_revision(request),
+        )
         return Response({"config_type": kind, "name": saved.name, "revision": saved.revision})
 
 
@@ -249,11 +248,10 @@ class RevisionView(APIView):
     )
     def delete(self, request: Request, config_type: str, revision: str) -> Response:
         """Take a revision out of the history; what an object is now cannot be."""
-        envelope(request, holds=None)
+        sent = envelope(request, holds=None)
         kind, number = _addressed(config_type, revision)
         row = _may_write(request, kind, number)
-        with as_asked(request):
-            services.take_out(config_type=kind, revision=number, username=caller(request).get_username())
+        services.take_out(config_type=kind, revision=number, change=sent.change)
         return Response({"config_type": kind, "name": row.name, "revision": number})
 
 
@@ -271,8 +269,9 @@ class RevisionTagsView(APIView):
         kind, number = _addressed(config_type, revision)
         add, remove = _tags(request)
         _may_write(request, kind, number)
-        with as_asked(request):
-            row = services.retag(config_type=kind, revision=number, add=add, remove=remove)
+        row = services.retag(
+            config_type=kind, revision=number, change=change_of(request), add=add, remove=remove
+        )
         return Response({"config_type": kind, "revision": number, "tags": row.tags})
 
 

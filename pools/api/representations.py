@@ -57,13 +57,13 @@ def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def editable_pool(pool: Pool, *, now: datetime, verbose: str) -> dict[str, Any]:
-    """A pool whole; ``verbose`` "yes" adds what its templates make together.
+def editable_pool(pool: Pool, *, now: datetime, verbose: bool) -> dict[str, Any]:
+    """A pool whole; ``verbose`` adds what its templates make together.
 
     Accounting uses the same one: what a pod costs follows from what its task asks for.
     """
     shown = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
-    if verbose == "yes":
+    if verbose:
         shown |= {
             "parsed_pod_template": pool.applied_template.get("pod", {}),
             "parsed_resource_validations": [],

@@ -2,15 +2,15 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rest_framework.request import Request
 
 from pools.documents.reading import unknown_field
-from pools.services import Change
-from pools.services.recording import MAX_TAGS, trial
+from pools.services import ConfigChange, WriteMode
+from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
@@ -23,7 +23,7 @@ class Envelope:
     """The configuration in a request's body, and who changes it, and why."""
 
     content: Any
-    change: Change
+    change: ConfigChange
     force: bool = False
 
 
@@ -51,7 +51,7 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
         raise InvalidSpec(
             "The request was refused: " + "; ".join(f.message for f in faults[:3]), in_order(faults)
         )
-    change = Change(username=request.user.get_username(), description=description, tags=tuple(tags))
+    change = change_of(request, description=description, tags=tuple(tags))
     return Envelope(body.get(holds) if holds else None, change, force or flag(request, "force"))
 
 
@@ -76,9 +76,10 @@ def flag(request: Request, name: str) -> bool:
     return text in _TRUE
 
 
-def as_asked(request: Request) -> AbstractContextManager[None]:
-    """Write, or with ``dry_run`` check everything, show what it would be, and write nothing."""
-    return trial() if flag(request, "dry_run") else nullcontext()
+def change_of(request: Request, *, description: str = "", tags: tuple[str, ...] = ()) -> ConfigChange:
+    """The caller's change; with ``dry_run`` everything is checked and shown, and nothing stays."""
+    mode = WriteMode.DRY_RUN if flag(request, "dry_run") else WriteMode.COMMIT
+    return ConfigChange(username=request.user.get_username(), description=description, tags=tags, mode=mode)
 
 
 def expected_revision(request: Request) -> int | None:

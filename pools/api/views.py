@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
-from pools.api.requests import as_asked, envelope, etag, expected_revision, flag, placed
+from pools.api.requests import envelope, etag, expected_revision, flag, placed
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
@@ -71,7 +71,7 @@ class BackendView(APIView):
         """Register a backend, or change the fields that are given."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"), as_asked(request):
+        with placed("configs"):
             saved = services.post_backend(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -87,7 +87,7 @@ class BackendView(APIView):
         """Register a backend, or replace its configuration whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"), as_asked(request):
+        with placed("configs"):
             saved = services.put_backend(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -103,10 +103,7 @@ class BackendView(APIView):
         """Delete a backend that no pool uses."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
-        with as_asked(request):
-            services.delete_backend(
-                name=name, change=sent.change, force=sent.force, expected_revision=expected
-            )
+        services.delete_backend(name=name, change=sent.change, force=sent.force, expected_revision=expected)
         return Response({"name": name})
 
     def _reply(self, backend: Backend, **more: Any) -> Response:
@@ -137,7 +134,7 @@ class PoolsConfigView(APIView):
     def put(self, request: Request) -> Response:
         """Create or replace each pool named, all or none; pools not named stay as they are."""
         sent = envelope(request, holds="configs")
-        with placed("configs"), as_asked(request):
+        with placed("configs"):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of pools by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
@@ -164,7 +161,7 @@ class PoolConfigView(APIView):
         """Create a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"), as_asked(request):
+        with placed("configs"):
             saved = services.put_pool(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -180,7 +177,7 @@ class PoolConfigView(APIView):
         """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
-        with placed("configs_dict"), as_asked(request):
+        with placed("configs_dict"):
             saved = services.patch_pool(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -196,8 +193,7 @@ class PoolConfigView(APIView):
         """Delete a pool on which no workflow lives."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
-        with as_asked(request):
-            services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
+        services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
         return Response({"name": name})
 
     def _pool(self, request: Request, name: str) -> Pool:
@@ -231,7 +227,7 @@ class WorkflowConfigView(APIView):
         """Replace the limits; what is left out takes its default."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"), as_asked(request):
+        with placed("configs"):
             saved = services.put_workflow_config(
                 document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -247,7 +243,7 @@ class WorkflowConfigView(APIView):
         """Change the limits that are given."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
-        with placed("configs_dict"), as_asked(request):
+        with placed("configs_dict"):
             saved = services.patch_workflow_config(
                 changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -298,5 +294,5 @@ class TopologyView(APIView):
 
 def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, Any]:
     now = timezone.now()
-    verbose = "yes" if flag(request, "verbose") else "no"
+    verbose = flag(request, "verbose")
     return {row.name: show.editable_pool(row, now=now, verbose=verbose) for row in rows}

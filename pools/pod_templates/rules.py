@@ -129,19 +129,19 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
         for field in _USERS:
             if field in container:
                 yield Fault((*path, field), "not_in_template", "It is the user's to say.")
-        yield from _gpus(container, path, users="yes")
+        yield from _gpus(container, path, is_user=True)
     for place, container in enumerate(spec.get("initContainers", [])):
         if "{{" in container.get("name", ""):
             said = "Containers before and beside the user's have names of their own, the same in every pod."
             yield Fault(("spec", "initContainers", place, "name"), "not_constant", said)
-        yield from _gpus(container, ("spec", "initContainers", place), users="no")
+        yield from _gpus(container, ("spec", "initContainers", place), is_user=False)
 
 
-def _gpus(container: Mapping[str, Any], path: Path, *, users: str) -> Iterator[Fault]:
+def _gpus(container: Mapping[str, Any], path: Path, *, is_user: bool) -> Iterator[Fault]:
     resources = container.get("resources", {})
     for kind in ("limits", "requests"):
         amount = resources.get(kind, {}).get(GPU)
-        if amount is not None and (users == "no" or amount != "{{USER_GPU}}"):
+        if amount is not None and (not is_user or amount != "{{USER_GPU}}"):
             said = (
                 "GPUs are those that the task asks for: gangs, quotas and ComputeDomains count these alone."
             )

@@ -111,16 +111,16 @@ def _plain(number: Decimal) -> str:
     return text or "0"
 
 
-def fill(value: Any, values: Mapping[str, str], *, amounts: str = "no") -> Any:
+def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any:
     """The same with every variable replaced; empty amounts are left out."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), value) if "{{" in value else value
     if isinstance(value, Mapping):
         result = {}
         for key, entry in value.items():
-            inner = "yes" if key in {"limits", "requests"} else "no"
+            inner = key in {"limits", "requests"}
             said = fill(entry, values, amounts=inner)
-            if amounts == "yes" and said == "" and entry != "":
+            if amounts and said == "" and entry != "":
                 continue
             result[key] = said
         return result

@@ -10,15 +10,16 @@ from pools.services.history import retag, roll_back, take_out
 from pools.services.pod_templates import delete_pod_template, put_pod_template, put_pod_templates
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
 from pools.services.preview import PoolPreview, preview_pool
-from pools.services.recording import Change, Saved
+from pools.services.recording import ConfigChange, Saved, WriteMode
 from pools.services.renaming import put_platform, rename_platform, rename_pool
 from pools.services.workflow_config import patch_workflow_config, put_workflow_config
 
 __all__ = [
-    "Change",
+    "ConfigChange",
     "Imported",
     "PoolPreview",
     "Saved",
+    "WriteMode",
     "delete_backend",
     "delete_pod_template",
     "delete_pool",

@@ -29,7 +29,7 @@ from pools.models import Backend, ConfigRevision, Pool
 from pools.services import notices
 from pools.services.observed import note_probe
 from pools.services.recording import (
-    Change,
+    ConfigChange,
     Saved,
     configuration_change,
     enqueue,
@@ -47,7 +47,7 @@ SCHEDULER = ("scheduler_settings", "scheduler_type")
 
 
 def put_backend(
-    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Backend]:
     """Register a backend or replace its configuration whole.
 
@@ -57,18 +57,20 @@ def put_backend(
 
 
 def post_backend(
-    *, name: str, changes: Any, change: Change, expected_revision: int | None = None
+    *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Backend]:
     """Register a backend, or change what is given of one, as OSMO's client writes it."""
     return _save(name, changes, change=change, merge=True, expected_revision=expected_revision)
 
 
-def delete_backend(*, name: str, change: Change, force: bool, expected_revision: int | None = None) -> None:
+def delete_backend(
+    *, name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
+) -> None:
     """Delete a backend. Its row stays, hidden, until nothing of it is left in its cluster.
 
     Raises Conflict while a pool uses it, or, unless ``force``, while task groups are not released.
     """
-    with configuration_change():
+    with configuration_change(change):
         backend = _locked(name)
         if backend is None:
             raise NotFound(f'There is no backend "{name[:63]}".')
@@ -116,9 +118,9 @@ class Tried:
 
 
 def _save(
-    name: str, written: Any, *, change: Change, merge: bool, expected_revision: int | None
+    name: str, written: Any, *, change: ConfigChange, merge: bool, expected_revision: int | None
 ) -> Saved[Backend]:
-    refuse_declared()  # before a cluster is asked
+    refuse_declared(change)  # before a cluster is asked
     tried = try_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
     return write_tried(tried, change=change, expected_revision=expected_revision)
 
@@ -134,10 +136,12 @@ def try_backend(*, name: str, written: Any, merge: bool, expected_revision: int 
     return Tried(name=name, written=written, merge=merge, address=address, probe=probe)
 
 
-def write_tried(tried: Tried, *, change: Change, expected_revision: int | None = None) -> Saved[Backend]:
+def write_tried(
+    tried: Tried, *, change: ConfigChange, expected_revision: int | None = None
+) -> Saved[Backend]:
     """Check a tried backend against everything else, under the lock, and write it."""
     name = tried.name
-    with configuration_change():
+    with configuration_change(change):
         backend = _locked(name)
         expect(backend, expected_revision)
         document, faults = _read(name, tried.written, backend, merge=tried.merge)
@@ -256,7 +260,7 @@ def _newly_lacking(
 
 
 def _write(
-    backend: Backend, document: shape.BackendDocument, probe: Probe | None, *, change: Change
+    backend: Backend, document: shape.BackendDocument, probe: Probe | None, *, change: ConfigChange
 ) -> Backend:
     """Write a checked document; a backend that is so already keeps its revision."""
     before = shape.document_of(backend) if backend.pk else None

@@ -21,7 +21,7 @@ from pools.conditions import Condition
 from pools.documents.yaml_text import TextLimits
 from pools.models import ConfigRevision, Installation
 from pools.services.files import import_configuration, lines_of
-from pools.services.recording import Change, declared_file, from_file
+from pools.services.recording import ConfigChange, WriteMode, declared_file
 from scheduling.errors import TopologyError
 
 log = structlog.get_logger(__name__)
@@ -42,10 +42,11 @@ def apply() -> dict[str, Any] | None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     if _is_applied(digest):
         return condition()
-    change = Change(username="OSMO_CONFIG_FILE", description=f"As {path} says.")
+    change = ConfigChange(
+        username="OSMO_CONFIG_FILE", description=f"As {path} says.", mode=WriteMode.DECLARED
+    )
     try:
-        with from_file():
-            import_configuration(text=text, change=change, prune="yes")
+        import_configuration(text=text, change=change, prune=True)
     except TopologyError as error:
         return _note(digest, _failed("Refused", _told(path, error)))
     return _note(

@@ -27,7 +27,7 @@ from pools.services.backends import Tried, try_backend, write_tried
 from pools.services.history import RESTORERS
 from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import put_pools
-from pools.services.recording import Change, configuration_change, refuse_declared
+from pools.services.recording import ConfigChange, configuration_change, refuse_declared
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
 from web.errors import summary
 
@@ -56,13 +56,15 @@ def export_configuration(*, types: Collection[str] = ()) -> str:
     return write_config_file(_present(types or types_kept()))
 
 
-def import_configuration(*, text: str, change: Change, prune: str = "no", force: bool = False) -> Imported:
+def import_configuration(
+    *, text: str, change: ConfigChange, prune: bool = False, force: bool = False
+) -> Imported:
     """Write everything a file says, all or nothing.
 
-    ``prune`` "yes" deletes what the file's sections leave out; ``force`` although work still runs there.
+    ``prune`` deletes what the file's sections leave out; ``force`` although work still runs there.
     Raises InvalidSpec with every fault.
     """
-    refuse_declared()
+    refuse_declared(change)
     whole = read_config_file(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
     whole.faults += [
@@ -71,9 +73,9 @@ def import_configuration(*, text: str, change: Change, prune: str = "no", force:
         for name in whole.held.pop(SECTIONS[section], {})
     ]
     tried = _try_backends(whole)
-    with configuration_change():
+    with configuration_change(change) as part:
         before = _present(types_kept())
-        run = _Import(whole=whole, tried=tried, before=before, change=change, prune=prune, force=force)
+        run = _Import(whole=whole, tried=tried, before=before, change=part, prune=prune, force=force)
         notices = run.write()
         after = _present(types_kept())
     return _outcome(before, after, notices)
@@ -126,16 +128,16 @@ class _Import:
     whole: ConfigFile
     tried: Mapping[str, Tried]
     before: Held
-    change: Change
-    prune: str
+    change: ConfigChange
+    prune: bool
     force: bool
     applied_later: list[str] = field(default_factory=list)
     """Pod templates that were changed and not applied yet."""
 
     def write(self) -> tuple[Notice, ...]:
-        faults, notices = self._in_order(changed_last="no")
+        faults, notices = self._in_order(changed_last=False)
         if faults and set(self.tried) & set(self.before[BACKEND]):
-            others, told = self._in_order(changed_last="yes")
+            others, told = self._in_order(changed_last=True)
             if not others:
                 faults, notices = [], told
         if wrong := [*self.whole.faults, *faults]:
@@ -144,11 +146,11 @@ class _Import:
             raise InvalidSpec(f"Nothing was imported. {summary(ordered)}", ordered)
         return notices
 
-    def _in_order(self, *, changed_last: str) -> tuple[list[Fault], tuple[Notice, ...]]:
+    def _in_order(self, *, changed_last: bool) -> tuple[list[Fault], tuple[Notice, ...]]:
         """Write everything in one order; it stays only if there is no fault."""
         faults: list[Fault] = []
         self.applied_later = []
-        late = set(self.before[BACKEND]) if changed_last == "yes" else set()
+        late = set(self.before[BACKEND]) if changed_last else set()
         point = transaction.savepoint()
         self._write_others(faults)
         self._write_backends(faults, [name for name in self.tried if name not in late])
@@ -207,7 +209,7 @@ class _Import:
         return pool["backend"] in self.whole.held.get(BACKEND, {})
 
     def _delete_left_out(self, faults: list[Fault], config_type: str) -> None:
-        if self.prune != "yes" or config_type not in self.whole.held:
+        if not self.prune or config_type not in self.whole.held:
             return
         section = next(name for name in SECTIONS if SECTIONS[name] == config_type)
         for name in sorted(set(self.before[config_type]) - set(self.whole.held[config_type])):

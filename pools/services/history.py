@@ -21,7 +21,7 @@ from pools.models import ConfigRevision
 from pools.services.backends import delete_backend, put_backend
 from pools.services.pod_templates import delete_pod_template, put_pod_template
 from pools.services.pools import delete_pool, put_pool
-from pools.services.recording import MAX_TAGS, Change, is_trial
+from pools.services.recording import MAX_TAGS, ConfigChange
 from pools.services.workflow_config import put_workflow_config
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound
 from web.errors import summary
@@ -34,18 +34,22 @@ class Restore(Protocol):
     """
 
     def __call__(
-        self, *, name: str, content: Any, change: Change, force: bool, expected_revision: int | None
+        self, *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
     ) -> None: ...
 
 
-def _pool(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+def _pool(
+    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
+) -> None:
     if content is None:
         delete_pool(name=name, change=change, force=force, expected_revision=expected_revision)
     else:
         put_pool(name=name, document=content, change=change, expected_revision=expected_revision)
 
 
-def _backend(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+def _backend(
+    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
+) -> None:
     if content is None:
         delete_backend(name=name, change=change, force=force, expected_revision=expected_revision)
     else:
@@ -53,7 +57,7 @@ def _backend(*, name: str, content: Any, change: Change, force: bool, expected_r
 
 
 def _pod_template(
-    *, name: str, content: Any, change: Change, force: bool, expected_revision: int | None
+    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
 ) -> None:
     del force
     if content is None:
@@ -62,7 +66,9 @@ def _pod_template(
         put_pod_template(name=name, document=content, change=change, expected_revision=expected_revision)
 
 
-def _workflow(*, name: str, content: Any, change: Change, force: bool, expected_revision: int | None) -> None:
+def _workflow(
+    *, name: str, content: Any, change: ConfigChange, force: bool, expected_revision: int | None
+) -> None:
     del name, force
     put_workflow_config(document=content, change=change, expected_revision=expected_revision)
 
@@ -77,7 +83,12 @@ RESTORERS: dict[str, Restore] = {
 
 
 def roll_back(
-    *, config_type: str, revision: int, change: Change, force: bool, expected_revision: int | None = None
+    *,
+    config_type: str,
+    revision: int,
+    change: ConfigChange,
+    force: bool,
+    expected_revision: int | None = None,
 ) -> ConfigRevision:
     """Restore the object that a revision changed to what it was after it; returns its newest revision.
 
@@ -116,11 +127,16 @@ def _no_longer_holds(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
 
 
 def retag(
-    *, config_type: str, revision: int, add: Sequence[str] = (), remove: Sequence[str] = ()
+    *,
+    config_type: str,
+    revision: int,
+    change: ConfigChange,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
 ) -> ConfigRevision:
     """Add and remove tags of a revision. Raises InvalidSpec for more tags than are kept."""
-    with _history_change():
-        row = _shown(config_type, revision, lock="yes")
+    with _history_change(change):
+        row = _shown(config_type, revision, lock=True)
         kept = [tag for tag in row.tags if tag not in remove]
         tags = list(dict.fromkeys([*kept, *add]))
         if len(tags) > MAX_TAGS:
@@ -131,35 +147,35 @@ def retag(
     return row
 
 
-def take_out(*, config_type: str, revision: int, username: str) -> ConfigRevision:
+def take_out(*, config_type: str, revision: int, change: ConfigChange) -> ConfigRevision:
     """Take a revision out of the history: it is not shown any more, and still counts in sets.
 
     Raises Conflict for what holds now, the newest revision of an object.
     """
-    with _history_change():
-        row = _shown(config_type, revision, lock="yes")
+    with _history_change(change):
+        row = _shown(config_type, revision, lock=True)
         newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name)
         if newest.aggregate(newest=Max("revision"))["newest"] == revision:
             message = f'{config_type}:{revision} is what "{row.name}" is now, so it stays in the history.'
             raise Conflict(message)
         row.deleted_at = timezone.now()
-        row.deleted_by = username
+        row.deleted_by = change.username
         row.save(update_fields=["deleted_at", "deleted_by"])
     return row
 
 
 @contextmanager
-def _history_change() -> Iterator[None]:
+def _history_change(change: ConfigChange) -> Iterator[None]:
     """Open the transaction of what is no configuration, so it goes on where a file is the source."""
     with transaction.atomic():
         yield
-        if is_trial():
+        if change.is_dry_run:
             transaction.set_rollback(True)
 
 
-def _shown(config_type: str, revision: int, *, lock: str = "no") -> ConfigRevision:
+def _shown(config_type: str, revision: int, *, lock: bool = False) -> ConfigRevision:
     rows = ConfigRevision.objects.filter(config_type=config_type, revision=revision, deleted_at=None)
-    if lock == "yes":
+    if lock:
         rows = rows.select_for_update()
     if config_type not in RESTORERS or (row := rows.first()) is None:
         raise NotFound(f"There is no revision {config_type}:{revision}.")

@@ -17,30 +17,30 @@ from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
 from pools.pod_templates.reading import plain
 from pools.pod_templates.rules import template_faults
-from pools.services.recording import Change, configuration_change, expect, record, refuse
+from pools.services.recording import ConfigChange, configuration_change, expect, record, refuse
 from scheduling.errors import Conflict, Fault, NotFound, Path, listing
 
 POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
 
 
 def put_pod_template(
-    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> PodTemplate:
     """Create a template or replace it whole. ``expected_revision`` is the one seen, 0 for none."""
-    with configuration_change():
+    with configuration_change(change):
         expect(PodTemplate.objects.filter(name=name).first(), expected_revision)
-        return _save({name: document}, change=change, nested="no")[0]
+        return _save({name: document}, change=change, nested=False)[0]
 
 
-def put_pod_templates(*, documents: Mapping[str, Any], change: Change) -> list[PodTemplate]:
+def put_pod_templates(*, documents: Mapping[str, Any], change: ConfigChange) -> list[PodTemplate]:
     """Create or replace each template named, all or none; others stay as they are."""
-    with configuration_change():
-        return _save(documents, change=change, nested="yes")
+    with configuration_change(change):
+        return _save(documents, change=change, nested=True)
 
 
-def delete_pod_template(*, name: str, change: Change, expected_revision: int | None = None) -> None:
+def delete_pod_template(*, name: str, change: ConfigChange, expected_revision: int | None = None) -> None:
     """Delete a template. Raises Conflict naming the pools and platforms that use it."""
-    with configuration_change():
+    with configuration_change(change):
         row = PodTemplate.objects.filter(name=name).first()
         if row is None:
             raise NotFound(f'There is no pod template "{name[:63]}".')
@@ -78,23 +78,23 @@ def _using(names: list[str]) -> list[Pool]:
     return list(Pool.objects.filter(pk__in=keys).order_by("name").prefetch_related("platforms"))
 
 
-def write_pod_template(*, name: str, document: Any, change: Change, later: list[str]) -> None:
+def write_pod_template(*, name: str, document: Any, change: ConfigChange, later: list[str]) -> None:
     """Write a template, and note in ``later`` if it changed.
 
     For a change of pools too: whether they fit each other is seen in the end, by ``apply_again``.
     """
-    with configuration_change():
-        _save({name: document}, change=change, nested="no", later=later)
+    with configuration_change(change):
+        _save({name: document}, change=change, nested=False, later=later)
 
 
 def _save(
-    documents: Mapping[str, Any], *, change: Change, nested: str, later: list[str] | None = None
+    documents: Mapping[str, Any], *, change: ConfigChange, nested: bool, later: list[str] | None = None
 ) -> list[PodTemplate]:
     rows = {row.name: row for row in PodTemplate.objects.filter(name__in=list(documents))}
     faults: list[Fault] = []
     contents: dict[str, Any] = {}
     for name, written in documents.items():
-        path: Path = (name,) if nested == "yes" else ()
+        path: Path = (name,) if nested else ()
         wrong = check_name(name, path=("name",)) if name not in rows else []
         contents[name], unread = plain(written)
         wrong += unread or template_faults(contents[name])

@@ -20,7 +20,15 @@ from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
 from pools.services import notices
 from pools.services.pod_templates import all_templates
-from pools.services.recording import Change, Saved, configuration_change, enqueue, expect, record, refuse
+from pools.services.recording import (
+    ConfigChange,
+    Saved,
+    configuration_change,
+    enqueue,
+    expect,
+    record,
+    refuse,
+)
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
@@ -41,9 +49,9 @@ class _Draft:
     before: dict[str, Any] | None = None
 
 
-def put_pools(*, documents: Mapping[str, Any], change: Change) -> Saved[list[Pool]]:
+def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[list[Pool]]:
     """Create or replace each pool named, all or none; pools not named stay as they are."""
-    with configuration_change():
+    with configuration_change(change):
         rows = _locked(list(documents))
         drafts = [
             _Draft(name=name, written=written, path=(name,), pool=rows.get(name))
@@ -53,10 +61,10 @@ def put_pools(*, documents: Mapping[str, Any], change: Change) -> Saved[list[Poo
 
 
 def put_pool(
-    *, name: str, document: Any, change: Change, expected_revision: int | None = None
+    *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Create a pool or replace it whole. ``expected_revision`` is the one the author saw, 0 for none."""
-    with configuration_change():
+    with configuration_change(change):
         pool = _locked([name]).get(name)
         expect(pool, expected_revision)
         saved = _save([_Draft(name=name, written=document, path=(), pool=pool)], change=change)
@@ -64,10 +72,10 @@ def put_pool(
 
 
 def patch_pool(
-    *, name: str, changes: Any, change: Change, expected_revision: int | None = None
+    *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
-    with configuration_change():
+    with configuration_change(change):
         pool = existing(name)
         expect(pool, expected_revision)
         if isinstance(changes, Mapping):
@@ -76,12 +84,14 @@ def patch_pool(
         return Saved(saved.value[0], saved.notices)
 
 
-def delete_pool(*, name: str, change: Change, force: bool, expected_revision: int | None = None) -> None:
+def delete_pool(
+    *, name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
+) -> None:
     """Delete a pool. Running work is never touched: it was frozen when it was accepted.
 
     Raises Conflict while workflows of the pool live, unless ``force``.
     """
-    with configuration_change():
+    with configuration_change(change):
         pool = existing(name)
         expect(pool, expected_revision)
         if not force and (living := usage().live_workflows(name)):
@@ -111,7 +121,7 @@ def existing(name: str) -> Pool:
     return pool
 
 
-def _save(drafts: Sequence[_Draft], *, change: Change) -> Saved[list[Pool]]:
+def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]]:
     """Check all drafts, then write all. Raises InvalidSpec with every fault of every draft."""
     faults = [fault for draft in drafts for fault in _read(draft)]
     backends = _locked_backends(drafts)
@@ -216,7 +226,7 @@ def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | Non
     )
 
 
-def _write(draft: _Draft, templates: Templates, *, change: Change) -> Pool:
+def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool:
     """Write one checked draft; a pool that is so already keeps its revision."""
     document, backend = draft.document, draft.backend
     if document is None or backend is None:

@@ -6,7 +6,7 @@ Rejected: checks of its own, which would drift from those of saving.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pools import history, selectors
@@ -17,7 +17,7 @@ from pools.documents.reading import read
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from pools.services.pools import put_pool
-from pools.services.recording import Change, Saved, trial
+from pools.services.recording import ConfigChange, Saved, WriteMode
 from scheduling.capabilities import Capability
 from scheduling.coverage import count
 from scheduling.errors import Fault, Notice, TopologyError
@@ -44,7 +44,7 @@ class PoolPreview:
 
 
 def preview_pool(
-    *, name: str, document: Mapping[str, Any], change: Change, expected_revision: int
+    *, name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
 ) -> PoolPreview:
     """Say what ``put_pool`` with the same arguments would do. Writes nothing."""
     stored = _stored(name)
@@ -69,13 +69,15 @@ def _stored(name: str) -> Pool | None:
 
 
 def _tried(
-    name: str, document: Mapping[str, Any], change: Change, expected_revision: int
+    name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
 ) -> tuple[tuple[Fault, ...], Saved[Pool] | None]:
     try:
-        with trial():
-            return (), put_pool(
-                name=name, document=document, change=change, expected_revision=expected_revision
-            )
+        return (), put_pool(
+            name=name,
+            document=document,
+            change=replace(change, mode=WriteMode.DRY_RUN),
+            expected_revision=expected_revision,
+        )
     except TopologyError as error:
         return tuple(error.faults) or (Fault((), error.code, error.message),), None
 

@@ -10,8 +10,8 @@ have to repeat.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -33,13 +33,31 @@ T = TypeVar("T")
 MAX_TAGS = 32
 
 
+class WriteMode(Enum):
+    """What becomes of a change once it is checked and written."""
+
+    COMMIT = "commit"
+    """It stays; refused where a file is the source of configuration."""
+    DECLARED = "declared"
+    """It stays; it is what the declared file says."""
+    DRY_RUN = "dry run"
+    """It is undone: no row, no revision and no message is left. Allowed where a file is the source, too."""
+    NESTED = "nested"
+    """It is part of an open change, which decides."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Who changes configuration, and why."""
+class ConfigChange:
+    """Who changes configuration, why, and whether it stays. Every writer is given one."""
 
     username: str
     description: str = ""
     tags: tuple[str, ...] = ()
+    mode: WriteMode = WriteMode.COMMIT
+
+    @property
+    def is_dry_run(self) -> bool:
+        return self.mode is WriteMode.DRY_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +68,24 @@ class Saved(Generic[T]):
     notices: tuple[Notice, ...] = ()
 
 
-_door: ContextVar[str] = ContextVar("door", default="open")
-"""How this run came to write: ``open`` as anybody, ``file`` for the declared file, ``trial`` to look only."""
-
-_inside: ContextVar[bool] = ContextVar("inside", default=False)
-
-
 @contextmanager
-def configuration_change() -> Iterator[None]:
+def configuration_change(change: ConfigChange) -> Iterator[ConfigChange]:
     """Open the transaction of one change of configuration; others wait for its end.
 
-    One inside another is part of it. Raises Conflict where a file is the source of configuration.
+    Yields the change as writers that take part in it are given it. Raises Conflict where a file is the source
+    of configuration.
     """
-    refuse_declared()
-    selectors.installation()
-    outermost = not _inside.get()
-    entered = _inside.set(True)
-    try:
+    if change.mode is WriteMode.NESTED:
         with transaction.atomic():
-            Installation.objects.select_for_update().get()
-            yield
-            if outermost and is_trial():
-                transaction.set_rollback(True)
-    finally:
-        _inside.reset(entered)
+            yield change
+        return
+    refuse_declared(change)
+    selectors.installation()
+    with transaction.atomic():
+        Installation.objects.select_for_update().get()
+        yield replace(change, mode=WriteMode.NESTED)
+        if change.is_dry_run:
+            transaction.set_rollback(True)
 
 
 def declared_file() -> str:
@@ -81,41 +93,16 @@ def declared_file() -> str:
     return str(settings.ENV.config_file)
 
 
-def refuse_declared() -> None:
-    """Raise Conflict where a file is the source of configuration, and this is not its own application."""
-    if declared_file() and _door.get() == "open":
+def refuse_declared(change: ConfigChange) -> None:
+    """Raise Conflict where a file is the source of configuration and the change would stay beside it."""
+    if declared_file() and change.mode is WriteMode.COMMIT:
         raise Conflict(
             f"Configuration is declared in the file {declared_file()} and cannot be changed here: edit the "
             "file, or unset OSMO_CONFIG_FILE."
         )
 
 
-@contextmanager
-def from_file() -> Iterator[None]:
-    """Write as the declared file."""
-    entered = _door.set("file")
-    try:
-        yield
-    finally:
-        _door.reset(entered)
-
-
-@contextmanager
-def trial() -> Iterator[None]:
-    """Check and write, and undo it all: what a change would do, also where a file is the source."""
-    entered = _door.set("trial")
-    try:
-        yield
-    finally:
-        _door.reset(entered)
-
-
-def is_trial() -> bool:
-    """Whether what is written now is to be undone."""
-    return _door.get() == "trial"
-
-
-def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change: Change) -> int:
+def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change: ConfigChange) -> int:
     """Write the history of one object and return its revision. Only inside ``configuration_change``."""
     newest = ConfigRevision.objects.filter(config_type=config_type).aggregate(newest=Max("revision"))
     revision = (newest["newest"] or 0) + 1

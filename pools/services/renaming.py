@@ -18,7 +18,15 @@ from pools.documents import pool as shape
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Pool
 from pools.services.pools import existing, put_pool
-from pools.services.recording import Change, Saved, configuration_change, enqueue, expect, record, refuse
+from pools.services.recording import (
+    ConfigChange,
+    Saved,
+    configuration_change,
+    enqueue,
+    expect,
+    record,
+    refuse,
+)
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
 from web.models import Profile
 
@@ -26,10 +34,10 @@ POOL = ConfigRevision.Type.POOL
 
 
 def rename_pool(
-    *, name: str, new_name: str, change: Change, force: bool, expected_revision: int | None = None
+    *, name: str, new_name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Give a pool another name. Raises Conflict while workflows of the pool live, unless ``force``."""
-    with configuration_change():
+    with configuration_change(change):
         pool = existing(name)
         expect(pool, expected_revision)
         if new_name == name:
@@ -60,17 +68,17 @@ def _unusable(new_name: str) -> list[Fault]:
 
 
 def put_platform(
-    *, name: str, platform: str, document: Any, change: Change, expected_revision: int | None = None
+    *, name: str, platform: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Add a platform to a pool, or replace it whole; the pool's other platforms stay."""
-    with configuration_change(), _under(platform):
+    with configuration_change(change) as part, _under(platform):
         pool = existing(name)
         expect(pool, expected_revision)
         if document is None:  # in a pool's document it would stand for no platform, and take this one away
             refuse([Fault((), "not_a_mapping", "An object is needed here, not null.")])
         written = shape.document_of(pool)
         written["platforms"] = {**written["platforms"], platform: document}
-        return put_pool(name=name, document=written, change=change)
+        return put_pool(name=name, document=written, change=part)
 
 
 @contextmanager
@@ -90,10 +98,10 @@ def _under(platform: str) -> Iterator[None]:
 
 
 def rename_platform(
-    *, name: str, platform: str, new_name: str, change: Change, expected_revision: int | None = None
+    *, name: str, platform: str, new_name: str, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Give a platform another name. What was accepted with it has its node selection frozen, and runs on."""
-    with configuration_change():
+    with configuration_change(change) as part:
         pool = existing(name)
         expect(pool, expected_revision)
         written = shape.document_of(pool)
@@ -109,7 +117,7 @@ def rename_platform(
         written["platforms"] = {new_name if one == platform else one: platforms[one] for one in platforms}
         if written["default_platform"] == platform:
             written["default_platform"] = new_name
-        return put_pool(name=name, document=written, change=change)
+        return put_pool(name=name, document=written, change=part)
 
 
 def no_platform(pool: str, platform: str, known: list[str]) -> NotFound:

@@ -8,7 +8,7 @@ from pools.checks.configuration import check_workflow_config
 from pools.documents.reading import merged, read
 from pools.documents.workflow import READ_ONLY, WorkflowConfigDocument
 from pools.models import ConfigRevision, ServiceConfig
-from pools.services.recording import Change, configuration_change, expect, record, refuse
+from pools.services.recording import ConfigChange, configuration_change, expect, record, refuse
 
 WORKFLOW = ConfigRevision.Type.WORKFLOW
 
@@ -18,22 +18,22 @@ LimitsAtRevision = tuple[WorkflowConfigDocument, int]
 
 
 def put_workflow_config(
-    *, document: Any, change: Change, expected_revision: int | None = None
+    *, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> LimitsAtRevision:
     """Replace the limits whole, what is left out by its default.
 
     ``expected_revision`` is the one the author saw, 0 for the defaults.
     """
-    with configuration_change():
+    with configuration_change(change):
         _expect(expected_revision)
         return _save(document, change=change)
 
 
 def patch_workflow_config(
-    *, changes: Any, change: Change, expected_revision: int | None = None
+    *, changes: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> LimitsAtRevision:
     """Change single limits; null resets one."""
-    with configuration_change():
+    with configuration_change(change):
         _expect(expected_revision)
         if isinstance(changes, Mapping):
             changes = merged(selectors.workflow_config()[0].model_dump(), changes)
@@ -44,7 +44,7 @@ def _expect(revision: int | None) -> None:
     expect(ServiceConfig.objects.filter(config_type=WORKFLOW).first(), revision)
 
 
-def _save(written: Any, *, change: Change) -> LimitsAtRevision:
+def _save(written: Any, *, change: ConfigChange) -> LimitsAtRevision:
     document, faults = read(WorkflowConfigDocument, written, path=(), read_only=READ_ONLY)
     if document is not None:
         faults += check_workflow_config(document)

@@ -19,7 +19,7 @@ from pools.documents import backend as backend_document
 from pools.documents import pool as pool_document
 from pools.models import Backend, ConfigRevision, Platform, Pool, ServiceConfig, TopologyKey
 from pools.selectors import workflow_limits
-from pools.services.recording import Change
+from pools.services.recording import ConfigChange
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError
 from tests.api.workflows.specs import gang, text
@@ -40,7 +40,7 @@ bounded = settings(
     derandomize=EXAMPLES <= 40,
     suppress_health_check=list(HealthCheck),
 )
-CHANGE = Change(username="root")
+CHANGE = ConfigChange(username="root")
 TABLES = (Backend, ConfigRevision, Platform, Pool, ServiceConfig, TopologyKey)
 
 WORDS = st.sampled_from(

@@ -2,16 +2,14 @@
 
 import sys
 from argparse import ArgumentParser
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from pools.documents.yaml_text import TextLimits
-from pools.services import Change, import_configuration
+from pools.services import ConfigChange, WriteMode, import_configuration
 from pools.services.files import Imported, lines_of
-from pools.services.recording import trial
 from scheduling.errors import Fault, TopologyError, format_path
 
 
@@ -29,23 +27,23 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         text = _read(options["file"])
         why = options["description"] or f"Imported from {options['file']}."
-        change = Change(username=options["user"][:150], description=why[:10_000])
+        mode = WriteMode.DRY_RUN if options["dry_run"] else WriteMode.COMMIT
+        change = ConfigChange(username=options["user"][:150], description=why[:10_000], mode=mode)
         try:
-            with trial() if options["dry_run"] else nullcontext():
-                done = import_configuration(
-                    text=text, change=change, prune=_word(options["prune"]), force=options["force"]
-                )
+            imported = import_configuration(
+                text=text, change=change, prune=options["prune"], force=options["force"]
+            )
         except TopologyError as error:
             raise CommandError(refusal(error.message, error.faults)) from error
-        self._tell(done, dry="would change" if options["dry_run"] else "changed")
+        self._report(imported, verb="would change" if options["dry_run"] else "changed")
 
-    def _tell(self, done: Imported, *, dry: str) -> None:
-        if done.diff:
-            self.stdout.write(done.diff)
-        for notice in done.notices:
+    def _report(self, imported: Imported, *, verb: str) -> None:
+        if imported.diff:
+            self.stdout.write(imported.diff)
+        for notice in imported.notices:
             self.stderr.write(f"{format_path(notice.path)}: {notice.message}")
-        count = len(done.changed)
-        self.stderr.write(f"{count} {'object' if count == 1 else 'objects'} {dry}.")
+        count = len(imported.changed)
+        self.stderr.write(f"{count} {'object' if count == 1 else 'objects'} {verb}.")
 
 
 def _read(path: str) -> str:
@@ -58,10 +56,6 @@ def _read(path: str) -> str:
             return file.read(most)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
-
-
-def _word(flag: bool) -> str:  # noqa: FBT001 -- argparse's
-    return "yes" if flag else "no"
 
 
 def refusal(message: str, faults: tuple[Fault, ...]) -> str:

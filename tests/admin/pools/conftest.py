@@ -9,7 +9,7 @@ from pools import services
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
 
-ADMIN = services.Change(username="setup")
+ADMIN = services.ConfigChange(username="setup")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from pools import selectors, services
 from pools.models import ConfigRevision, Pool
-from pools.services import Change
+from pools.services import ConfigChange
 from tests.factories import ClusterFactory, NodeFactory
 from workflows.models import TaskGroup, Workflow
 
@@ -22,7 +22,7 @@ SHM = {
         ],
     },
 }
-CHANGE = Change(username="root")
+CHANGE = ConfigChange(username="root")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from scheduling import names
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 KEYS = [
     {"key": "zone", "label": "topology.kubernetes.io/zone"},
     {"key": "rack", "label": "example.com/rack"},

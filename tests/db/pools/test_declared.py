@@ -1,5 +1,7 @@
 """A file as the source of configuration: applied, refused, and no other door open."""
 
+from dataclasses import replace
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -7,7 +9,7 @@ from rest_framework.test import APIClient
 
 from pools import selectors, services
 from pools.models import Backend, ConfigRevision, PodTemplate, Pool
-from pools.services import declared, health, recording
+from pools.services import declared, health
 from tests.db.pools.test_import_and_export import FILE
 from tests.fakes.kai import kai_cluster, reached_through
 from tests.fakes.usage import at_work
@@ -15,7 +17,7 @@ from workflows.services.gauges import read
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="setup")
+ADMIN = services.ConfigChange(username="setup")
 
 
 @pytest.fixture(autouse=True)
@@ -99,11 +101,11 @@ def test_a_template_and_the_pools_with_it_move_to_other_nodes_together(file):
 
 def test_a_template_that_contradicts_a_pool_outside_the_file_is_refused(file):
     document = {"spec": {"nodeSelector": {"zone": "a"}}}
-    with recording.from_file():
-        services.put_backend(name="kai", document={"kubeconfig": "/etc/kai"}, change=ADMIN)
-        services.put_pod_template(name="zoned", document=document, change=ADMIN)
-        pool = {"backend": "kai", "node_selector": {"zone": "a"}, "common_pod_template": ["zoned"]}
-        services.put_pool(name="train", document=pool, change=ADMIN)
+    change = replace(ADMIN, mode=services.WriteMode.DECLARED)
+    services.put_backend(name="kai", document={"kubeconfig": "/etc/kai"}, change=change)
+    services.put_pod_template(name="zoned", document=document, change=change)
+    pool = {"backend": "kai", "node_selector": {"zone": "a"}, "common_pod_template": ["zoned"]}
+    services.put_pool(name="train", document=pool, change=change)
     file.write_text("pod_templates: {zoned: {spec: {nodeSelector: {zone: b}}}}\n")
     condition = declared.apply()
     assert condition["reason"] == "Refused"

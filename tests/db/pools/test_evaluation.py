@@ -12,7 +12,7 @@ from scheduling import names
 from tests.factories import LEVELS, BackendFactory, NodeFactory, PoolFactory, installation
 
 pytestmark = pytest.mark.django_db
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 KAI = "topologies.kai.scheduler"
 FULL = {level.label: "1" for level in LEVELS}
 

@@ -12,7 +12,7 @@ from tests.fakes.usage import at_work
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="setup")
+ADMIN = services.ConfigChange(username="setup")
 
 FILE = """\
 backends:

@@ -18,7 +18,7 @@ from tests.fakes.kai import kai_cluster, pod_group_crd
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 
 
 def register(name="kai", kubeconfig="/etc/kai", **more):

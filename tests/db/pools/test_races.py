@@ -12,7 +12,7 @@ from scheduling.errors import TopologyError
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 KEYS = [{"key": "rack", "label": "example.com/rack"}]
 
 

@@ -11,7 +11,7 @@ from tests.fakes.kai import kai_cluster
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 ZONE = {"key": "zone", "label": "topology.kubernetes.io/zone"}
 RACK = {"key": "rack", "label": "example.com/rack"}
 

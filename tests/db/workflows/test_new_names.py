@@ -10,7 +10,7 @@ from tests.factories import LEVELS, PoolFactory, TaskGroupFactory, installation
 
 pytestmark = pytest.mark.django_db
 
-ADMIN = services.Change(username="root")
+ADMIN = services.ConfigChange(username="root")
 
 
 def desired(pool):
