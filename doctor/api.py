@@ -1,9 +1,8 @@
 """The operator's audit over REST: ask for one, and read what it found. Reads only, repairs nothing."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,52 +13,52 @@ from scheduling.errors import NotFound
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import NoQuery
+from web.shapes import AsStored, Instant, Shape, about
 from web.throttles import AuditThrottle
-from web.times import naive_utc
 from workflows.api.views import username
 
 AUDIT = Needs(Action.AUDIT_RUN)
 DIGITS = 18  # of the longest number that a column certainly holds
 
 
-class FindingShape(serializers.Serializer[Any]):
-    kind = serializers.CharField()
-    rule = serializers.CharField()
-    message = serializers.CharField()
-    since = serializers.CharField(allow_null=True)
-    backend = serializers.CharField()
-    workflow = serializers.CharField()
-    group = serializers.CharField()
-    object = serializers.CharField()
-    repair = serializers.CharField(help_text="What manage.py audit --repair would do.")
+class FindingShape(Shape):
+    kind: str
+    rule: str
+    message: str
+    since: str | None
+    backend: str
+    workflow: str
+    group: str
+    object: str
+    repair: str = about("What manage.py doctor --repair would do.")
 
 
-class ReportShape(serializers.Serializer[Any]):
-    """What ``manage.py audit --json`` prints."""
+class ReportShape(Shape):
+    """What ``manage.py doctor --json`` prints."""
 
-    at = serializers.CharField()
-    exit_code = serializers.IntegerField(help_text="0 clean, 1 findings, 2 not everything looked at.")
-    counts = serializers.DictField(child=serializers.IntegerField())
-    findings = FindingShape(many=True, help_text="At most 1000.")
-    findings_left_out = serializers.IntegerField()
-    looked = serializers.ListField(child=serializers.DictField())
-    not_looked = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
-    groups = serializers.IntegerField()
-    unreleased = serializers.IntegerField()
-    workflows = serializers.IntegerField()
-    limits = serializers.DictField(child=serializers.FloatField())
-    repaired = serializers.DictField(allow_null=True)
-    submissions = serializers.DictField(allow_null=True)
+    at: str
+    exit_code: int = about("0 clean, 1 findings, 2 some cluster was not checked.")
+    counts: dict[str, int]
+    findings: list[FindingShape] = about("At most 1000.")
+    findings_left_out: int
+    looked: list[dict[str, Any]]
+    not_looked: list[dict[str, str]]
+    groups: int
+    unreleased: int
+    workflows: int
+    limits: dict[str, float]
+    repaired: dict[str, Any] | None
+    submissions: dict[str, Any] | None
 
 
-class AuditShape(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    asked_by = serializers.CharField()
-    asked_at = serializers.CharField()
-    began_at = serializers.CharField(allow_null=True)
-    ended_at = serializers.CharField(allow_null=True, help_text="Null while it goes on.")
-    failure = serializers.CharField(allow_null=True, help_text="Why it ended without a report.")
-    report = ReportShape(allow_null=True)
+class AuditShape(Shape):
+    id: int
+    asked_by: str
+    asked_at: Instant
+    began_at: Instant | None
+    ended_at: Instant | None = about("Null until the check has ended.")
+    failure: str | None = about("Why it ended without a report.")
+    report: Annotated[ReportShape | None, AsStored()]
 
 
 class AuditsView(APIView):
@@ -70,7 +69,7 @@ class AuditsView(APIView):
     def post(self, request: Request) -> Response:
         """Ask a worker to compare rows and clusters; while one goes on, that one is answered."""
         NoQuery.of(request)
-        return Response(_shown(services.ask(by=username(request))))
+        return Response(_shape(services.ask(by=username(request))))
 
 
 class AuditView(APIView):
@@ -86,9 +85,10 @@ class AuditView(APIView):
             raise NotFound(
                 f"There is no audit {audit_id[:80]!a}; the last {services.KEPT} that were asked for are kept."
             )
-        return Response(_shown(row))
+        return Response(_shape(row))
 
 
+<<<<<<< HEAD
 def _shown(row: ConsistencyCheck) -> dict[str, Any]:
     return {
         "id": row.pk,
@@ -99,3 +99,15 @@ def _shown(row: ConsistencyCheck) -> dict[str, Any]:
         "failure": row.failure or None,
         "report": row.report,
     }
+=======
+def _shape(row: AuditRun) -> AuditShape:
+    return AuditShape(
+        id=row.pk,
+        asked_by=row.asked_by,
+        asked_at=row.asked_at,
+        began_at=row.began_at,
+        ended_at=row.ended_at,
+        failure=row.failure or None,
+        report=row.report,
+    )
+>>>>>>> e7a5a6c (web, doctor: Declare replies once, as pydantic models)

@@ -6,7 +6,52 @@ view, because they come from the frame around the views: whatever refuses a requ
 
 from typing import Any
 
+from drf_spectacular.contrib.pydantic import PydanticExtension
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.plumbing import ResolvedComponent
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+
+class PlainJsonSchema(GenerateJsonSchema):
+    """JSON schemas as the rest of the document writes them: no titles, null as one of two types."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- its signature
+        return False
+
+    def float_schema(self, schema: Any) -> JsonSchemaValue:
+        return {**super().float_schema(schema), "format": "double"}
+
+    def nullable_schema(self, schema: Any) -> JsonSchemaValue:
+        match described := super().nullable_schema(schema):
+            case {"anyOf": [{"type": str(kind)} as other, {"type": "null"}]} if "enum" not in other:
+                return {**other, "type": [kind, "null"]}
+        return described
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        """A model without its title, and open to the fields that a later release may add."""
+        described = super().model_schema(schema)
+        described.pop("title", None)
+        described.pop("additionalProperties", None)
+        return described
+
+
+class ShapeExtension(PydanticExtension):  # type: ignore[no-untyped-call]  # theirs
+    """How drf-spectacular describes ``web.shapes.Shape``: as pydantic's models, in plain JSON schemas."""
+
+    target_class = "web.shapes.Shape"
+    match_subclasses = True
+    priority = 1
+
+    def map_serializer(self, auto_schema: Any, direction: str) -> Any:  # noqa: ARG002 -- its signature
+        schema: dict[str, Any] = self.target.model_json_schema(
+            ref_template="#/components/schemas/{model}",
+            mode="serialization",
+            schema_generator=PlainJsonSchema,
+        )
+        for name, part in schema.pop("$defs", {}).items():
+            component = ResolvedComponent(name, ResolvedComponent.SCHEMA, part, name)  # type: ignore[no-untyped-call]  # theirs
+            auto_schema.registry.register_on_missing(component)
+        return schema
 
 
 class PersonalTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs

@@ -22,25 +22,17 @@ from web.limits import take
 from web.models import PersonalToken
 from web.permissions import Anybody, Needs
 from web.policy import Action
+from web.shapes import Shape, about
 from web.throttles import AddressLoginThrottle
 
-_NOWHERE = (
-    "device_endpoint",
-    "device_client_id",
-    "browser_endpoint",
-    "browser_client_id",
-    "token_endpoint",
-    "logout_endpoint",
-)
 
-
-class LoginInfoShape(serializers.Serializer[Any]):
-    device_endpoint = serializers.CharField(allow_blank=True)
-    device_client_id = serializers.CharField(allow_blank=True)
-    browser_endpoint = serializers.CharField(allow_blank=True)
-    browser_client_id = serializers.CharField(allow_blank=True)
-    token_endpoint = serializers.CharField(allow_blank=True)
-    logout_endpoint = serializers.CharField(allow_blank=True)
+class LoginInfoShape(Shape):
+    device_endpoint: str
+    device_client_id: str
+    browser_endpoint: str
+    browser_client_id: str
+    token_endpoint: str
+    logout_endpoint: str
 
 
 class LoginInfoView(APIView):
@@ -52,15 +44,15 @@ class LoginInfoView(APIView):
     def get(self, request: Request) -> Response:
         """Say that there is no identity provider: every address is empty."""
         del request
-        return Response(dict.fromkeys(_NOWHERE, ""))
+        return Response(LoginInfoShape(**dict.fromkeys(LoginInfoShape.model_fields, "")))
 
 
 class PersonalTokenBody(serializers.Serializer[Any]):
     token = serializers.CharField(max_length=1024, help_text="A personal token.")
 
 
-class LoginShape(serializers.Serializer[Any]):
-    token = serializers.CharField(help_text="A JWT, to send as Authorization: Bearer.")
+class LoginShape(Shape):
+    token: str = about("A JWT, to send as Authorization: Bearer.")
 
 
 class JwtView(APIView):
@@ -83,7 +75,7 @@ class JwtView(APIView):
         waits = take(f"login:user:{token.user_id}", per_minute=settings.LOGINS_PER_MINUTE)
         if waits is not None:
             raise Throttled(waits)
-        return Response({"token": jwts.issue(token, now=timezone.now())})
+        return Response(LoginShape(token=jwts.issue(token, now=timezone.now())))
 
     def get_authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature
         return "Bearer"  # without it DRF makes the 401 a 403

@@ -19,7 +19,9 @@ def naive_utc(instant: datetime | None, *, precision: Precision = "auto") -> str
     """Write an instant in ISO 8601; ``auto`` leaves microseconds out where they are 0."""
     if instant is None:
         return None
-    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision)
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
+    return instant.replace(tzinfo=None).isoformat(timespec=precision)
 
 
 def read_instant(text: object) -> datetime | None:

@@ -19,28 +19,29 @@ from web.access import came_through_gateway
 from web.models import TOKEN_NAME_LENGTH, PersonalToken
 from web.permissions import Needs, caller
 from web.policy import NAME, Action
+from web.shapes import Instant, Shape, about
 from web.throttles import LoginThrottle
 from web.times import naive_utc
 
 TOKEN = Needs(Action.AUTH_TOKEN)
 
 
-class TokenShape(serializers.Serializer[Any]):
-    token_name = serializers.CharField()
-    created_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
-    expires_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
+class TokenShape(Shape):
+    token_name: str
+    created_at: Instant = about("ISO 8601, UTC, written without a zone.")
+    expires_at: Instant = about("ISO 8601, UTC, written without a zone.")
 
 
-class TokensShape(serializers.Serializer[Any]):
-    tokens = TokenShape(many=True)
+class TokensShape(Shape):
+    tokens: list[TokenShape]
 
 
 class NewTokenShape(TokenShape):
-    token = serializers.CharField(help_text="Shown this once.")
+    token: str = about("Shown this once.")
 
 
-class RevokedShape(serializers.Serializer[Any]):
-    token_name = serializers.CharField()
+class RevokedShape(Shape):
+    token_name: str
 
 
 class TokenQuery(serializers.Serializer[Any]):
@@ -55,7 +56,11 @@ class TokensView(APIView):
     @extend_schema(operation_id="list_access_tokens", responses=TokensShape)
     def get(self, request: Request) -> Response:
         """List the caller's living tokens, by name; none is shown itself."""
-        return Response({"tokens": [_shown(row) for row in services.living_tokens(caller(request))]})
+        return Response(
+            TokensShape(
+                tokens=[TokenShape(**_fields(row)) for row in services.living_tokens(caller(request))]
+            )
+        )
 
 
 class TokenView(APIView):
@@ -77,13 +82,13 @@ class TokenView(APIView):
                 "ask an administrator for one."
             )
         row, token = services.make_own_token(user, name=_checked_name(name), expires_at=_expiry(request))
-        return Response({**_shown(row), "token": token})
+        return Response(NewTokenShape(**_fields(row), token=token))
 
     @extend_schema(operation_id="revoke_access_token", request=None, responses={200: RevokedShape})
     def delete(self, request: Request, name: str) -> Response:
         """Revoke the caller's token of this name."""
         services.revoke_own_token(caller(request), name=name)
-        return Response({"token_name": name})
+        return Response(RevokedShape(token_name=name))
 
 
 def _checked_name(name: str) -> str:
@@ -111,9 +116,5 @@ def _expiry(request: Request) -> datetime:
     raise InvalidSpec(message, [Fault(("expires_at",), "out_of_range", message)])
 
 
-def _shown(row: PersonalToken) -> dict[str, Any]:
-    return {
-        "token_name": row.name,
-        "created_at": naive_utc(row.created),
-        "expires_at": naive_utc(row.expiry),
-    }
+def _fields(row: PersonalToken) -> dict[str, Any]:
+    return {"token_name": row.name, "created_at": row.created, "expires_at": row.expiry}

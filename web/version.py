@@ -8,12 +8,10 @@ answer. Both are settings and not rows, because they would be read with every re
 import base64
 import re
 from collections.abc import Callable
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -21,6 +19,7 @@ from rest_framework.views import APIView
 from web import errors
 from web.permissions import Anybody, Needs
 from web.policy import Action
+from web.shapes import Shape
 
 VERSION = "0.1.0"
 """Of the product; the same as in pyproject.toml."""
@@ -69,11 +68,11 @@ def _refused(request: HttpRequest, said: str) -> JsonResponse:
     return JsonResponse(content, status=400)
 
 
-class VersionShape(serializers.Serializer[Any]):
-    major = serializers.CharField()
-    minor = serializers.CharField()
-    revision = serializers.CharField()
-    hash = serializers.CharField(allow_blank=True)
+class VersionShape(Shape):
+    major: str
+    minor: str
+    revision: str
+    hash: str
 
 
 class VersionView(APIView):
@@ -86,16 +85,16 @@ class VersionView(APIView):
         """Show this service's version, to anybody."""
         del request
         major, minor, revision = VERSION.split(".")
-        return Response({"major": major, "minor": minor, "revision": revision, "hash": ""})
+        return Response(VersionShape(major=major, minor=minor, revision=revision, hash=""))
 
 
-class ClientConfigShape(serializers.Serializer[Any]):
-    min_supported_version = serializers.CharField(allow_null=True)
-    latest_version = serializers.CharField(allow_null=True)
+class ClientConfigShape(Shape):
+    min_supported_version: str | None
+    latest_version: str | None
 
 
-class ServiceConfigShape(serializers.Serializer[Any]):
-    cli_config = ClientConfigShape()
+class ServiceConfigShape(Shape):
+    cli_config: ClientConfigShape
 
 
 class ServiceConfigView(APIView):
@@ -105,8 +104,8 @@ class ServiceConfigView(APIView):
     def get(self, request: Request) -> Response:
         """Show which clients are answered. They are settings of the installation, not written here."""
         del request
-        known = {
-            "min_supported_version": settings.CLIENT_MINIMUM_VERSION or None,
-            "latest_version": settings.CLIENT_LATEST_VERSION or None,
-        }
-        return Response({"cli_config": known})
+        versions = ClientConfigShape(
+            min_supported_version=settings.CLIENT_MINIMUM_VERSION or None,
+            latest_version=settings.CLIENT_LATEST_VERSION or None,
+        )
+        return Response(ServiceConfigShape(cli_config=versions))
