@@ -88,19 +88,7 @@ class AuditView(APIView):
         return Response(_shape(row))
 
 
-<<<<<<< HEAD
-def _shown(row: ConsistencyCheck) -> dict[str, Any]:
-    return {
-        "id": row.pk,
-        "asked_by": row.asked_by,
-        "asked_at": naive_utc(row.asked_at),
-        "began_at": naive_utc(row.began_at),
-        "ended_at": naive_utc(row.ended_at),
-        "failure": row.failure or None,
-        "report": row.report,
-    }
-=======
-def _shape(row: AuditRun) -> AuditShape:
+def _shape(row: ConsistencyCheck) -> AuditShape:
     return AuditShape(
         id=row.pk,
         asked_by=row.asked_by,
@@ -110,4 +98,3 @@ def _shape(row: AuditRun) -> AuditShape:
         failure=row.failure or None,
         report=row.report,
     )
->>>>>>> e7a5a6c (web, doctor: Declare replies once, as pydantic models)
