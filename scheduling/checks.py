@@ -14,9 +14,10 @@ from typing import Literal
 
 from scheduling.capabilities import MEANING, Capabilities, Capability, lacking, places_by_topology
 from scheduling.coverage import broader_values
-from scheduling.errors import Fault, Notice, Path, in_order, listing
+from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import Domain, Level
 from scheduling.requirements import Gang, Requirement, describe, effective, place_of
+from scheduling.sentences import listing
 from scheduling.soundness import check_requirements
 from scheduling.stages import check_patience
 from scheduling.tree import ConstraintNode, ConstraintTree, NodeRequirement, dropped_preferences, grow

@@ -22,16 +22,6 @@ def format_path(path: Path) -> str:
     return text
 
 
-def listing(words: Iterable[str], *, limit: int = 5) -> str:
-    """Quote words in a sentence: ``"a", "b" and 3 more``."""
-    quoted = [f'"{word}"' for word in words]
-    if len(quoted) > limit:
-        return ", ".join(quoted[:limit]) + f" and {len(quoted) - limit} more"
-    if len(quoted) > 1:
-        return ", ".join(quoted[:-1]) + " and " + quoted[-1]
-    return "".join(quoted)
-
-
 def path_order(path: Path) -> tuple[tuple[int, int, str], ...]:
     """Sort key of a path: places by number, names by letter."""
     return tuple((0, step, "") if isinstance(step, int) else (1, 0, step) for step in path)

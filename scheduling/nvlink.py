@@ -7,9 +7,10 @@ a submission says it. Source: NVIDIA's DRA driver, as seen running.
 
 from collections.abc import Mapping, Sequence
 
-from scheduling.errors import Notice, listing
+from scheduling.errors import Notice
 from scheduling.levels import CLIQUE_LABEL, Level, clique_rank, ranks
 from scheduling.requirements import Gang, GangTask, effective
+from scheduling.sentences import listing
 
 
 def claims_channel(task: GangTask) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from scheduling.errors import Fault, Notice, Path, in_order, listing
+from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.levels import Level, ranks
 from scheduling.requirements import (
     Gang,
@@ -29,6 +29,7 @@ from scheduling.requirements import (
     place_of,
     repeats,
 )
+from scheduling.sentences import listing, plural
 
 _SUGGESTED = 100
 """Distinct unknown keys that get a suggestion; comparing words is slow, and nobody reads more."""
@@ -324,7 +325,7 @@ def _written_at(task: GangTask, requirement: Requirement) -> Path:
 
 def _tasks(tasks: Iterator[GangTask]) -> str:
     names = [task.name for task in tasks]
-    return ("task " if len(names) == 1 else "tasks ") + listing(names)
+    return f"{plural(len(names), 'task')} {listing(names)}"
 
 
 def _line(requirement: Requirement) -> str:

@@ -28,6 +28,7 @@ from scheduling.errors import (
     UnsupportedCapability,
     format_path,
 )
+from scheduling.sentences import first
 
 log = structlog.get_logger(__name__)
 
@@ -129,15 +130,15 @@ def _database_away(error: Exception, request: Any) -> Response:
 
 def summary(faults: Iterable[Fault]) -> str:
     """The first three faults in a sentence each, and how many more there are."""
-    ordered = details(faults)
+    ordered, others = first(details(faults), 3)
     lines = [
         (f"line {f['line']}, column {f['column']}: " if f["line"] else "")
         + (f"{f['path']}: " if f["path"] else "")
         + f["message"].rstrip(".")
-        for f in ordered[:3]
+        for f in ordered
     ]
-    if len(ordered) > 3:
-        lines.append(f"and {len(ordered) - 3} more, see details")
+    if others:
+        lines.append(f"{others}, see details")
     told = "; ".join(lines) or "The request was refused."
     return told if told.endswith(("?", ".")) else f"{told}."
 

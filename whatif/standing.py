@@ -12,6 +12,7 @@ from scheduling.errors import Fault
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
 from scheduling.levels import Levels, domain_of
+from scheduling.sentences import first
 from whatif.asked import Target
 from workflows.feasibility.nodes import ObservedNodes, demand_of
 from workflows.feasibility.sentences import redacted, sentence
@@ -87,10 +88,9 @@ class Anew:
         if isinstance(moved, str):
             return Judged(standing=Standing.REFUSED, sentence=f"It would be refused: {moved}")
         if faults := self._faults(moved):
-            more = f" And {len(faults) - 1} more." if len(faults) > 1 else ""
-            return Judged(
-                standing=Standing.REFUSED, sentence=f"It would be refused: {faults[0].message}{more}"
-            )
+            (fault, *_), others = first(faults, 1)
+            more = f" {others.capitalize()}." if others else ""
+            return Judged(standing=Standing.REFUSED, sentence=f"It would be refused: {fault.message}{more}")
         return self._nodes.judged(moved, self._capabilities)
 
     def _moved(self, group: GroupValues) -> GroupValues | str:

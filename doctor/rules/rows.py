@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
+from scheduling.sentences import agree, plain_listing
 from workflows.lifecycle.statuses import LIVE_ORDER
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)
@@ -125,7 +126,8 @@ def _statuses_of(group: GroupRow) -> Iterator[Finding]:
     latest = [one for one in group.tries if one.latest]
     living = sorted(one.name for one in latest if one.status in LIVE)
     if group.status not in LIVE and living:
-        message = f"Group is {group.status} and {_listed(living)} still {_be(living)} not ended."
+        verb = agree(len(living), "is", "are")
+        message = f"Group is {group.status} and {plain_listing(living, limit=3)} still {verb} not ended."
         yield about(group, kind="inconsistent", rule="live-tasks", message=message, since=group.ended_at)
     if group.status in LIVE and latest and not living:
         message = f"Group is {group.status} and every task of it has ended."
@@ -179,11 +181,3 @@ def _allowed(groups: tuple[str, ...]) -> set[str]:
 
 def _ago(now: datetime, since: datetime) -> str:
     return f"{max((now - since).total_seconds(), 0):.0f} s"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _be(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"

@@ -21,6 +21,7 @@ from scheduling.fit.outcome import PlacementOutcome, SetOutcome
 from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict, Verdict, judge, rooms
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, GangTask, Requirement, SetPath, describe
+from scheduling.sentences import count_of
 from scheduling.tree import ConstraintNode as TreeNode
 from scheduling.tree import ConstraintTree
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
@@ -359,7 +360,7 @@ def _landed_set(one: SetOutcome, mark: Mark, tasks: int) -> SetLanded:
 def _unbound(mark: Mark, words: str, nodes: set[str]) -> SetLanded:
     return SetLanded(
         mark=mark,
-        words=f"{words}, on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}",
+        words=f"{words}, on {count_of(len(nodes), 'node')}",
         tasks=mark.tasks,
         outcome="",
         tone="",

@@ -19,6 +19,7 @@ from pools.selectors import Caller, pool_levels
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import NO_AMOUNTS, OTHERS, FitNode
 from scheduling.levels import HOSTNAME_LABEL, Domain, Levels, domain_of
+from scheduling.sentences import plain_listing
 from web.access import grants_of
 from web.policy import Action
 from workflows import selectors
@@ -206,8 +207,7 @@ def _nodes(place: Place) -> Iterable[str]:
 def _user(workflow: str | None, tasks: Sequence[str]) -> str:
     if workflow is None:
         return ANOTHER_WORKFLOW
-    more = f" and {len(tasks) - MOST_TASKS} more" if len(tasks) > MOST_TASKS else ""
-    return f"{workflow}: {', '.join(tasks[:MOST_TASKS])}{more}"
+    return f"{workflow}: {plain_listing(tasks, limit=MOST_TASKS)}"
 
 
 def _listed(pool: Pool, *, user: Caller) -> tuple[str, ...] | None:

@@ -11,7 +11,8 @@ from xml.sax.saxutils import escape
 
 from pages.map.layout import HEAD, PAD, Box, Kind, Picture
 from pages.map.tree import MapNode, Mark, Place, Shut, Tally, Use
-from pages.map.words import about_node, about_place, about_room, count
+from pages.map.words import about_node, about_place, about_room
+from scheduling.sentences import count_of
 
 Link = Callable[[Place], str]
 """The address at which a place is drawn in full; empty where there is nothing more to see."""
@@ -182,7 +183,7 @@ def _head(box: Box, place: Place) -> Iterator[str]:
 def _figures(place: Place) -> Iterator[str]:
     """What the title's line says at its right end, the longest first."""
     tally = place.tally
-    nodes = f"{tally.free} of {count(tally.nodes, 'node')} free"
+    nodes = f"{tally.free} of {count_of(tally.nodes, 'node')} free"
     if place.room:
         yield f"{about_room(place.room)} · {nodes}"
         yield about_room(place.room)
@@ -216,7 +217,7 @@ def _bar_words(place: Place) -> Iterator[str]:
         yield about_room(place.room)
         yield f"{place.room.free} of {place.room.tasks}"
         return
-    yield f"{place.tally.free} of {count(place.tally.nodes, 'node')} free"
+    yield f"{place.tally.free} of {count_of(place.tally.nodes, 'node')} free"
     yield f"{place.tally.free} of {place.tally.nodes} free"
     yield f"{place.tally.free}/{place.tally.nodes}"
 

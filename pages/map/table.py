@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from pages.map.layout import Box
 from pages.map.tree import MapNode, Mark, Place
-from pages.map.words import about_room, count, holders, named
+from pages.map.words import about_room, holders, named
+from scheduling.sentences import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +45,9 @@ def _place(place: Place, depth: int) -> Row:
         depth=depth,
         sort=sort,
         name=place.name,
-        free=f"{tally.free} of {count(tally.nodes, 'node')}",
+        free=f"{tally.free} of {count_of(tally.nodes, 'node')}",
         gpus=f"{tally.free_gpus} of {tally.gpus}" if tally.gpus else "",
-        closed=count(tally.closed, "node") if tally.closed else "",
+        closed=count_of(tally.closed, "node") if tally.closed else "",
         held=holders(place),
         chosen=said,
         place=place,
@@ -67,4 +68,4 @@ def _node(node: MapNode, depth: int) -> Row:
 
 
 def _sets(marks: tuple[Mark, ...]) -> str:
-    return ", ".join(f"{mark.letter}: {count(mark.tasks, 'task')}" for mark in marks[:6])
+    return ", ".join(f"{mark.letter}: {count_of(mark.tasks, 'task')}" for mark in marks[:6])

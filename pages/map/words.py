@@ -1,6 +1,9 @@
 """What a map says in words: in titles, for screen readers, and in the table beside it. Pure."""
 
+from collections.abc import Sequence
+
 from pages.map.tree import MapNode, Place, Room, Tally
+from scheduling.sentences import count_of, plain_listing
 
 MOST_NAMED = 4
 
@@ -8,12 +11,12 @@ MOST_NAMED = 4
 def about_place(place: Place) -> str:
     """A place in full."""
     tally = place.tally
-    parts = [f"{_name(place)}: {tally.free} of {count(tally.nodes, 'node')} wholly free{_rest(tally)}"]
+    parts = [f"{_name(place)}: {tally.free} of {count_of(tally.nodes, 'node')} wholly free{_rest(tally)}"]
     if tally.gpus:
         parts.append(f"{tally.free_gpus} of {tally.gpus} GPUs free on nodes that take work")
     if place.holders:
         parts.append(f"held by {holders(place)}")
-    parts += [f"set {mark.letter} has {count(mark.tasks, 'task')} here" for mark in place.marks]
+    parts += [f"set {mark.letter} has {count_of(mark.tasks, 'task')} here" for mark in place.marks]
     if place.room:
         parts.append(about_room(place.room))
     return "; ".join(parts) + "."
@@ -57,15 +60,10 @@ def about_node(node: MapNode) -> str:
         parts.append(f"takes no new work: {node.shut}{f' ({node.taint})' if node.taint else ''}")
     if node.users:
         parts.append(f"held by {named(node.users)}")
-    parts += [f"set {mark.letter}: {count(mark.tasks, 'task')}" for mark in node.marks]
+    parts += [f"set {mark.letter}: {count_of(mark.tasks, 'task')}" for mark in node.marks]
     return "; ".join(parts)
 
 
-def named(names: list[str] | tuple[str, ...]) -> str:
+def named(names: Sequence[str]) -> str:
     """The first few of some names."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def count(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
+    return plain_listing(names, limit=MOST_NAMED)

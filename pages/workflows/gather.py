@@ -19,9 +19,10 @@ from pages.workflows.judged import explained
 from pages.workflows.outcome import GroupGot, group_got
 from pages.workflows.timeline import Line, Said, timeline
 from pages.workflows.verdicts import WaitsShown, waits_shown
-from pages.workflows.words import Look, count, look, span
+from pages.workflows.words import Look, look, span
 from pools.selectors import Caller
 from scheduling import names
+from scheduling.sentences import agree, count_of
 from web.access import grants_of
 from web.policy import Action
 from workflows.explain.report import in_one_line
@@ -236,7 +237,7 @@ def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsShown
     if not (waits.long or waits.short):
         return in_one_line(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
     first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
-    rest = f" {count(more, 'more group')} {'waits' if more == 1 else 'wait'}." if more else ""
+    rest = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     begin, dot, _ = first.sentence.partition(". ")
     return f"Group {first.group}: {begin}{dot.strip()}{rest}"
 
@@ -252,7 +253,7 @@ def _progress(groups: Sequence[GroupShown]) -> str:
     return (
         f"All {total} tasks: {word}."
         if number == total > 1
-        else f"Of {count(total, 'task')} {_parts(tasks)}."
+        else f"Of {count_of(total, 'task')} {_parts(tasks)}."
     )
 
 
@@ -316,7 +317,7 @@ def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
 
 def _each(sets: int, tasks: Any) -> str:
     size = len(tasks) if isinstance(tasks, list) else int(tasks or 0)
-    return count(size, "task") if sets == 1 else f"each of {sets} sets of {count(size, 'task')}"
+    return count_of(size, "task") if sets == 1 else f"each of {sets} sets of {count_of(size, 'task')}"
 
 
 def _graph(groups: Sequence[GroupShown]) -> GraphShown | None:
@@ -331,7 +332,7 @@ def _graph(groups: Sequence[GroupShown]) -> GraphShown | None:
 
 
 def _box_line(group: GroupShown) -> str:
-    whole = f"{group.look.word} · {count(group.size, 'task')}"
+    whole = f"{group.look.word} · {count_of(group.size, 'task')}"
     return whole if len(whole) <= BOX_TEXT else _short(f"{group.look.word} · {group.size:,}", BOX_TEXT)
 
 

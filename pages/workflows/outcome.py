@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pages.workflows.words import Look, count, set_words
+from pages.workflows.words import Look, set_words
+from scheduling.sentences import count_of, plain_listing
 from web.times import read_instant
 
 MOST_MISSED = 20
@@ -72,10 +73,10 @@ def _had(sets: Sequence[Mapping[str, Any]]) -> list[SetGot]:
 
 
 def _missed(one: Mapping[str, Any]) -> SetGot:
-    domains = [f"{'/'.join(each['path'])} ({count(each['tasks'], 'task')})" for each in one["domains"]]
+    domains = [f"{'/'.join(each['path'])} ({count_of(each['tasks'], 'task')})" for each in one["domains"]]
     where = _where(domains, one["domain_count"])
     if one["outside"]:
-        where += f"; {count(one['outside'], 'task')} on nodes without the label"
+        where += f"; {count_of(one['outside'], 'task')} on nodes without the label"
     return SetGot(
         asked=f"One {one['key']} {_kind(one['required'])}, for set {set_words(one['path'])}",
         look=_LOOKS[one["outcome"]],
@@ -88,6 +89,4 @@ def _kind(required: object) -> str:
 
 
 def _where(domains: Sequence[str], number: int) -> str:
-    shown = domains[:MOST_DOMAINS]
-    more = number - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    return plain_listing(domains, limit=MOST_DOMAINS, total=number)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from scheduling.sentences import plain_listing
+
 WINDOW = timedelta(seconds=10)
 NAMED = 3
 MOST_SAID = 50
@@ -99,5 +101,4 @@ def _line(run: Sequence[Said]) -> Line:
 
 def _names(run: Sequence[Said]) -> str:
     names = list(dict.fromkeys(one.about for one in run if one.about))
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return plain_listing(names, limit=NAMED)

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
-from pages.workflows.words import count, set_words
+from pages.workflows.words import set_words
 from scheduling.fit.snapshot import OTHERS
+from scheduling.sentences import agree, count_of
 from web.times import read_instant
 from workflows.explain.obstacles import ANOTHER_WORKFLOW
 
@@ -106,7 +107,7 @@ _ANSWERS = {
 
 def _verdict(one: Mapping[str, Any]) -> VerdictShown:
     word, symbol, tone = _ANSWERS.get(one["verdict"], (str(one["verdict"]), "?", ""))
-    about = [f"Computed for scheduler {one['scheduler']} over {count(one['nodes'], 'node')}"]
+    about = [f"Computed for scheduler {one['scheduler']} over {count_of(one['nodes'], 'node')}"]
     if synced := read_instant(one.get("nodes_synced_at")):
         about.append(f", listed at {synced:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
@@ -125,7 +126,7 @@ def _set(one: Mapping[str, Any]) -> SetShown:
 
 def _said(one: Mapping[str, Any]) -> str:
     """What a set asks for, and in how many domains there is room for it."""
-    tasks = count(one["tasks"], "task")
+    tasks = count_of(one["tasks"], "task")
     if one.get("key") is None:
         return f"The whole group, {tasks}, in the pool."
     path = one.get("path")
@@ -137,20 +138,16 @@ def _said(one: Mapping[str, Any]) -> str:
         else ""
     )
     text = (
-        f"{tasks}{each} must share one {one['key']}: of {count(one['domains'], 'domain')}, "
-        f"{one['fit_now']} {_has(one['fit_now'])} room now and {one['fit_empty']} when empty."
+        f"{tasks}{each} must share one {one['key']}: of {count_of(one['domains'], 'domain')}, "
+        f"{one['fit_now']} {agree(one['fit_now'], 'has', 'have')} room now and {one['fit_empty']} when empty."
     )
     if one.get("unlabelled"):
-        text += f" {count(one['unlabelled'], 'node')} with room cannot be used: a label is missing."
+        text += f" {count_of(one['unlabelled'], 'node')} with room cannot be used: a label is missing."
     return text
 
 
-def _has(number: int) -> str:
-    return "has" if number == 1 else "have"
-
-
 def _nearest(room: Mapping[str, Any]) -> Nearest:
-    holders = tuple((one["name"], count(one["nodes"], "node")) for one in room.get("holders") or ())
+    holders = tuple((one["name"], count_of(one["nodes"], "node")) for one in room.get("holders") or ())
     return Nearest(
         path="/".join(room["path"]) or "the whole pool",
         free=room["free"],

@@ -82,8 +82,3 @@ def duration(seconds: int) -> str:
 def set_words(path: Iterable[Mapping[str, str]]) -> str:
     """A co-location set of our own JSON, in the words that say it everywhere."""
     return describe(tuple((step["key"], step["group"]) for step in path))
-
-
-def count(number: int, one: str) -> str:
-    """``1 task``, ``3 tasks``."""
-    return f"{number} {one}" if number == 1 else f"{number:,} {one}s"

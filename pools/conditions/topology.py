@@ -10,7 +10,7 @@ told by the name that pods carry, because two kinds of backend may speak to one 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
 from scheduling.drift import Drift, InSync, TopologyNotFound, compare
 from scheduling.levels import Levels
+from scheduling.sentences import agree, count_of, plain_listing
 
 DRIFT = "TopologyDrift"
 INCOMPLETE = "TopologyLabelsIncomplete"
@@ -130,11 +131,11 @@ def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
 
 
 def _lacking(found: LabelCoverage, level: LevelCoverage) -> str:
-    verb, those = ("lacks", "it") if level.lacking == 1 else ("lack", "them")
+    verb, those = agree(level.lacking, "lacks", "lack"), agree(level.lacking, "it", "them")
     return (
-        f"{level.lacking} of the pool's {counted(found.nodes, 'node')} {verb} label {level.level.label} of "
+        f"{level.lacking} of the pool's {count_of(found.nodes, 'node')} {verb} label {level.level.label} of "
         f'key "{level.level.key}", so no requirement on it sees {those}: '
-        f"{few(level.lacking_names, level.lacking)}."
+        f"{plain_listing(level.lacking_names, limit=NAMED, total=level.lacking)}."
     )
 
 
@@ -146,7 +147,7 @@ def _parents(pool: EvaluatedPool, value: SharedValue) -> str:
     )
     return (
         f'{value.level.key} "{value.value}" stands under {value.broader.key} '
-        f"{few(value.parents[:NAMED], len(value.parents))}: {meaning}."
+        f"{plain_listing(value.parents, limit=NAMED)}: {meaning}."
     )
 
 
@@ -173,20 +174,8 @@ def _shared(pool: EvaluatedPool, members: Nodes, sharers: Mapping[str, list[Eval
     }
     named = [f'"{name}" (scheduler {scheduler})' for name, scheduler in sorted(others)]
     message = (
-        f"{counted(len(mine), 'node')} of the pool {'is' if len(mine) == 1 else 'are'} also of "
-        f"{few(named[:NAMED], len(named))}, and neither scheduler knows what the other has placed: "
-        f"{few(mine[:NAMED], len(mine))}. Give the pools node selectors that exclude each other."
+        f"{count_of(len(mine), 'node')} of the pool {agree(len(mine), 'is', 'are')} also of "
+        f"{plain_listing(named, limit=NAMED)}, and neither scheduler knows what the other has placed: "
+        f"{plain_listing(mine, limit=NAMED)}. Give the pools node selectors that exclude each other."
     )
     return Condition(type=SHARED, status="True", reason="SeveralSchedulers", message=message)
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def few(names: Iterable[str], total: int) -> str:
-    """The names, and how many there are besides."""
-    shown = list(names)
-    rest = total - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")

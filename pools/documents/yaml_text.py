@@ -21,7 +21,8 @@ from typing import Any
 import yaml
 from yaml.reader import Reader
 
-from scheduling.errors import Fault, InvalidSpec, Path, listing
+from scheduling.errors import Fault, InvalidSpec, Path
+from scheduling.sentences import listing
 
 Place = tuple[int, int]
 """Line and column, counted from 1."""

@@ -23,6 +23,7 @@ from pools.models import ConfigRevision, Installation
 from pools.services.files import import_configuration, lines_of
 from pools.services.recording import ConfigChange, WriteMode, declared_file
 from scheduling.errors import TopologyError
+from scheduling.sentences import first
 
 log = structlog.get_logger(__name__)
 
@@ -81,10 +82,9 @@ def _failed(reason: str, message: str) -> Condition:
 
 
 def _told(path: str, error: TopologyError) -> str:
-    lines = lines_of(error.faults)
-    if len(lines) > SHOWN_FAULTS:
-        lines = [*lines[:SHOWN_FAULTS], f"and {len(lines) - SHOWN_FAULTS} more."]
-    return "\n".join([f"{path} was refused and nothing was changed.", *(lines or [error.message])])
+    lines, others = first(lines_of(error.faults), SHOWN_FAULTS)
+    texts = [*lines, f"{others}."] if others else lines or [error.message]
+    return "\n".join([f"{path} was refused and nothing was changed.", *texts])
 
 
 def _note(digest: str, news: Condition) -> dict[str, Any]:

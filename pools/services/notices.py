@@ -8,6 +8,7 @@ from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
 from scheduling.errors import Notice
 from scheduling.levels import Levels, check_look_alikes
+from scheduling.sentences import count_of
 
 
 def pool_notices(pool: Pool) -> list[Notice]:
@@ -38,8 +39,7 @@ def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, 
     left = usage().unreleased_in_pool(name) if changed else Unreleased()
     if not left.groups:
         return []
-    workflows = "1 workflow" if left.workflows == 1 else f"{left.workflows} workflows"
-    groups = "1 task group" if left.groups == 1 else f"{left.groups} task groups"
+    workflows, groups = count_of(left.workflows, "workflow"), count_of(left.groups, "task group")
     held = "; ".join(_accepted(backend, levels) for backend, levels in left.accepted)
     message = (
         f"{workflows} with {groups} accepted before and not released yet stay as they were accepted, for "

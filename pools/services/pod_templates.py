@@ -18,7 +18,8 @@ from pools.pod_templates.checks import contradictions
 from pools.pod_templates.reading import plain
 from pools.pod_templates.rules import template_faults
 from pools.services.recording import ConfigChange, configuration_change, expect, record, refuse
-from scheduling.errors import Conflict, Fault, NotFound, Path, listing
+from scheduling.errors import Conflict, Fault, NotFound, Path
+from scheduling.sentences import listing
 
 POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from pools import history, selectors
 from pools.clusters.capabilities import capabilities_of
-from pools.conditions.topology import counted
 from pools.documents import pool as shape
 from pools.documents.reading import read
 from pools.interfaces import Unreleased, usage
@@ -23,6 +22,7 @@ from scheduling.coverage import count
 from scheduling.errors import Fault, Notice, TopologyError
 from scheduling.key_changes import key_changes
 from scheduling.levels import Level, Levels
+from scheduling.sentences import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _sight(stored: Pool | None, edited: Pool) -> Iterator[str]:
         before = was.get(key)
         if before == (seen, nodes) or (before is None and seen == nodes):
             continue
-        told = f'Requirements on "{key}" will see {seen} of {counted(nodes, "node")}'
+        told = f'Requirements on "{key}" will see {seen} of {count_of(nodes, "node")}'
         yield f"{told}; now they see {before[0]} of {before[1]}." if before else f"{told}."
 
 

@@ -40,6 +40,7 @@ from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
+from scheduling.sentences import first
 
 log = structlog.get_logger(__name__)
 
@@ -292,9 +293,8 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
 
 def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
     if errors:
-        told = "; ".join(str(error) for error in errors[:3])
-        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
-        return _failed(errors[0].code, told + more)
+        shown, others = first(errors, 3)
+        return _failed(errors[0].code, "; ".join([*map(str, shown), *filter(None, [others])]))
     if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
         return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
     return Condition(type="Synced", status="True", reason="InLine")

@@ -2,7 +2,7 @@
 
 import re
 
-from scheduling.errors import listing
+from scheduling.sentences import listing
 
 MAX_RANGES = 256
 MAX_SHOWN = 63

@@ -18,9 +18,10 @@ from scheduling import names
 from scheduling.backends.base import SchedulerBackend
 from scheduling.backends.priorities import priority_held
 from scheduling.capabilities import Capability
-from scheduling.errors import Fault, Notice, Path, in_order, listing
+from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
+from scheduling.sentences import listing
 from workflows.admission.platforms import check_use, choose, frozen_mount, notices_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.syntax import MAX_NAME

@@ -5,7 +5,8 @@ import posixpath
 from collections.abc import Iterator
 
 from scheduling import names
-from scheduling.errors import Fault, Notice, Path, listing
+from scheduling.errors import Fault, Notice, Path
+from scheduling.sentences import listing
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts
 from workflows.spec.workflow_spec import Resource, TaskSpec
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, cover
-from scheduling.errors import listing
 from scheduling.levels import Levels
+from scheduling.sentences import count_of, listing
 
 UNAVAILABLE = "TopologyLevelsUnavailable"
 NAMED_NODES = 3
@@ -103,7 +103,7 @@ def unavailable(coverage: LabelCoverage) -> str:
     if not coverage.nodes:
         return f"The pool has no node now, and so none with {_label_list(lost)}; {_NOTHING}"
     alone = any(one.lacking == coverage.nodes for one in coverage.levels)
-    nodes = "1 node" if coverage.nodes == 1 else f"{coverage.nodes} nodes"
+    nodes = count_of(coverage.nodes, "node")
     return (
         f"None of the pool's {nodes} carries {_label_list(lost)}"
         f"{'' if alone else ' together with those of the broader keys'}, so {_NOTHING}"

@@ -6,11 +6,12 @@ hand. Pure: values in, sentences and evidence (JSON) out. Lists are cut in words
 gang may have 10,000 tasks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from scheduling.drift import Drift, TopologyState
+from scheduling.sentences import agree, count_of, plain_listing, plural
 
 Json = dict[str, Any]
 
@@ -92,8 +93,8 @@ def split_sentence(halves: Sequence[SplitSet]) -> str:
     """Say which sets of a split gang run and which wait."""
     whole = [one for one in halves if not one.waiting]
     waits = [one for one in halves if one.waiting]
-    has = f"{_sets(whole)} {'has its' if len(whole) == 1 else 'have their'} nodes, while " if whole else ""
-    verb = "waits" if len(waits) == 1 else "wait"
+    has = f"{_sets(whole)} {agree(len(whole), 'has its', 'have their')} nodes, while " if whole else ""
+    verb = agree(len(waits), "waits", "wait")
     return (
         f"Only part of the group has nodes: {has}{_sets(waits)} still {verb}. This scheduler places each set "
         "of tasks that must be together by itself, not the group as a whole."
@@ -101,8 +102,8 @@ def split_sentence(halves: Sequence[SplitSet]) -> str:
 
 
 def _sets(halves: Sequence[SplitSet]) -> str:
-    said = [f"{one.words} ({count(one.tasks, 'task')})" for one in halves]
-    return few(said)
+    said = [f"{one.words} ({count_of(one.tasks, 'task')})" for one in halves]
+    return plain_listing(said, limit=MOST_NAMED)
 
 
 def split_evidence(halves: Sequence[SplitSet]) -> list[Json]:
@@ -128,12 +129,13 @@ def occupied_sentence(held: Sequence[OccupiedNode]) -> str:
         for domain, nodes in list(by_domain.items())[:MOST_NAMED]
     ]
     if rest := len(by_domain) - MOST_NAMED:
-        said += [f"{count(rest, 'more ComputeDomain')} hold others."] if rest > 0 else []
+        said += [f"{count_of(rest, 'more ComputeDomain')} hold others."] if rest > 0 else []
     return " ".join(said)
 
 
 def _nodes(nodes: Sequence[str]) -> str:
-    return f"{'Node' if len(nodes) == 1 else 'Nodes'} {few(nodes)} {'is' if len(nodes) == 1 else 'are'}"
+    number = len(nodes)
+    return f"{plural(number, 'Node')} {plain_listing(nodes, limit=MOST_NAMED)} {agree(number, 'is', 'are')}"
 
 
 def _whose(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 -- the fields of a key, in order
@@ -152,9 +154,9 @@ def image_sentence(waits: Sequence[WaitingContainer]) -> str:
     said = []
     for (image, reason, message), tasks in list(by_image.items())[:MOST_NAMED]:
         named = f"Image {image}" if image else "The image"
-        noun = "task" if len(tasks) == 1 else "tasks"
+        whose = f"{plural(len(tasks), 'task')} {plain_listing(tasks, limit=MOST_NAMED)}"
         detail = f" The node says: {message}" if message else ""
-        said.append(f"{named} of {noun} {few(tasks)} {_IMAGE_WORDS.get(reason, _CANNOT)} ({reason}).{detail}")
+        said.append(f"{named} of {whose} {_IMAGE_WORDS.get(reason, _CANNOT)} ({reason}).{detail}")
     return " ".join(_stop(one) for one in said)
 
 
@@ -185,19 +187,6 @@ def drift_evidence(drift: TopologyDrift) -> Json:
 
 def evidence_of(values: Sequence[OccupiedNode | WaitingContainer]) -> list[Json]:
     return [asdict(one) for one in values[:MOST_EVIDENCE]]
-
-
-def few(names: Iterable[str]) -> str:
-    """The first few names, and how many more."""
-    every = list(names)
-    rest = len(every) - MOST_NAMED
-    if rest > 0:
-        return f"{', '.join(every[:MOST_NAMED])} and {rest} more"
-    return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _stop(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
 from scheduling.coverage import LabelCoverage, LevelCoverage
-from scheduling.errors import listing
+from scheduling.sentences import agree, count_of, listing, plain_listing, plural
 from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (
     OccupiedNode,
@@ -171,8 +171,9 @@ def starts_after(upstream: Sequence[str]) -> str:
     """Say what a group with unfinished groups above it waits for; nothing without any."""
     if not upstream:
         return ""
-    noun, verb = ("group", "has") if len(upstream) == 1 else ("groups", "have")
-    return f"It starts when {noun} {listing(upstream)} {verb} completed."
+    number = len(upstream)
+    verb = agree(number, "has", "have")
+    return f"It starts when {plural(number, 'group')} {listing(upstream)} {verb} completed."
 
 
 def _before_the_cluster(seen: ObservedGroup) -> Reason | None:
@@ -314,7 +315,7 @@ def _of_running(seen: ObservedGroup, scheduler: SchedulerBackend) -> Reason | No
 def _of_retries(seen: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason | None:
     if not seen.again:
         return None
-    verb = "waits" if len(seen.again) == 1 else "wait"
+    verb = agree(len(seen.again), "waits", "wait")
     text = f"Tried again, {listing(seen.again)} {verb} for a place."
     said = _holding(scheduler.waiting_reasons(waiting), waiting)
     more = (reason.message for reason in of_one_cause(said)[:2])
@@ -368,9 +369,10 @@ def uncovered(coverage: LabelCoverage) -> list[str]:
         if not one.hidden or one.hidden in said:
             continue
         said.add(one.hidden)
-        verb, those = ("lacks", "it") if one.hidden == 1 else ("lack", "them")
+        verb, those = agree(one.hidden, "lacks", "lack"), agree(one.hidden, "it", "them")
+        nodes = count_of(coverage.nodes, "node")
         sentences.append(
-            f"{one.hidden} of the pool's {_nodes(coverage.nodes)} {verb} label {one.level.label} of key "
+            f"{one.hidden} of the pool's {nodes} {verb} label {one.level.label} of key "
             f'"{one.level.key}" or of a broader one, so the scheduler does not see {those} for these tasks'
             f"{_few(one)}."
         )
@@ -380,19 +382,14 @@ def uncovered(coverage: LabelCoverage) -> list[str]:
 def _few(one: LevelCoverage) -> str:
     if not one.hidden_names:
         return ""
-    rest = one.hidden - len(one.hidden_names)
-    return ": " + ", ".join(one.hidden_names) + (f" and {rest} more" if rest else "")
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
+    names = one.hidden_names
+    return f": {plain_listing(names, limit=len(names), total=one.hidden)}"
 
 
 def _starting(starting: Mapping[str, int]) -> str:
     if not starting:
         return "All tasks have nodes and are starting."
     parts = [
-        f"{count} {'waits' if count == 1 else 'wait'} for {reason}"
-        for reason, count in sorted(starting.items())
+        f"{count} {agree(count, 'waits', 'wait')} for {reason}" for reason, count in sorted(starting.items())
     ]
     return f"All tasks have nodes and are starting: {', '.join(parts)}."

@@ -7,6 +7,7 @@ for the attributes of rows.
 from collections.abc import Sequence
 from datetime import datetime
 
+from scheduling.sentences import agree, count_of
 from workflows.explain.reasons import Why
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
@@ -44,5 +45,5 @@ def status_sentence(status: str, waiting: Sequence[tuple[str, str, str]]) -> str
         return f"It is {status}; no group of it waits."
     name, _, said = min(waiting, key=lambda one: one[1] == Why.UPSTREAM)
     more = len(waiting) - 1
-    rest = "" if not more else " 1 more group waits." if more == 1 else f" {more} more groups wait."
+    rest = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     return f'Group "{name}": {said}{rest}'

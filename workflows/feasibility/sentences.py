@@ -4,11 +4,11 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from scheduling.errors import listing
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
+from scheduling.sentences import count_of, listing
 from workflows.explain.obstacles import ANOTHER_WORKFLOW
 from workflows.feasibility.nodes import ObservedNodes
 
@@ -88,7 +88,7 @@ def _too_small(one: SetVerdict) -> str:
         return f'no node carries label {one.label} of key "{one.key}".{hidden}'
     if one.key is None:
         room = f"the pool's nodes have room for {largest.empty} when empty"
-        return f"it has {_tasks(one.tasks)}, and {room}.{hidden}"
+        return f"it has {count_of(one.tasks, 'task')}, and {room}.{hidden}"
     return (
         f"{_set(one)} must share one {one.key}, and the largest, {_path(largest.path)}, has room for "
         f"{largest.empty} when empty.{hidden}"
@@ -113,7 +113,7 @@ def _not_now(verdict: Verdict) -> str:
 
 def _lacks(one: SetVerdict, room: DomainCapacity) -> str:
     where = f"the nearest {one.key}, {_path(room.path)}," if one.key else "the pool"
-    who = _set(one) if one.key else _tasks(one.tasks)
+    who = _set(one) if one.key else count_of(one.tasks, "task")
     text = f"{where} has room for {max(0, one.tasks - room.missing)} of {who} and lacks {room.missing}"
     if room.holders:
         text += f", held by {_holders(room)}"
@@ -133,18 +133,14 @@ def _holders(room: DomainCapacity) -> str:
 def _hidden(one: SetVerdict) -> str:
     if not one.unlabelled:
         return ""
-    nodes = "1 node" if one.unlabelled == 1 else f"{one.unlabelled} nodes"
+    nodes = count_of(one.unlabelled, "node")
     return f' {nodes} with room cannot be used: a label of key "{one.key}" or of a broader one is missing.'
 
 
 def _set(one: SetVerdict) -> str:
     if one.alike == 1:
-        return _tasks(one.tasks)
-    return f"{_tasks(one.tasks)} (in each of {one.alike} sets)"
-
-
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
+        return count_of(one.tasks, "task")
+    return f"{count_of(one.tasks, 'task')} (in each of {one.alike} sets)"
 
 
 def _all(count: int) -> str:
@@ -166,7 +162,7 @@ def missed_requirements(found: tuple[SetOutcome, ...]) -> list[str]:
 
 def _missed(one: SetOutcome) -> str:
     verb = "must" if one.required else "should"
-    count = _tasks(sum(one.domains.values()) + one.outside)
+    count = count_of(sum(one.domains.values()) + one.outside, "task")
     return f"{count} that {verb} share one {one.level} stand in {_spread(one.domains, one.outside)}."
 
 

@@ -19,9 +19,8 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.requirements import SetPath, describe
+from scheduling.sentences import count_of, plain_listing
 from workflows.values.observation import STAGE_ANNOTATION
-
-NAMED = 5
 
 Line = Mapping[str, Any]
 """A constraint as its row keeps it (``AppliedConstraint.as_json``)."""
@@ -114,7 +113,9 @@ def next_relaxation(lines: Iterable[Line], since: datetime | None) -> datetime |
 def began(lines: Sequence[Line]) -> str:
     """What is said when the clock begins."""
     said = [f"{_words(line)} for {line['waitSeconds']:g} seconds" for line in _held(lines)]
-    return f"All pods are there without a node. Held as required before it is preferred: {_some(said)}."
+    return (
+        f"All pods are there without a node. Held as required before it is preferred: {plain_listing(said)}."
+    )
 
 
 def relaxed(before: Sequence[Line], after: Sequence[Line], *, group: str) -> str:
@@ -127,14 +128,15 @@ def relaxed(before: Sequence[Line], after: Sequence[Line], *, group: str) -> str
     ]
     if not said:
         return ""
-    return f'Group "{group}" found no place. No longer required but preferred from now on: {_some(said)}.'
+    relaxed = plain_listing(said)
+    return f'Group "{group}" found no place. No longer required but preferred from now on: {relaxed}.'
 
 
 def left_out(lines: Sequence[Line]) -> str:
     """What is said when a pod got a node before its pod group could be edited; ``lines`` still hold."""
     return (
         "A pod of the group had a node just before the pod group was to be edited, so the edit was left out. "
-        f"Still required as long as this gang lives: {_some(map(_words, _held(lines)))}. "
+        f"Still required as long as this gang lives: {plain_listing(map(_words, _held(lines)))}. "
         "Made anew, it starts relaxed."
     )
 
@@ -142,7 +144,7 @@ def left_out(lines: Sequence[Line]) -> str:
 def caught_up(lines: Sequence[Line]) -> str:
     """What is said when a gang made anew starts with what was decided before."""
     said = [_words(line) for line in lines if line.get("relaxed")]
-    return f"The gang is made anew. Preferred from its start, as decided before: {_some(said)}."
+    return f"The gang is made anew. Preferred from its start, as decided before: {plain_listing(said)}."
 
 
 def held_words(lines: Sequence[Line], *, since: datetime | None, now: datetime) -> str:
@@ -156,9 +158,9 @@ def held_words(lines: Sequence[Line], *, since: datetime | None, now: datetime) 
     said = []
     for seconds, named in sorted(keys.items()):
         left = round(seconds - waited)
-        more = "for 1 more second" if left == 1 else f"for {left} more seconds"
+        more = f"for {count_of(left, 'more second')}"
         until = f"{more}, then as a preference" if left > 0 else "and is about to be relaxed"
-        kinds = _some(f"one {key}" for key in named)
+        kinds = plain_listing(f"one {key}" for key in named)
         said.append(f"It is held to {kinds} as required {until}.")
     return " ".join(said)
 
@@ -178,12 +180,3 @@ def _path(line: Line) -> SetPath:
 
 def _words(line: Line) -> str:
     return describe(_path(line))
-
-
-def _some(said: Iterable[str]) -> str:
-    """The first few of them as a list in a sentence."""
-    every = list(said)
-    few, rest = every[:NAMED], len(every) - NAMED
-    if rest > 0:
-        return f"{', '.join(few)} and {rest} more"
-    return " and ".join([", ".join(few[:-1]), few[-1]] if len(few) > 1 else few)

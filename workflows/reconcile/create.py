@@ -12,6 +12,7 @@ from cluster.interface import Obj
 from scheduling import names
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import TopologyError, UnsupportedCapability
+from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.apply import apply
@@ -158,9 +159,10 @@ def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
 def made(view: GroupView, tasks: tuple[TaskView, ...]) -> Changes:
     """What to record once the pods of these tasks are there."""
     first = view.row.created_in_cluster_at is None
-    word = "pod" if len(tasks) == 1 else "pods"
     note = Note(
-        key="created", reason="Created", message=f"All objects are in the cluster, {len(tasks)} {word}."
+        key="created",
+        reason="Created",
+        message=f"All objects are in the cluster, {count_of(len(tasks), 'pod')}.",
     )
     return Changes(
         tasks=[TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks],

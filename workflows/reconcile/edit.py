@@ -16,7 +16,7 @@ from pools import conditions
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
-from scheduling.errors import listing
+from scheduling.sentences import listing
 from web.crashpoints import reached
 from web.times import read_instant
 from workflows.lifecycle import patience

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cluster.kinds import COMPUTE_DOMAIN, POD
-from scheduling.errors import listing
+from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.apply import apply

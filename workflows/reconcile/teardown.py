@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from cluster.errors import NotServed
 from pools.conditions import Condition, status_of
+from scheduling.sentences import plain_listing
 from web.crashpoints import reached
 from workflows.models import Task
 from workflows.reconcile.apply import apply
@@ -74,9 +75,7 @@ def _wait(view: GroupView, lease: Lease, plan: GroupPlan) -> RequeueAfter:
     waited = waited_for(view)
     if waited < STUCK_AFTER:
         return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
-    left = ", ".join(plan.left[:NAMED]) + (
-        f" and {len(plan.left) - NAMED} more" if len(plan.left) > NAMED else ""
-    )
+    left = plain_listing(plan.left, limit=NAMED)
     message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {left}."
     record(lease, stuck_changes("StillThere", message))
     return RequeueAfter(seconds=STUCK_SECONDS)

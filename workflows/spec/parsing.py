@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from pools.documents.yaml_text import ParsedDocument, parse_document
 from scheduling.errors import Fault, InvalidSpec, Notice, format_path
+from scheduling.sentences import first
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Reader
 from workflows.spec.template import is_templated, render
@@ -124,5 +125,6 @@ def _invalid(faults: Iterable[Fault], document: ParsedDocument) -> InvalidSpec:
 
 def _summary(faults: Sequence[Fault]) -> str:
     """The first three faults, since many clients show the message alone."""
-    said = [f"Line {fault.line}, column {fault.column}: {fault.message}" for fault in faults[:3]]
-    return " ".join(said) + (f" And {len(faults) - 3} more." if len(faults) > 3 else "")
+    shown, others = first(faults, 3)
+    sentences = [f"Line {fault.line}, column {fault.column}: {fault.message}" for fault in shown]
+    return " ".join([*sentences, f"{others.capitalize()}."] if others else sentences)

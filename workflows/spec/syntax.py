@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
 from scheduling import names
-from scheduling.errors import listing
 from scheduling.levels import is_label_key
+from scheduling.sentences import listing
 
 NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64

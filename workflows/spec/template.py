@@ -23,7 +23,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pools.documents.yaml_text import check_text, parse_document
-from scheduling.errors import Fault, InvalidSpec, listing
+from scheduling.errors import Fault, InvalidSpec
+from scheduling.sentences import listing
 from workflows.spec.limits import SpecLimits
 
 CHILD = FilePath(__file__).with_name("template_child.py")

@@ -14,7 +14,8 @@ from django.db.models import Max
 
 from pools.models import Pool
 from scheduling import names
-from scheduling.errors import Conflict, listing
+from scheduling.errors import Conflict
+from scheduling.sentences import listing
 from web.crashpoints import reached
 from workflows.admission.admit import AdmittedGroup
 from workflows.explain.reasons import Why, starts_after

@@ -17,7 +17,8 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling.backends.registry import scheduler_backend
-from scheduling.errors import Conflict, Fault, InvalidSpec, Path, listing
+from scheduling.errors import Conflict, Fault, InvalidSpec, Path
+from scheduling.sentences import listing
 from web import env
 from web.access import grants_of
 from web.errors import summary

@@ -11,6 +11,7 @@ from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode, import_configuration
 from pools.services.files import Imported, lines_of
 from scheduling.errors import Fault, TopologyError, format_path
+from scheduling.sentences import count_of
 
 
 class Command(BaseCommand):
@@ -42,8 +43,7 @@ class Command(BaseCommand):
             self.stdout.write(imported.diff)
         for notice in imported.notices:
             self.stderr.write(f"{format_path(notice.path)}: {notice.message}")
-        count = len(imported.changed)
-        self.stderr.write(f"{count} {'object' if count == 1 else 'objects'} {verb}.")
+        self.stderr.write(f"{count_of(len(imported.changed), 'object')} {verb}.")
 
 
 def _read(path: str) -> str:
@@ -63,5 +63,4 @@ def refusal(message: str, faults: tuple[Fault, ...]) -> str:
     if not faults:
         return message
     lines = lines_of(faults)
-    count = len(lines)
-    return f"Nothing was imported, for {count} {'fault' if count == 1 else 'faults'}:\n" + "\n".join(lines)
+    return f"Nothing was imported, for {count_of(len(lines), 'fault')}:\n" + "\n".join(lines)

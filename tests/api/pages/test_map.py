@@ -66,7 +66,7 @@ def titles(page):
 def test_each_node_says_what_is_free_and_who_holds_it(browser, pool):
     workflow = gang(pool, ["n0", "n0", "n1"], gpu=4)
     page = page_of(browser, pool)
-    assert f"n0: 0 of 8 GPUs free; held by {workflow.name}: t0, t1" in titles(page)
+    assert f"n0: 0 of 8 GPUs free; held by {workflow.name}: t0 and t1" in titles(page)
     assert f"n1: 4 of 8 GPUs free; held by {workflow.name}: t2" in titles(page)
     assert "n2: 8 of 8 GPUs free" in titles(page)
 

@@ -82,8 +82,8 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
     assert [one.look.status for one in shown.sets] == ["violation", "degraded", "match"]
     assert [one.where for one in shown.sets] == [
         "r1 (2 tasks); 1 task on nodes without the label",
-        "z/r1 (1 task), z/r2 (3 tasks)",
-        "r1, r2",
+        "z/r1 (1 task) and z/r2 (3 tasks)",
+        "r1 and r2",
     ]
     assert shown.sets[2].asked == "One rack required, for each of 2 sets"
 

@@ -97,7 +97,7 @@ def test_a_value_under_two_parents_is_told_with_what_the_scheduler_makes_of_it(p
     nodes = {"n1": {"z": "a", "r": "1"}, "n2": {"z": "b", "r": "1"}}
     found = said(INCOMPLETE, replace(POOL, paths=paths), nodes=nodes)
     assert (found.status, found.reason) == ("True", "ValuesUnderTwoParents")
-    assert 'rack "1" stands under zone a, b' in found.message
+    assert 'rack "1" stands under zone a and b' in found.message
     assert meaning in found.message
 
 

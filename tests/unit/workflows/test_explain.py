@@ -208,7 +208,7 @@ def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():
     assert "No rack has room" in text
     assert "1 of the pool's 3 nodes lacks label topo/zone" in text
     assert '2 of the pool\'s 3 nodes lack label topo/rack of key "rack" or of a broader one' in text
-    assert "n2, n3." in text
+    assert "n2 and n3." in text
 
 
 def test_of_many_nodes_a_few_are_named():

@@ -1,0 +1,44 @@
+"""Lists, counts and plurals in sentences, for every text that people read.
+
+A list names a few things and counts the rest, so that a message stays short however many there are.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def listing(words: Iterable[str], *, limit: int = 5) -> str:
+    """Quote words in a sentence: ``"a", "b" and 3 more``."""
+    return plain_listing([f'"{word}"' for word in words], limit=limit)
+
+
+def plain_listing(words: Iterable[str], *, limit: int = 5, total: int | None = None) -> str:
+    """Name words without quotes: ``a, b and 3 more``. ``total`` counts also those that ``words`` lacks."""
+    words = list(words)
+    named, others = words[:limit], (len(words) if total is None else total) - min(len(words), limit)
+    if others > 0:
+        return f"{', '.join(named)} and {others} more"
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+
+
+def first(items: Sequence[T], limit: int) -> tuple[Sequence[T], str]:
+    """The first items, and ``and 3 more`` for the others; empty if there are none."""
+    others = len(items) - limit
+    return items[:limit], f"and {others} more" if others > 0 else ""
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 task``, ``3 tasks``."""
+    return f"{number:,} {plural(number, noun)}"
+
+
+def plural(number: int, noun: str) -> str:
+    """``task`` for one, ``tasks`` for any other number."""
+    return noun if number == 1 else f"{noun}s"
+
+
+def agree(number: int, singular: str, several: str) -> str:
+    """The form of a verb or pronoun that goes with a number: ``waits`` or ``wait``."""
+    return singular if number == 1 else several
