@@ -1,7 +1,7 @@
-"""A pool with other nodes or keys: a form, and what would become of what waits. It writes nothing.
+"""The what-if page: a form for a scenario, and its effect on the groups that wait. It writes nothing.
 
-The form makes the document that REST takes and has it read by the same code, so both refuse the same in the
-same words. Staff may do everything and so read all names.
+The form builds the document that REST takes, and the same code reads it, so both refuse the same faults with
+the same messages. Staff may do everything and so may read all names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from scheduling.errors import InvalidSpec, TopologyError
 from web.errors import faults_of
-from whatif.api import asked_in, notes_of
-from whatif.compare import Change, WhatIf, what_if
+from whatif.api import notes_of, scenario_in
+from whatif.comparison import Effect, WhatIf, what_if
 from workflows.feasibility.fragmentation import PoolFragments
 
-TOLD = (
-    "Change what is asked about and see what would become of the groups that wait. Nothing is saved, and "
-    "nothing happens to nodes or workflows."
+INTRODUCTION = (
+    "Describe other nodes or keys and see what would happen to the groups that wait. Nothing is saved, and "
+    "nodes and workflows do not change."
 )
-WORDS: Mapping[Change, tuple[str, str]] = {
-    Change.FITS: ("good", "would fit now"),
-    Change.POSSIBLE: ("good", "would become possible"),
-    Change.WAITS: ("look", "would have to wait"),
-    Change.IMPOSSIBLE: ("bad", "would become impossible"),
-    Change.SAME: ("none", "stays as it is"),
+LABELS: Mapping[Effect, tuple[str, str]] = {
+    Effect.FITS: ("good", "would fit now"),
+    Effect.POSSIBLE: ("good", "would become possible"),
+    Effect.WAITS: ("look", "would have to wait"),
+    Effect.IMPOSSIBLE: ("bad", "would become impossible"),
+    Effect.SAME: ("none", "stays as it is"),
 }
-"""The tone in which each change is told, and its words."""
+"""The tone and the label of each effect."""
 
 
 class LinesField(forms.CharField):
@@ -51,11 +51,13 @@ class LinesField(forms.CharField):
 
 
 class WhatIfForm(forms.Form):
-    drain = YamlField(empty=[], help_text="Domains whose nodes go, as YAML, such as: [{zone: a, rack: r1}]")
-    drain_nodes = LinesField(help_text="Nodes that go, one a line.")
+    drain = YamlField(
+        empty=[], help_text="Domains whose nodes are drained, as YAML, such as: [{zone: a, rack: r1}]"
+    )
+    drain_nodes = LinesField(help_text="Nodes to drain, one a line.")
     add_nodes = YamlField(
         empty=[],
-        help_text="Nodes that come, as YAML, such as: [{count: 4, like: n1, labels: {example.com/rack: r9}}]",
+        help_text="Nodes to add, as YAML, such as: [{count: 4, like: n1, labels: {example.com/rack: r9}}]",
     )
     topology_keys = YamlField(
         empty=[], help_text="The pool's keys, broadest first: move lines, change labels, take keys away."
@@ -64,13 +66,13 @@ class WhatIfForm(forms.Form):
         required=False,
         widget=UnfoldAdminSelectWidget,
         label="On backend",
-        help_text="Whose nodes and scheduler the pool would have.",
+        help_text="The backend whose nodes and scheduler the pool would have.",
     )
     move_to = forms.ChoiceField(
         required=False,
         widget=UnfoldAdminSelectWidget,
         label="Moved to pool",
-        help_text="Whose nodes and keys what waits would have.",
+        help_text="The pool whose nodes and keys the waiting groups would have.",
     )
     without = LinesField(label="Without workflows", help_text="Workflows that end, one a line.")
 
@@ -84,11 +86,11 @@ class WhatIfForm(forms.Form):
             self.fields[field].choices = [("", "as it is"), *names]  # type: ignore[attr-defined]  # of its class
 
     def document(self) -> dict[str, Any]:
-        """What REST would be sent; keys that were left alone are not asked about."""
-        given = dict(self.cleaned_data)
-        if given["topology_keys"] == self.keys:
-            given["topology_keys"] = None
-        return given
+        """The document for REST; unchanged keys are left out."""
+        document = dict(self.cleaned_data)
+        if document["topology_keys"] == self.keys:
+            document["topology_keys"] = None
+        return document
 
 
 def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
@@ -99,40 +101,40 @@ def what_if_page(request: HttpRequest, object_id: str) -> HttpResponse:
     pool = row_or_404(rows, object_id)
     form = WhatIfForm(request.POST if request.method == "POST" else None, pool=pool)
     faults: Sequence[str] = ()
-    found: WhatIf | None = None
+    result: WhatIf | None = None
     if form.is_valid():
         try:
-            found = what_if(pool, asked_in(form.document()), user=request.user, names=True)
+            result = what_if(pool, scenario_in(form.document()), user=request.user, names=True)
         except ValidationError as error:
             faults = error_lines(InvalidSpec("", faults_of(error)))[1:]
         except TopologyError as error:
             faults = error_lines(error)[bool(error.faults) :]
     page = AdminPage(
         title=f"What if: pool {pool.name}",
-        intro=TOLD,
+        intro=INTRODUCTION,
         back=reverse("admin:pools_pool_change", args=[pool.pk]),
         form=form,
-        buttons=[("ask", "See what would become")],
+        buttons=[("ask", "Compare")],
         faults=faults,
-        **({"content": render_to_string("whatif/what_if.html", _context(found))} if found else {}),
+        **({"content": render_to_string("whatif/what_if.html", _context(result))} if result else {}),
     )
     return page.response(request, Pool._meta)  # noqa: SLF001 -- Django's documented name
 
 
-def _context(found: WhatIf) -> dict[str, Any]:
-    counts = found.counts()
+def _context(result: WhatIf) -> dict[str, Any]:
+    counts = result.counts()
     return {
-        "found": found,
-        "counts": [(*WORDS[change], counts[change]) for change in Change],
-        "groups": [(*WORDS[one.change], one) for one in found.groups],
-        "notes": notes_of(found),
-        "fragments": [("before", _slots(found.before)), ("after", _slots(found.after))],
+        "result": result,
+        "counts": [(*LABELS[effect], counts[effect]) for effect in Effect],
+        "groups": [(*LABELS[group.effect], group) for group in result.groups],
+        "notes": notes_of(result),
+        "fragments": [("before", _slots(result.before)), ("after", _slots(result.after))],
     }
 
 
-def _slots(found: PoolFragments) -> list[tuple[str, int, int, str]]:
-    """For each key: its name, free nodes, the largest group, and how many of each size fit."""
+def _slots(fragments: PoolFragments) -> list[tuple[str, int, int, str]]:
+    """For each key: its name, free nodes, the largest slot, and how many slots of each size fit."""
     return [
         (key.key, key.free, key.largest, ", ".join(f"{count} of {size}" for size, count in key.slots.items()))
-        for key in found.keys
+        for key in fragments.keys
     ]

@@ -1,4 +1,4 @@
-"""What would become of what waits in a pool, over REST: a POST for its body; it writes nothing."""
+"""What-if over REST: the effect of a scenario on the groups that wait. A POST that writes nothing."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from web.permissions import Needs
 from web.policy import Action, refusal
 from web.queries import NoQuery, StrictForm, valid_values
 from web.throttles import SubmitThrottle
-from whatif.asked import MOST_ADDED, Asked, NewNodes
-from whatif.compare import Change, Compared, WhatIf, what_if
-from whatif.standing import Judged, Standing
+from whatif.comparison import Effect, GroupComparison, WhatIf, what_if
+from whatif.judgement import Judgement, Prospect
+from whatif.scenario import MOST_ADDED, NewNodes, Scenario
 from workflows.api.fit import FragmentsSerializer, age_shown, fragments_shown
 
 _MOST = 1000
@@ -89,7 +89,7 @@ class WhatIfBody(StrictForm):
 
 
 class JudgedSerializer(serializers.Serializer[Any]):
-    verdict = serializers.ChoiceField(choices=[one.value for one in Standing])
+    verdict = serializers.ChoiceField(choices=[prospect.value for prospect in Prospect])
     sentence = serializers.CharField()
     proven = serializers.BooleanField()
 
@@ -100,7 +100,7 @@ class ComparedSerializer(serializers.Serializer[Any]):
     )
     group = serializers.CharField()
     tasks = serializers.IntegerField()
-    change = serializers.ChoiceField(choices=[one.value for one in Change])
+    change = serializers.ChoiceField(choices=[effect.value for effect in Effect])
     before = JudgedSerializer()
     after = JudgedSerializer()
 
@@ -137,18 +137,18 @@ class WhatIfReply(serializers.Serializer[Any]):
     notes = serializers.ListField(child=serializers.CharField())
 
 
-def asked_in(data: Any) -> Asked:
-    """The document, read strictly. Raises ValidationError with everything that is wrong in its shape."""
-    said = valid_values(WhatIfBody(data=data))
-    keys = said["topology_keys"]
-    return Asked(
-        drain=tuple(said["drain"]),
-        drain_nodes=tuple(said["drain_nodes"]),
-        add_nodes=tuple(NewNodes(**one) for one in said["add_nodes"]),
-        topology_keys=None if keys is None else tuple(Level(one["key"], one["label"]) for one in keys),
-        backend=said["backend"],
-        move_to=said["move_to"],
-        without=tuple(said["without"]),
+def scenario_in(data: Any) -> Scenario:
+    """Read a scenario strictly. Raises ValidationError with every fault of its shape."""
+    body = valid_values(WhatIfBody(data=data))
+    keys = body["topology_keys"]
+    return Scenario(
+        drain=tuple(body["drain"]),
+        drain_nodes=tuple(body["drain_nodes"]),
+        add_nodes=tuple(NewNodes(**nodes) for nodes in body["add_nodes"]),
+        topology_keys=None if keys is None else tuple(Level(level["key"], level["label"]) for level in keys),
+        backend=body["backend"],
+        move_to=body["move_to"],
+        without=tuple(body["without"]),
     )
 
 
@@ -161,56 +161,60 @@ class WhatIfView(APIView):
         """Say what would become of the groups that wait, with other nodes or keys. Writes nothing."""
         NoQuery.of(request)
         row = pool_visible_to(request.user, pool, action=Action.CONFIG_READ)
-        asked = asked_in(request.data)
+        scenario = scenario_in(request.data)
         names = grants_of(request.user).allows(Action.WORKFLOW_LIST, f"pool/{row.name}")
-        if asked.without and not names:
+        if scenario.without and not names:
             raise refusal(Action.WORKFLOW_LIST, f"pool/{row.name}")
-        return Response(shown(what_if(row, asked, user=request.user, names=names)))
+        return Response(as_json(what_if(row, scenario, user=request.user, names=names)))
 
 
-def shown(found: WhatIf) -> dict[str, Any]:
+def as_json(result: WhatIf) -> dict[str, Any]:
     return {
-        "pool": found.pool,
-        "scheduler": found.scheduler,
-        **age_shown(found.synced_at, now=timezone.now()),
-        "waiting": found.waiting,
-        "left_out": found.left_out,
-        "summary": {change.value: count for change, count in found.counts().items()},
-        "groups": [_compared(one) for one in found.groups],
-        "fragmentation": {"before": fragments_shown(found.before), "after": fragments_shown(found.after)},
-        "drained": found.drained,
-        "displaced": list(found.displaced),
-        "notes": notes_of(found),
+        "pool": result.pool,
+        "scheduler": result.scheduler,
+        **age_shown(result.synced_at, now=timezone.now()),
+        "waiting": result.waiting,
+        "left_out": result.left_out,
+        "summary": {effect.value: count for effect, count in result.counts().items()},
+        "groups": [_comparison(group) for group in result.groups],
+        "fragmentation": {"before": fragments_shown(result.before), "after": fragments_shown(result.after)},
+        "drained": result.drained,
+        "displaced": list(result.displaced),
+        "notes": notes_of(result),
     }
 
 
-def notes_of(found: WhatIf) -> list[str]:
-    """What a reader of the verdicts must know."""
-    said = ["Each group is judged as if it came alone; quotas and priorities do not count."]
-    if not found.others_known:
-        said.append("What pods of others hold of the nodes is not known, so it counts as free.")
-    if found.anew:
-        said.append(
-            "Keys, backend and pool are frozen in what waits: after is what would become of the same tasks "
-            "submitted anew."
+def notes_of(result: WhatIf) -> list[str]:
+    """Notes without which the verdicts would be misread."""
+    notes = ["Each group is judged as if it came alone; quotas and priorities do not count."]
+    if not result.others_known:
+        notes.append("The usage of other tenants' pods is unknown, so it counts as free.")
+    if result.resubmits:
+        notes.append(
+            "Keys, backend and pool of a waiting group are frozen: after is the verdict on the same tasks "
+            "submitted again."
         )
-    if found.left_out:
-        said.append(
-            f"{found.left_out} of {found.waiting} groups that wait were not judged: the last to come."
+    if result.left_out:
+        notes.append(
+            f"{result.left_out} of {result.waiting} waiting groups were not judged: the newest ones."
         )
-    return said
+    return notes
 
 
-def _compared(one: Compared) -> dict[str, Any]:
+def _comparison(group: GroupComparison) -> dict[str, Any]:
     return {
-        "workflow": one.workflow or None,
-        "group": one.group,
-        "tasks": one.tasks,
-        "change": one.change.value,
-        "before": _judged(one.before),
-        "after": _judged(one.after),
+        "workflow": group.workflow or None,
+        "group": group.group,
+        "tasks": group.tasks,
+        "change": group.effect.value,
+        "before": _judgement(group.before),
+        "after": _judgement(group.after),
     }
 
 
-def _judged(one: Judged) -> dict[str, Any]:
-    return {"verdict": one.standing.value, "sentence": one.sentence, "proven": one.proven}
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "verdict": judgement.prospect.value,
+        "sentence": judgement.sentence,
+        "proven": judgement.proven,
+    }

@@ -10,7 +10,7 @@ from pools.selectors import Caller
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from web.times import naive_utc
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
-from workflows.feasibility.sentences import redacted, sentence, unseen
+from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 
@@ -42,7 +42,7 @@ def feasibility(
         capabilities=capabilities,
         without=[group.uuid for group in groups],
     )
-    if missing := unseen(seen, reached=bool(cluster)):
+    if missing := no_nodes_reason(seen, reached=bool(cluster)):
         return [_unknown(group, missing, seen=seen, now=now) for group in groups]
     found = [judge(seen.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
     known = names_known_to(user, {name for verdict in found for name in holders_of(verdict)})

@@ -24,13 +24,13 @@ def sentence(verdict: Verdict) -> str:
             return f"It does not fit now: {_not_now(verdict)}{_elsewhere(verdict)}"
 
 
-def unseen(seen: ObservedNodes, *, reached: bool) -> str:
+def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
     """Why there can be no verdict; nothing where some node is known."""
     if not reached:
         return "No verdict: the pool's cluster was never reached, so none of its nodes is known."
-    if seen.synced_at is None:
+    if observed.synced_at is None:
         return "No verdict: the nodes of the pool's cluster have not been listed yet."
-    if not seen.snapshot.nodes:
+    if not observed.snapshot.nodes:
         return "No verdict: no node is known at the moment that these tasks may use."
     return ""
 

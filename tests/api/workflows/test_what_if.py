@@ -19,7 +19,7 @@ from tests.factories import (
     WorkflowFactory,
 )
 from web.models import Role, RoleAssignment
-from whatif import compare, waiting
+from whatif import comparison, waiting_groups
 
 pytestmark = pytest.mark.django_db
 
@@ -227,10 +227,10 @@ def test_more_groups_cost_no_more_queries_and_those_over_the_bound_are_counted(a
     told, many = queries()
     assert (many, len(told["groups"])) == (few, 4)
 
-    monkeypatch.setattr(waiting, "MOST_GROUPS", 2)
+    monkeypatch.setattr(waiting_groups, "MOST_GROUPS", 2)
     told, _ = queries()
     assert (list(changes(told)), told["waiting"], told["left_out"]) == (names[:2], 4, 2)
-    monkeypatch.setattr(compare, "SECONDS", -1.0)
+    monkeypatch.setattr(comparison, "SECONDS", -1.0)
     assert queries()[0]["left_out"] == 4
 
 

@@ -1,4 +1,4 @@
-"""How one group stands on some nodes: as frozen, or as if its tasks were submitted anew."""
+"""Judge one group on some nodes: as it is frozen, or as if its tasks were submitted again."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,14 +13,14 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import judge
 from scheduling.levels import Levels, domain_of
 from scheduling.sentences import first
-from whatif.asked import Target
+from whatif.scenario import Target
 from workflows.feasibility.nodes import ObservedNodes, demand_of
 from workflows.feasibility.sentences import redacted, sentence
 from workflows.values.placement import GroupValues, TaskTry
 
 
-class Standing(StrEnum):
-    """A verdict, or why there is none: it would be refused, or nothing is known of the nodes."""
+class Prospect(StrEnum):
+    """A verdict, or the reason for none: the group would be refused, or no node is known."""
 
     NOW = "now"
     NOT_NOW = "not_now"
@@ -30,23 +30,25 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """``proven`` is False where NOT_NOW may in truth be NEVER."""
+class Judgement:
+    """``proven`` False means NOT_NOW might really be NEVER: the search hit its limit."""
 
-    standing: Standing
+    prospect: Prospect
     sentence: str
     proven: bool = True
 
 
-class Nodes:
-    """One reading of nodes, indexed by whatever levels are asked for.
+class IndexedNodes:
+    """One reading of nodes, indexed by levels as they are needed.
 
-    ``unseen`` says why nothing is known of them, if so; ``known``: the holders that may be named.
+    ``no_nodes`` is the reason why no node is known, or empty; ``visible``: the holders that may be named.
     """
 
-    def __init__(self, seen: ObservedNodes, *, cluster: str, unseen: str, known: frozenset[str]) -> None:
-        self._nodes = seen.snapshot.nodes
-        self._unseen, self._known, self._cluster = unseen, known, cluster
+    def __init__(
+        self, observed: ObservedNodes, *, cluster: str, no_nodes: str, visible: frozenset[str]
+    ) -> None:
+        self._nodes = observed.snapshot.nodes
+        self._no_nodes, self._visible, self._cluster = no_nodes, visible, cluster
         self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
 
     def by(self, levels: Levels, capabilities: Capabilities) -> Snapshot:
@@ -55,27 +57,27 @@ class Nodes:
             self._by_levels[levels, paths] = Snapshot.of(self._nodes, levels, paths=paths)
         return self._by_levels[levels, paths]
 
-    def frozen(self, group: GroupValues) -> Judged:
-        """As it was accepted, on these nodes."""
+    def frozen(self, group: GroupValues) -> Judgement:
+        """Judge a group as it was accepted, on these nodes."""
         placement = group.placement
         if placement.cluster_uid and placement.cluster_uid != self._cluster:
-            said = f'It was accepted for backend "{placement.backend}", whose cluster is another one.'
-            return Judged(standing=Standing.UNKNOWN, sentence=said)
+            message = f'It was accepted for backend "{placement.backend}", which is another cluster.'
+            return Judgement(prospect=Prospect.UNKNOWN, sentence=message)
         return self.judged(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
 
-    def judged(self, group: GroupValues, capabilities: Capabilities) -> Judged:
-        if self._unseen:
-            return Judged(standing=Standing.UNKNOWN, sentence=self._unseen)
+    def judged(self, group: GroupValues, capabilities: Capabilities) -> Judgement:
+        if self._no_nodes:
+            return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
         demand = demand_of(group, capabilities=capabilities)
         verdict = judge(self.by(group.placement.levels, capabilities), demand)
-        told = sentence(redacted(verdict, self._known))
-        return Judged(standing=Standing(verdict.answer.value), sentence=told, proven=verdict.proven)
+        text = sentence(redacted(verdict, self._visible))
+        return Judgement(prospect=Prospect(verdict.answer.value), sentence=text, proven=verdict.proven)
 
 
-class Anew:
-    """Groups as they would be accepted into the target now."""
+class Resubmission:
+    """Judge groups as new submissions to the target."""
 
-    def __init__(self, target: Target, nodes: Nodes) -> None:
+    def __init__(self, target: Target, nodes: IndexedNodes) -> None:
         self._target, self._nodes = target, nodes
         self._capabilities = capabilities_of(target.backend)
         snapshot = nodes.by(target.levels, self._capabilities)
@@ -83,18 +85,20 @@ class Anew:
         platforms = list(target.pool.platforms.all()) or [Platform(pool=target.pool, name="")]
         self._platforms = {row.name: row for row in platforms}
 
-    def judged(self, group: GroupValues) -> Judged:
+    def judged(self, group: GroupValues) -> Judgement:
         moved = self._moved(group)
         if isinstance(moved, str):
-            return Judged(standing=Standing.REFUSED, sentence=f"It would be refused: {moved}")
+            return Judgement(prospect=Prospect.REFUSED, sentence=f"It would be refused: {moved}")
         if faults := self._faults(moved):
             (fault, *_), others = first(faults, 1)
             more = f" {others.capitalize()}." if others else ""
-            return Judged(standing=Standing.REFUSED, sentence=f"It would be refused: {fault.message}{more}")
+            return Judgement(
+                prospect=Prospect.REFUSED, sentence=f"It would be refused: {fault.message}{more}"
+            )
         return self._nodes.judged(moved, self._capabilities)
 
     def _moved(self, group: GroupValues) -> GroupValues | str:
-        """The group with the target's keys and platforms; in words, why it has none of these."""
+        """The group with the target's keys and platforms, or the message why it cannot have them."""
         backend, pool = self._target.backend, self._target.pool
         placement = replace(
             group.placement,
@@ -125,7 +129,7 @@ class Anew:
 
 
 def _on(task: TaskTry, platform: Platform) -> TaskTry:
-    """The task with what another pool's platform puts on its pods."""
+    """The task with the node selection and tolerations of another pool's platform."""
     placement = replace(
         task.placement,
         platform=platform.name,

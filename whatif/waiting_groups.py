@@ -1,4 +1,4 @@
-"""The groups that wait in a pool, with what a verdict needs of each and nothing else: two queries."""
+"""The groups that wait in a pool, each with only the fields that a verdict reads: two queries."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, Ta
 MOST_GROUPS = 50
 MOST_TASKS = 20_000
 _UNPLACED = (TaskStatus.SUBMITTING, TaskStatus.WAITING, TaskStatus.PROCESSING, TaskStatus.SCHEDULING)
-_READ = (
+_SPEC_FIELDS = (
     "cpu",
     "gpu",
     "memory",
@@ -26,7 +26,7 @@ _READ = (
     "requirements",
     "claims_channel",
 )
-"""What a verdict reads of a task; files and the like, which may be large, stay in the database."""
+"""Fields of a task's spec that a verdict reads; files, which may be large, stay in the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,14 @@ class WaitingGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Those that are judged, the longest waiting first, and how many there are in all."""
+class WaitingGroups:
+    """The groups to judge, the longest waiting first; ``count`` is the number of all that wait."""
 
     groups: tuple[WaitingGroup, ...]
     count: int
 
 
-def waiting_in(pool: str) -> Waiting:
+def waiting_groups_in(pool: str) -> WaitingGroups:
     """The groups of a pool that wait; at most MOST_GROUPS, of at most MOST_TASKS tasks together."""
     rows = _rows(pool)
     count = rows.count()
@@ -61,11 +61,11 @@ def waiting_in(pool: str) -> Waiting:
         chosen.append(row)
     tasks = _tasks([row.pk for row in chosen])
     groups = (_group(row, tasks[row.pk]) for row in chosen if tasks[row.pk] and _is_readable(row))
-    return Waiting(groups=tuple(groups), count=count)
+    return WaitingGroups(groups=tuple(groups), count=count)
 
 
 def _is_readable(row: TaskGroup) -> bool:
-    """Whether this release knows the version of what is frozen: what it does not is left out."""
+    """Whether this release can read the version of the frozen placement; other groups are left out."""
     return row.placement.get("version") in VERSIONS
 
 
@@ -79,16 +79,16 @@ def _rows(pool: str) -> QuerySet[TaskGroup]:
 
 def _tasks(groups: Sequence[UUID]) -> dict[UUID, list[TaskTry]]:
     rows = Task.objects.filter(group_id__in=groups, latest=True).order_by("group_id", "position")
-    found: dict[UUID, list[TaskTry]] = defaultdict(list)
-    for group, uuid, name, retry, attempt, *said in rows.values_list(
-        "group_id", "task_uuid", "name", "retry_id", "attempt", *(f"spec__{one}" for one in _READ)
+    by_group: dict[UUID, list[TaskTry]] = defaultdict(list)
+    for group, uuid, name, retry, attempt, *values in rows.values_list(
+        "group_id", "task_uuid", "name", "retry_id", "attempt", *(f"spec__{field}" for field in _SPEC_FIELDS)
     ):
-        spec = {field: value for field, value in zip(_READ, said, strict=True) if value is not None}
+        spec = {field: value for field, value in zip(_SPEC_FIELDS, values, strict=True) if value is not None}
         placement = TaskPlacement.from_json({"image": "", "command": [], **spec})
-        found[group].append(
+        by_group[group].append(
             TaskTry(task_uuid=uuid, name=name, retry_id=retry, attempt=attempt, placement=placement)
         )
-    return found
+    return by_group
 
 
 def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
