@@ -192,7 +192,7 @@ def notes_of(result: WhatIf) -> list[str]:
     if result.resubmits:
         notes.append(
             "Keys, backend and pool of a waiting group are frozen: after is the verdict on the same tasks "
-            "submitted again."
+            "submitted anew."
         )
     if result.left_out:
         notes.append(

@@ -143,7 +143,7 @@ def _pod(task, labels, group):
 
 def _busy(one):
     shape = _shape(one.holdings[0].amounts[0])
-    return Pod("x", f"b-{one.name}", f"b-{one.name}", "t", "active", shape, node=one.name, ours=False)
+    return Pod("x", f"b-{one.name}", f"b-{one.name}", "t", "active", shape, node=one.name, is_kai=False)
 
 
 def _node(one):
