@@ -9,6 +9,7 @@ from django.apps import apps
 from pools.conditions import topology
 from web.env import Environment
 from workflows.explain.levels import UNAVAILABLE
+from workflows.spec import SpecLimits, parse_workflow
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -47,6 +48,35 @@ def test_every_example_is_in_the_index_and_every_recipe_in_the_cookbook():
     cookbook = (DOCS / "how-to" / "cookbook.md").read_text()
     told = set(re.findall(r"\(\.\./\.\./examples/([\w-]+\.yaml)\)", cookbook))
     assert told == {name for name in examples if not name.startswith("use-case-")}
+
+
+def test_every_workflow_on_a_page_is_one_that_is_accepted():
+    pages = [*(DOCS / "tutorials").glob("*.md"), *(DOCS / "how-to").glob("*.md"), DOCS / "faq.md"]
+    blocks = [
+        block
+        for page in pages
+        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        if re.search(r"^workflow:", block, re.MULTILINE)
+    ]
+    assert blocks
+    for block in blocks:
+        parsed = parse_workflow(
+            block, variables=(), string_variables=(), limits=SpecLimits(), allow_localpath=False
+        )
+        assert parsed.spec.groups
+
+
+def test_each_term_of_the_glossary_has_one_row_in_order_with_four_other_systems():
+    sections = re.split(r"^## ", (DOCS / "glossary.md").read_text(), flags=re.MULTILINE)[1:]
+    terms = []
+    for section in sections:
+        rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+        head, *entries = [[cell.strip() for cell in row] for row in rows]
+        assert head == ["term", "meaning", "OSMO", "KAI", "Kueue", "Slurm"]
+        assert {len(entry) for entry in entries} == {6}
+        assert [entry[0] for entry in entries] == sorted((entry[0] for entry in entries), key=str.lower)
+        terms += [entry[0].lower() for entry in entries]
+    assert len(terms) == len(set(terms)) > 50
 
 
 def _headed(model, pages):

@@ -85,12 +85,15 @@ def photograph(run, *, running, waiting):
         page.get_by_label("Password").fill(run["admin_password"])
         page.get_by_role("button", name="Log in").click()
         page.get_by_text("MATCH").first.wait_for()
-        bottom = page.get_by_text("zone z2").first.locator("xpath=ancestor::*[name()='svg']").bounding_box()
-        size = {"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 24}
+        bottom = page.locator("#live-map svg").bounding_box()
+        size = {"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 8}
         page.screenshot(path=PICTURES / "map.png", full_page=True, clip=size, animations="disabled")
         page.goto(f"{run['api_url']}/ui/workflows/{waiting}")
-        page.get_by_text("Would it fit?").first.wait_for()
-        page.screenshot(path=PICTURES / "why.png", animations="disabled")
+        page.get_by_text("Would it fit?").first.click()
+        page.get_by_role("cell", name=running).first.wait_for()
+        box = page.get_by_text("Evidence").first.bounding_box()
+        size = {"x": 0, "y": 0, "width": 1240, "height": box["y"] + box["height"] + 32}
+        page.screenshot(path=PICTURES / "why.png", full_page=True, clip=size, animations="disabled")
         browser.close()
 
 
