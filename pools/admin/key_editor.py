@@ -21,6 +21,7 @@ from unfold.admin import TabularInline
 from pools.admin.base import StaffInline
 from pools.admin.forms import RowForm, RowFormSet
 from pools.admin.key_coverage import DraftRow, KeysSeen, see_keys
+from pools.documents.pool import KEY_FIELDS
 from pools.models import Backend, Pool, TopologyKey
 from pools.values.selection import label_faults
 from scheduling.levels import is_label_key
@@ -40,27 +41,32 @@ class TopologyKeyForm(RowForm):
         widget=forms.NumberInput(attrs={"class": "desk-input desk-number"}),
         help_text="0 is the broadest. Drag rows, or number them; without a number a row comes last.",
     )
-    key = forms.CharField(
-        max_length=63,
-        widget=forms.TextInput(attrs={"class": "desk-input", "spellcheck": "false", "autocomplete": "off"}),
-        help_text="Name users write in a workflow, e.g. rack.",
-    )
-    label = forms.CharField(
-        max_length=316,
-        widget=forms.TextInput(
-            attrs={
-                "class": "desk-input desk-label",
-                "spellcheck": "false",
-                "autocomplete": "off",
-                "list": "labels-seen",
-            }
-        ),
-        help_text="Node label that carries the domain's name.",
-    )
 
     class Meta:
         model = TopologyKey
-        fields: ClassVar = ["position", "key", "label"]
+        fields: ClassVar = ["position", *KEY_FIELDS]
+        labels: ClassVar = {"label": "Node label"}
+        widgets: ClassVar = {
+            "key": forms.TextInput(
+                attrs={"class": "desk-input", "spellcheck": "false", "autocomplete": "off"}
+            ),
+            "label": forms.TextInput(
+                attrs={
+                    "class": "desk-input desk-label",
+                    "spellcheck": "false",
+                    "autocomplete": "off",
+                    "list": "labels-seen",
+                }
+            ),
+        }
+
+    def attributes(self) -> list[Any]:
+        """The bound fields of the key's own attributes, in the order of the document."""
+        return [self[name] for name in KEY_FIELDS]
+
+    def values(self) -> list[Any]:
+        """The saved attributes, where the row can only be read."""
+        return [getattr(self.instance, name) for name in KEY_FIELDS]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -83,6 +89,10 @@ class TopologyKeyFormSet(RowFormSet):
 
         return [form for _, form in sorted(enumerate(super().rows()), key=place)]
 
+    def documents(self) -> list[dict[str, Any]]:
+        """The keys that the rows stand for, broadest first."""
+        return [{name: row.cleaned_data[name] for name in KEY_FIELDS} for row in self.rows()]
+
     def row_of(self, step: str | int) -> Any:
         rows = self.rows()
         return rows[step] if isinstance(step, int) and step < len(rows) else None
@@ -93,7 +103,8 @@ class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # un
     form = TopologyKeyForm
     formset = TopologyKeyFormSet
     template = "pools/admin/keys.html"
-    fields = ("position", "key", "label")
+    fields = ("position", *KEY_FIELDS)
+    headings = tuple(TopologyKeyForm.Meta.labels.get(name, name.capitalize()) for name in KEY_FIELDS)
     ordering = ("position",)
     extra = 1
     verbose_name_plural = "Topology keys, broadest first"

@@ -249,9 +249,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "backend": cleaned["backend"].name,
             "tolerations": cleaned["tolerations"],
             "resources": cleaned["resources"],
-            "topology_keys": [
-                {"key": row.cleaned_data["key"], "label": row.cleaned_data["label"]} for row in keys.rows()
-            ],
+            "topology_keys": keys.documents(),
             "platforms": {
                 row.cleaned_data["name"]: {
                     field: row.cleaned_data[field] for field in (*PLATFORM_COLUMNS, "tolerations")

@@ -121,7 +121,7 @@ def keys_of(pool: Pool) -> dict[str, Any]:
         "revision": pool.revision,
         "backend": pool.backend.name,
         "nvlink": pool.nvlink,
-        "topology_keys": [{"key": row.key, "label": row.label} for row in pool.topology_keys.all()],
+        "topology_keys": pool_shape.key_documents(pool),
     }
 
 
@@ -134,14 +134,15 @@ def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
         "nodes_synced_at": naive_utc(found.synced_at),
         "topology_keys": [
             {
-                "key": entry.level.key,
-                "label": entry.level.label,
-                "level": rank,
-                "domain_count": len(entry.domains),
-                "nodes_without_label": entry.outside,
-                "domains": [{"path": list(path), "nodes": n} for path, n in entry.domains.items()],
+                **key,
+                "level": level,
+                "domain_count": len(domains.domains),
+                "nodes_without_label": domains.outside,
+                "domains": [{"path": list(path), "nodes": n} for path, n in domains.domains.items()],
             }
-            for rank, entry in enumerate(found.keys)
+            for level, (key, domains) in enumerate(
+                zip(pool_shape.key_documents(pool), found.keys, strict=True)
+            )
         ],
     }
 

@@ -58,16 +58,12 @@ class BackendDocument(Document):
     node_conditions: NodeConditionsDocument = NodeConditionsDocument()
 
 
-COLUMNS = (
-    "description",
-    "enabled",
-    "kubeconfig",
-    "context",
-    "dashboard_url",
-    "grafana_url",
-    "router_address",
-    "tests",
+COLUMNS = tuple(
+    name
+    for name in BackendDocument.model_fields
+    if name not in {"k8s_namespace", "scheduler_settings", "node_conditions"}
 )
+"""Fields of a backend that are columns of the same name and meaning."""
 
 
 def write(document: BackendDocument, backend: Backend) -> None:

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import Document, Line, Text
-from pools.models import Platform, Pool
+from pools.models import Platform, Pool, TopologyKey
 from scheduling.levels import Level, Levels
 
 READ_ONLY = frozenset(
@@ -48,7 +48,10 @@ Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
 
 
 class TopologyKeyDocument(Document):
-    """One level: ``key`` is the user's word, ``label`` the node label behind it."""
+    """One level: ``key`` is the user's word, ``label`` the node label behind it.
+
+    Rows, replies, the export and the admin's editor take a key's attributes from here.
+    """
 
     key: Line
     label: Line
@@ -86,9 +89,9 @@ class PlatformDocument(Document):
     privileged_allowed: bool = False
     allowed_mounts: list[Line] = []
     default_mounts: list[Line] = []
+    override_pod_template: TemplateNames = []
     default_variables: Variables = {}
     resource_validations: NoTemplates = []
-    override_pod_template: TemplateNames = []
 
 
 class PoolDocument(Document):
@@ -109,6 +112,8 @@ class PoolDocument(Document):
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = []
+    common_pod_template: TemplateNames = []
+    common_default_variables: Variables = {}
     download_type: Literal["download"] | None = None
     default_exec_timeout: Line = ""
     default_queue_timeout: Line = ""
@@ -120,9 +125,7 @@ class PoolDocument(Document):
     max_num_tasks: Most | None = None
     max_num_workflows_per_user: Most | None = None
     max_num_tasks_per_user: Most | None = None
-    common_default_variables: Variables = {}
     common_resource_validations: NoTemplates = []
-    common_pod_template: TemplateNames = []
     common_group_templates: NoTemplates = []
 
     @property
@@ -130,42 +133,27 @@ class PoolDocument(Document):
         return tuple(Level(entry.key, entry.label) for entry in self.topology_keys)
 
 
-COLUMNS = (
-    "description",
-    "nvlink",
-    "enable_maintenance",
-    "default_platform",
-    "node_selector",
-    "split_gangs",
-    "unsupported_preferred",
-    "infeasible",
-    "topology_source",
-    "topology_name",
-    "shared_credentials",
-    "common_pod_template",
-    "common_default_variables",
-    "download_type",
-    "default_exec_timeout",
-    "default_queue_timeout",
-    "max_exec_timeout",
-    "max_queue_timeout",
-    "default_exit_actions",
-    "max_num_workflows",
-    "max_num_tasks",
-    "max_num_workflows_per_user",
-    "max_num_tasks_per_user",
+KEY_FIELDS = tuple(TopologyKeyDocument.model_fields)
+"""Attributes of a topology key: columns of the same name, in the order in which people see them."""
+
+COLUMNS = tuple(
+    name
+    for name in PoolDocument.model_fields
+    if name
+    not in {
+        "backend",
+        "tolerations",
+        "resources",
+        "topology_keys",
+        "platforms",
+        "common_resource_validations",
+        "common_group_templates",
+    }
 )
 """Fields of a pool that are columns of the same name and meaning."""
 
-PLATFORM_COLUMNS = (
-    "description",
-    "node_selector",
-    "host_network_allowed",
-    "privileged_allowed",
-    "allowed_mounts",
-    "default_mounts",
-    "override_pod_template",
-    "default_variables",
+PLATFORM_COLUMNS = tuple(
+    name for name in PlatformDocument.model_fields if name not in {"tolerations", "resource_validations"}
 )
 
 
@@ -195,10 +183,22 @@ def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:
     ]
 
 
+def key_rows(document: PoolDocument, pool: Pool) -> list[TopologyKey]:
+    """The rows of a document's topology keys, unsaved."""
+    return [
+        TopologyKey(pool=pool, position=position, **entry.model_dump())
+        for position, entry in enumerate(document.topology_keys)
+    ]
+
+
+def key_documents(pool: Pool) -> list[dict[str, Any]]:
+    """The documents of a saved pool's topology keys, broadest first."""
+    return [{name: getattr(row, name) for name in KEY_FIELDS} for row in pool.topology_keys.all()]
+
+
 def document_of(pool: Pool) -> dict[str, Any]:
     """The document of a saved pool; reads ``backend``, ``platforms`` and ``topology_keys``."""
-    keys = [{"key": row.key, "label": row.label} for row in pool.topology_keys.all()]
-    return _assembled(pool, keys, pool.platforms.all())
+    return _assembled(pool, key_documents(pool), pool.platforms.all())
 
 
 def content_of(document: PoolDocument, pool: Pool) -> dict[str, Any]:

@@ -252,10 +252,7 @@ def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool
 
 def _replace_rows(document: shape.PoolDocument, pool: Pool, platforms: Sequence[Platform]) -> None:
     pool.topology_keys.all().delete()
-    TopologyKey.objects.bulk_create(
-        TopologyKey(pool=pool, position=position, key=level.key, label=level.label)
-        for position, level in enumerate(document.levels)
-    )
+    TopologyKey.objects.bulk_create(shape.key_rows(document, pool))
     pool.platforms.all().delete()
     pool.platforms.model.objects.bulk_create(platforms)
 
