@@ -76,29 +76,29 @@ def _times(tasks: int) -> dict[str, float]:
 def _run(text: str, facts: Any) -> dict[str, float]:
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415 -- after django.setup
     from scheduling.tree import build_tree  # noqa: PLC0415
-    from workflows.admission.admit import Wish, admit  # noqa: PLC0415
+    from workflows.admission.admit import admit  # noqa: PLC0415
     from workflows.manifests.group import render_group  # noqa: PLC0415
     from workflows.spec import SpecLimits, parse_workflow  # noqa: PLC0415
 
     times: dict[str, float] = {}
     limits = SpecLimits(tasks=facts.limits.max_num_tasks)
     given: dict[str, Any] = {"variables": (), "string_variables": (), "allow_localpath": False}
-    parsed = _timed(times, "parse", lambda: parse_workflow(text, limits=limits, **given))
-    asked: dict[str, Any] = {
-        "wish": Wish(user="bench", priority="NORMAL", labels={}, environment={}),
+    spec = _timed(times, "parse", lambda: parse_workflow(text, limits=limits, **given))
+    beside: dict[str, Any] = {
+        "user": "bench",
+        "priority": "NORMAL",
         "name": "bench-1",
         "workflow": uuid4(),
         "scheduler": scheduler_backend("kai"),
         "new_uuid": uuid4,
     }
-    admission = _timed(times, "check", lambda: admit(parsed.spec, facts, **asked))
-    if admission.faults:
-        raise RuntimeError(f"the bench's own workflow is refused: {admission.faults[0]}")
-    (group,) = admission.groups
-    _timed(times, "tree", lambda: build_tree(group.gang, facts.levels))
-    objects = _timed(times, "render", lambda: render_group(group.values))
-    if len(objects.pods) != len(group.values.tasks):
-        raise RuntimeError(f"{len(objects.pods)} pods are rendered for {len(group.values.tasks)} tasks")
+    (group,), checked = _timed(times, "check", lambda: admit(spec, facts, **beside))
+    if checked.faults:
+        raise RuntimeError(f"the bench's own workflow is refused: {checked.faults[0]}")
+    _timed(times, "tree", lambda: build_tree(group.gang(), facts.levels))
+    objects = _timed(times, "render", lambda: render_group(group))
+    if len(objects.pods) != len(group.tasks):
+        raise RuntimeError(f"{len(objects.pods)} pods are rendered for {len(group.tasks)} tasks")
     return times
 
 

@@ -25,7 +25,7 @@ from scheduling.errors import TopologyError
 from tests.api.workflows.specs import gang, text
 from tests.factories import LEVELS, BackendFactory, PoolFactory
 from tests.fakes.kai import kai_cluster, reached_through
-from workflows.admission.admit import Wish, admit
+from workflows.admission.admit import admit
 from workflows.admission.pool_facts import coverage_warnings, pool_facts
 from workflows.manifests.group import render_group
 from workflows.spec import SpecLimits, read_workflow
@@ -220,27 +220,28 @@ def usable(saved):
     assert services.put_pool(name=name, document=document, change=CHANGE).value.revision == revision
     facts = pool_facts(pool)
     topology = [{"key": facts.levels[-1].key}] if facts.levels else []
-    parsed = read_workflow(
+    spec = read_workflow(
         text(gang(2, topology=topology)),
         variables=(),
         string_variables=(),
         limits=SpecLimits(),
         allow_localpath=False,
     )
-    admission = admit(
-        parsed.spec,
+    groups, checked = admit(
+        spec,
         facts,
-        wish=Wish(user="ann", priority="NORMAL", labels={}, environment={}),
+        user="ann",
+        priority="NORMAL",
         name="train-1",
         workflow=uuid4(),
         scheduler=scheduler_backend(facts.scheduler_type),
         new_uuid=uuid4,
     )
-    coverage_warnings(pool, facts, [group.gang for group in admission.groups])
-    if admission.faults:
+    coverage_warnings(pool, facts, [group.gang() for group in groups])
+    if checked.faults:
         return
-    for group in admission.groups:
-        for pod in render_group(group.values).pods.values():
+    for group in groups:
+        for pod in render_group(group).pods.values():
             (container,) = pod["spec"]["containers"]
             for mount in container.get("volumeMounts", ()):
                 assert ":" not in mount["mountPath"]

@@ -135,7 +135,7 @@ def promise_kept(text):
     if not isinstance(found, InvalidSpec):
         options = {"variables": (), "string_variables": (), "limits": SpecLimits(), "allow_localpath": False}
         assert read_workflow(text, **options).faults == ()
-        assert found.spec.groups
+        assert found.groups
         return
     assert found.message
     assert found.faults
@@ -173,7 +173,7 @@ def test_any_structure_is_a_workflow_or_a_refusal(text):
 @given(st.fixed_dictionaries({"workflow": WORKFLOW}).map(dumped).filter(lambda text: not is_templated(text)))
 def test_what_is_accepted_can_be_kept_in_a_row_and_read_again(text):
     found = parse(text)
-    for group in () if isinstance(found, InvalidSpec) else found.spec.groups:
+    for group in () if isinstance(found, InvalidSpec) else found.groups:
         for task in group.tasks:
             placement = TaskPlacement(
                 image=task.image,

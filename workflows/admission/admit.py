@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import priority_held
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order
@@ -36,170 +36,148 @@ from workflows.values.placement import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is asked beside the spec: ``labels`` are merged already, ``environment`` goes over tasks'."""
-
-    user: str
-    priority: str
-    labels: Mapping[str, str]
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmittedGroup:
-    """A task group ready to be written. ``upstream`` names groups of the same workflow."""
-
-    values: GroupValues
-    gang: Gang
-    upstream: tuple[str, ...]
-    barrier: bool
-    ignore_nonlead_status: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """What came of it. With faults, ``groups`` are not to be used."""
-
-    groups: tuple[AdmittedGroup, ...]
-    exec_timeout: float
-    queue_timeout: float
-    faults: tuple[Fault, ...]
-    notices: tuple[Notice, ...]
-
-
 def admit(
     spec: WorkflowSpec,
     facts: PoolFacts,
     *,
-    wish: Wish,
+    user: str,
+    priority: str,
     name: str,
     workflow: UUID,
     scheduler: SchedulerBackend,
     new_uuid: Callable[[], UUID],
-) -> Admission:
-    """Check a workflow against its pool and place its tasks."""
-    run = _Run(facts=facts, wish=wish, scheduler=scheduler, faults=[], notices=[])
-    exec_timeout = run.timeout("exec_timeout", spec.exec_timeout, facts.exec_timeout)
-    queue_timeout = run.timeout("queue_timeout", spec.queue_timeout, facts.queue_timeout)
-    run.names(spec)
-    held = run.priority()
-    base = GroupPlacement(
-        installation=facts.installation,
-        pool=facts.name,
-        pool_revision=facts.revision,
-        backend=facts.backend,
-        cluster_uid=facts.cluster_uid,
-        namespace=facts.namespace,
-        scheduler_type=facts.scheduler_type,
-        scheduler_name=facts.scheduler_name,
-        scheduler_version=facts.scheduler_version,
-        queue=names.queue(facts.namespace, facts.name),
-        priority_class=names.priority_class(held),
-        levels=facts.levels,
-        split_gangs=facts.split_gangs,
-        unsupported_preferred=facts.unsupported_preferred,
-        external_topology=facts.external_topology if facts.levels else "",
-        exec_timeout=exec_timeout,
-        queue_timeout=queue_timeout,
-        default_exit_actions=facts.default_exit_actions,
-        max_retry_per_task=facts.limits.max_retry_per_task,
-        workflow_name=name,
-        workflow_uuid=workflow,
-        submitted_by=wish.user,
-        labels=wish.labels,
-        priority=wish.priority,
+) -> tuple[tuple[GroupValues, ...], Checked]:
+    """Check a workflow against its pool and place its tasks.
+
+    ``name`` and ``workflow`` are what it will be known by. The groups are in the order of the spec's; with
+    faults they are not to be used.
+    """
+    admission = _Admission(
+        spec=spec, facts=facts, user=user, priority=priority, scheduler=scheduler, new_uuid=new_uuid
     )
-    groups = tuple(run.group(group, base, new_uuid) for group in spec.groups)
-    run.notices += _across(spec)
-    return Admission(
-        groups=groups,
-        exec_timeout=exec_timeout,
-        queue_timeout=queue_timeout,
-        faults=tuple(in_order(run.faults)),
-        notices=tuple(run.notices),
-    )
+    groups = admission.groups(name=name, workflow=workflow)
+    return groups, Checked(tuple(in_order(admission.faults)), tuple(admission.notices))
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
-    """One admission: what it reads, and what it has found so far."""
+class _Admission:
+    """One admission: what it reads; ``faults`` and ``notices`` fill as it goes."""
 
+    spec: WorkflowSpec
     facts: PoolFacts
-    wish: Wish
+    user: str
+    priority: str
     scheduler: SchedulerBackend
-    faults: list[Fault]
-    notices: list[Notice]
+    new_uuid: Callable[[], UUID]
+    faults: list[Fault] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
 
-    def timeout(self, key: str, wanted: float | None, allowed: Timeouts) -> float:
+    def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
+        shared = self.shared(name=name, workflow=workflow)
+        groups = tuple(self.group(group, shared) for group in self.spec.groups)
+        self.notices += _across(self.spec)
+        return groups
+
+    def shared(self, *, name: str, workflow: UUID) -> GroupPlacement:
+        """What is frozen of the pool and the workflow, the same for every group."""
+        facts = self.facts
+        exec_timeout = self.timeout("exec_timeout", self.spec.exec_timeout, facts.exec_timeout)
+        queue_timeout = self.timeout("queue_timeout", self.spec.queue_timeout, facts.queue_timeout)
+        self.check_names()
+        return GroupPlacement(
+            installation=facts.installation,
+            pool=facts.name,
+            pool_revision=facts.revision,
+            backend=facts.backend,
+            cluster_uid=facts.cluster_uid,
+            namespace=facts.namespace,
+            scheduler_type=facts.scheduler_type,
+            scheduler_name=facts.scheduler_name,
+            scheduler_version=facts.scheduler_version,
+            queue=names.queue(facts.namespace, facts.name),
+            priority_class=names.priority_class(self.scheduled_priority()),
+            levels=facts.levels,
+            split_gangs=facts.split_gangs,
+            unsupported_preferred=facts.unsupported_preferred,
+            external_topology=facts.external_topology if facts.levels else "",
+            exec_timeout=exec_timeout,
+            queue_timeout=queue_timeout,
+            default_exit_actions=facts.default_exit_actions,
+            max_retry_per_task=facts.limits.max_retry_per_task,
+            workflow_name=name,
+            workflow_uuid=workflow,
+            submitted_by=self.user,
+            labels=self.spec.labels,
+            priority=self.priority,
+        )
+
+    def timeout(self, key: str, seconds: float | None, allowed: Timeouts) -> float:
         """The timeout in force: the user's, cut at the most, or the default. Seconds."""
-        if wanted is None:
+        if seconds is None:
             return allowed.default
-        if wanted > allowed.most:
-            said = f"{key} was {wanted:g} seconds and is cut to {allowed.most:g}, the most this pool allows."
-            self.notices.append(Notice("timeout_cut", said, ("workflow", "timeout", key)))
-        return min(wanted, allowed.most)
-
-    def priority(self) -> str:
-        """The priority whose class the pods get; a notice where that is not the one asked for."""
-        wanted = self.wish.priority
-        held = priority_held(wanted, spares_normal=self.scheduler.spares_normal)
-        if held != wanted:
-            said = (
-                f'Priority {wanted} is scheduled as {held} by "{self.facts.scheduler_type}": it would evict '
-                "whatever is lower, and only LOW may be evicted."
+        if seconds > allowed.most:
+            message = (
+                f"{key} was {seconds:g} seconds and is cut to {allowed.most:g}, the most this pool allows."
             )
-            self.notices.append(Notice("priority_lowered", said))
-        return held
+            self.notices.append(Notice("timeout_cut", message, ("workflow", "timeout", key)))
+        return min(seconds, allowed.most)
 
-    def names(self, spec: WorkflowSpec) -> None:
+    def scheduled_priority(self) -> str:
+        """The priority whose class the pods get; a notice where that is not the user's."""
+        scheduled = priority_held(self.priority, spares_normal=self.scheduler.spares_normal)
+        if scheduled != self.priority:
+            message = (
+                f'Priority {self.priority} is scheduled as {scheduled} by "{self.facts.scheduler_type}": it '
+                "would evict whatever is lower, and only LOW may be evicted."
+            )
+            self.notices.append(Notice("priority_lowered", message))
+        return scheduled
+
+    def check_names(self) -> None:
         """Hold names to the service's own limit, which may be lower than the grammar's."""
-        most = self.facts.limits.max_name_length
+        spec, most = self.spec, self.facts.limits.max_name_length
         named: list[tuple[str, Path]] = [(spec.name, ("workflow", "name"))]
         named += [(group.name, (*group.path, "name")) for group in spec.groups if not group.bare]
         named += [(task.name, (*task.path, "name")) for group in spec.groups for task in group.tasks]
         for name, path in named:
             if most < len(name) <= MAX_NAME:
-                said = f"The name has {len(name)} characters; at most {most} are accepted."
-                self.faults.append(Fault(path, "name", said))
+                message = f"The name has {len(name)} characters; at most {most} are accepted."
+                self.faults.append(Fault(path, "name", message))
 
-    def group(self, group: GroupSpec, base: GroupPlacement, new_uuid: Callable[[], UUID]) -> AdmittedGroup:
+    def group(self, group: GroupSpec, shared: GroupPlacement) -> GroupValues:
         nvlink = self.nvlink(group)
-        placed = [(task, self.platform(task.resource)) for task in group.tasks]
+        platforms = [self.platform(task.resource) for task in group.tasks]
+        placed = [
+            (task, platform)
+            for task, platform in zip(group.tasks, platforms, strict=True)
+            if platform is not None
+        ]
         gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
-        self.topology(gang, queue_timeout=base.queue_timeout)
+        self.topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         if nvlink:
-            node_gpus = {task.name: found.node_gpus or 0 for task, found in placed if found is not None}
+            node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
             self.notices += check_nvlink(gang, self.facts.levels, node_gpus=node_gpus)
         self.quota(gang)
         tries = tuple(
             TaskTry(
-                task_uuid=new_uuid(),
+                task_uuid=self.new_uuid(),
                 name=task.name,
                 retry_id=0,
                 placement=self.task(task, platform, nvlink=nvlink, topology=in_force[task.name]),
             )
             for task, platform in placed
-            if platform is not None
         )
-        used = {found.name: found for _, found in placed if found is not None}
-        placement = replace(base, nvlink=nvlink, **_templates(used))
-        version = version_for(placement, (one.placement for one in tries))
-        return AdmittedGroup(
-            values=GroupValues(
-                uuid=new_uuid(),
-                name=group.name,
-                attempt=0,
-                placement=replace(placement, version=version),
-                tasks=tries,
-            ),
-            gang=gang,
-            upstream=group.upstream,
-            barrier=group.barrier,
-            ignore_nonlead_status=group.ignore_nonlead_status,
+        placement = replace(shared, nvlink=nvlink, **_templates({p.name: p for _, p in placed}))
+        version = version_for(placement, (task.placement for task in tries))
+        return GroupValues(
+            uuid=self.new_uuid(),
+            name=group.name,
+            attempt=0,
+            placement=replace(placement, version=version),
+            tasks=tries,
         )
 
     def nvlink(self, group: GroupSpec) -> bool:
@@ -260,7 +238,7 @@ class _Run:
             image=task.image,
             command=task.command,
             args=task.args,
-            environment={**task.environment, **self.wish.environment},
+            environment={**task.environment, **self.spec.environment},
             files=task.files,
             privileged=task.privileged,
             host_network=task.host_network,
@@ -283,10 +261,10 @@ class _Run:
     def secret(self, name: str, task: TaskSpec) -> str:
         """The Secret behind a credential: one that the pool shares, or the user's own of that name."""
         shared = name in self.facts.shared_credentials
-        secret = name if shared else names.credential_prefix(self.facts.installation, self.wish.user) + name
+        secret = name if shared else names.credential_prefix(self.facts.installation, self.user) + name
         if name not in self.secrets:
             self.secrets.add(name)
-            whose = f'pool "{self.facts.name}" shares' if shared else f'is "{self.wish.user}"\'s own'
+            whose = f'pool "{self.facts.name}" shares' if shared else f'is "{self.user}"\'s own'
             said = (
                 f'Credential "{name}" is read from the Secret "{secret}" in namespace '
                 f'"{self.facts.namespace}", which {whose}.'

@@ -6,19 +6,27 @@ is given here goes over what the spec says.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from scheduling.errors import Fault, Path
 from scheduling.levels import is_label_key
 from workflows.spec.syntax import MAX_LABELS, is_label_value
+from workflows.spec.workflow_spec import WorkflowSpec
 
 MAX_SHOWN = 63
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
-def merged_labels(
-    own: Mapping[str, str], given: Sequence[str], *, own_path: Path
-) -> tuple[dict[str, str], list[Fault]]:
+def overridden(spec: WorkflowSpec, *, labels: Sequence[str], env_vars: Sequence[str]) -> WorkflowSpec:
+    """The spec with the request's labels and variables over its own, and their faults before its own."""
+    merged, label_faults = _merged_labels(spec.labels, labels)
+    environment, variable_faults = _environment(env_vars)
+    faults = (*label_faults, *variable_faults, *spec.faults)
+    return replace(spec, labels=merged, environment=environment, faults=faults)
+
+
+def _merged_labels(own: Mapping[str, str], given: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
     """The spec's labels with those of the request over them."""
     pairs, faults = _pairs(given, parameter="label", example="team=vision")
     for place, (key, value) in pairs.items():
@@ -26,7 +34,7 @@ def merged_labels(
     labels = {**own, **dict(pairs.values())}
     if len(labels) > MAX_LABELS:
         said = f"A workflow has at most {MAX_LABELS} labels, not {len(labels)}; those of the request count."
-        faults.append(Fault(own_path if own else ("label",), "too_many_labels", said))
+        faults.append(Fault(("workflow", "labels") if own else ("label",), "too_many_labels", said))
     return labels, faults
 
 
@@ -44,7 +52,7 @@ def _label_faults(key: str, value: str, path: Path) -> list[Fault]:
     return faults
 
 
-def environment(given: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
+def _environment(given: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
     """Environment variables of the request."""
     pairs, faults = _pairs(given, parameter="env_vars", example="MODE=fast")
     for place, (name, _) in pairs.items():

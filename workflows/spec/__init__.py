@@ -1,12 +1,11 @@
 """Workflow specs: YAML text in, frozen values out, every fault with its line and column."""
 
 from workflows.spec.limits import SpecLimits
-from workflows.spec.parsing import Parsed, parse_workflow, read_workflow
+from workflows.spec.parsing import parse_workflow, read_workflow
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
     "GroupSpec",
-    "Parsed",
     "Resource",
     "SpecLimits",
     "TaskSpec",

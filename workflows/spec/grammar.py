@@ -7,9 +7,9 @@ references and builds the values.
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
 from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
@@ -32,18 +32,41 @@ Text = Annotated[str, BeforeValidator(_text)]
 Whole = Annotated[int, BeforeValidator(_no_truth), Field(ge=0, le=2**31 - 1)]
 
 
-class Strict(BaseModel):
+class GrammarModel(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
 
-class TopologyEntry(Strict):
+class Piece(GrammarModel):
+    """A part of the document that is validated by itself and knows its place.
+
+    ``complete``: nothing was left out of it because it was wrong; for a group, out of its tasks.
+    """
+
+    _path: Path = PrivateAttr(default=())
+    _complete: bool = PrivateAttr(default=True)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def complete(self) -> bool:
+        return self._complete
+
+    def placed(self, path: Path, *, complete: bool = True) -> Self:
+        """The same piece, told its place."""
+        self._path, self._complete = path, complete
+        return self
+
+
+class TopologyEntry(GrammarModel):
     key: Text
     group: Text = "default"
     requirementType: Literal["required", "preferred"] = "required"  # noqa: N815 -- OSMO's field
     waitSeconds: Whole | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
 
-class ResourceModel(Strict):
+class ResourceModel(Piece):
     cpu: Whole = 0
     gpu: Whole = 0
     memory: Text = ""
@@ -53,39 +76,39 @@ class ResourceModel(Strict):
     topology: tuple[TopologyEntry, ...] | None = None  # null: as its task group says
 
 
-class FileModel(Strict):
+class FileModel(GrammarModel):
     path: Text
     contents: Text | None = None
     base64: bool = False
     localpath: Text | None = None
 
 
-class InputModel(Strict):
+class InputModel(GrammarModel):
     task: Text | None = None
     url: Text | None = None
     regex: Text = ""
     dataset: dict[str, Any] | None = None
 
 
-class OutputModel(Strict):
+class OutputModel(GrammarModel):
     url: Text | None = None
     regex: Text = ""
     dataset: dict[str, Any] | None = None
 
 
-class KpiModel(Strict):
+class KpiModel(GrammarModel):
     index: Text
     path: Text
 
 
-class CheckpointModel(Strict):
+class CheckpointModel(GrammarModel):
     path: Text
     url: Text
     frequency: Text
     regex: Text = ""
 
 
-class TaskModel(Strict):
+class TaskModel(Piece):
     name: Text
     image: Text
     command: Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -109,21 +132,34 @@ class TaskModel(Strict):
     backend: Text | None = None
 
 
-class GroupModel(Strict):
+class GroupModel(Piece):
+    """``tasks`` are validated one at a time, and only then are what their type says (``validation``)."""
+
     name: Text
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
     nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: as its pool says
     topology: tuple[TopologyEntry, ...] = ()  # ours: binds every task that does not leave it
-    tasks: Annotated[list[Any], Field(min_length=1)]
+    tasks: Annotated[tuple[SkipValidation[TaskModel], ...], Field(min_length=1)]
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is the group of a task that was written under ``tasks:``."""
+        return self.path[1] == "tasks"
+
+    @classmethod
+    def of_bare_task(cls, task: TaskModel) -> "GroupModel":
+        """The task group that a task under ``tasks:`` is: its own."""
+        group = cls.model_construct({"name", "tasks"}, name=f"{task.name}-group", tasks=(task,))
+        return group.placed(task.path, complete=task.complete)
 
 
-class TimeoutModel(Strict):
+class TimeoutModel(GrammarModel):
     exec_timeout: Text | None = None
     queue_timeout: Text | None = None
 
 
-class WorkflowModel(Strict):
+class WorkflowModel(GrammarModel):
     name: Text
     labels: dict[Text, Text] = Field(default_factory=dict)
     pool: Text | None = None
@@ -134,7 +170,7 @@ class WorkflowModel(Strict):
     timeout: TimeoutModel = TimeoutModel()
 
 
-class RootModel(Strict):
+class RootModel(GrammarModel):
     version: Literal[2] = 2
     workflow: Any
     default_values: Any = Field(None, alias="default-values")  # used up by rendering, if there was any
@@ -158,7 +194,7 @@ _WORDS = {
 }
 
 
-def fault_of(one: Mapping[str, Any], *, model: type[Strict], at: Path) -> Fault:
+def fault_of(one: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -> Fault:
     """One of pydantic's errors about ``model``, which stands at ``at``, as a fault."""
     inside = tuple(step for step in one["loc"] if step != "[key]")
     path = (*at, *inside)
@@ -189,7 +225,7 @@ def _written(value: Any) -> str:
     return shown(value) if isinstance(value, str) else str(value)[:63]
 
 
-def _unknown_field(inside: Path, *, model: type[Strict], path: Path) -> Fault:
+def _unknown_field(inside: Path, *, model: type[GrammarModel], path: Path) -> Fault:
     found = model_at(inside[:-1], model)
     allowed = fields_of(found) if found else ()
     name = str(inside[-1])
@@ -201,12 +237,12 @@ def _unknown_field(inside: Path, *, model: type[Strict], path: Path) -> Fault:
     return Fault(path, "unknown_field", f"There is no field {shown(name)} here.{hint}", allowed=allowed)
 
 
-def fields_of(model: type[Strict]) -> tuple[str, ...]:
+def fields_of(model: type[GrammarModel]) -> tuple[str, ...]:
     """The fields of a model as users write them."""
     return tuple(sorted(field.alias or name for name, field in model.model_fields.items()))
 
 
-_PLACES: Mapping[tuple[type[Strict], str], type[Strict]] = {
+_PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (WorkflowModel, "timeout"): TimeoutModel,
     (TaskModel, "inputs"): InputModel,
     (TaskModel, "outputs"): OutputModel,
@@ -218,9 +254,9 @@ _PLACES: Mapping[tuple[type[Strict], str], type[Strict]] = {
 }
 
 
-def model_at(inside: Path, model: type[Strict]) -> type[Strict] | None:
+def model_at(inside: Path, model: type[GrammarModel]) -> type[GrammarModel] | None:
     """The model that a path below ``model`` leads to; places in lists lead on, a scalar to None."""
-    here: type[Strict] | None = model
+    here: type[GrammarModel] | None = model
     for step in inside:
         if isinstance(step, str):
             here = _PLACES.get((here, step)) if here else None

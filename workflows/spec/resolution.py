@@ -18,11 +18,11 @@ from pools.values.exit_codes import exit_codes
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.spec import syntax
-from workflows.spec.grammar import ResourceModel, TaskModel, TopologyEntry
+from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel, TopologyEntry, WorkflowModel
 from workflows.spec.limits import SpecLimits
 from workflows.spec.upstream import find_cycle
-from workflows.spec.validation import ROOT, Written, WrittenGroup, WrittenTask
-from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
+from workflows.spec.validation import ROOT
+from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec
 from workflows.values.placement import File
 
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
@@ -51,10 +51,12 @@ Value = TypeVar("Value")
 
 
 @dataclass(slots=True)
-class Reader:
-    """One reading; ``faults`` and ``left_out`` fill as it goes."""
+class Resolver:
+    """One workflow's resolution; ``faults`` and ``left_out`` fill as it goes."""
 
-    written: Written
+    workflow: WorkflowModel
+    group_models: Sequence[GroupModel]
+    resource_models: Mapping[str, ResourceModel]
     limits: SpecLimits
     allow_localpath: bool
     faults: list[Fault] = field(default_factory=list)
@@ -63,26 +65,24 @@ class Reader:
     _resources: dict[str, Resource] = field(default_factory=dict)
     _suggested: int = 0
 
-    def read(self) -> WorkflowSpec:
-        """Build the values; meaningful only if no fault was found."""
-        model, groups = self.written.workflow, self.written.groups
+    def groups(self) -> tuple[GroupSpec, ...]:
+        """Build the groups; meaningful only if no fault was found."""
+        groups = self.group_models
         self._check_names()
         self._check_labels()
-        self._home = {task.model.name: group.name for group in groups for task in group.tasks}
-        self._resources = {name: self._resource(name, one) for name, one in self.written.resources.items()}
+        self._home = {task.name: group.name for group in groups for task in group.tasks}
+        self._resources = {name: self._resource(name, model) for name, model in self.resource_models.items()}
         if not self._resources:
             self._resources["default"] = Resource(name="default", path=(*ROOT, "resources", "default"))
         upstream = {group.name: self._upstream(group) for group in groups}
         self._check_cycles(upstream)
-        return WorkflowSpec(
-            name=model.name,
-            labels=model.labels,
-            groups=tuple(
-                read for group in groups if (read := self._group(group, upstream[group.name])).tasks
-            ),
-            exec_timeout=self._timeout("exec_timeout"),
-            queue_timeout=self._timeout("queue_timeout"),
-        )
+        specs = (self._group(group, upstream[group.name]) for group in groups)
+        return tuple(spec for spec in specs if spec.tasks)
+
+    def timeout(self, name: str) -> float | None:
+        """A timeout of the workflow in seconds, None where it says none."""
+        text = getattr(self.workflow.timeout, name)
+        return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
 
     def notices(self) -> Iterator[Notice]:
         """What was accepted but is not carried out, each kind once."""
@@ -123,23 +123,23 @@ class Reader:
             return None
 
     def _check_names(self) -> None:
-        model = self.written.workflow
-        self._fault((*ROOT, "name"), "name", syntax.name_fault(model.name))
-        if model.groups and model.tasks:
+        workflow = self.workflow
+        self._fault((*ROOT, "name"), "name", syntax.name_fault(workflow.name))
+        if workflow.groups and workflow.tasks:
             message = "A workflow has either groups or tasks, not both."
             self._fault((*ROOT, "tasks"), "groups_and_tasks", message)
-        elif not (model.groups or model.tasks):
+        elif not (workflow.groups or workflow.tasks):
             self._fault(ROOT, "no_tasks", "A workflow has at least one group or task.")
         seen: dict[str, str] = {}
-        for group in self.written.groups:
+        for group in self.group_models:
             if group.bare:
                 self._check_unique(group.name, group.path, "group", seen)
             else:
                 self._check_name(group.name, group.path, "group", seen)
             for task in group.tasks:
-                self._check_name(task.model.name, task.path, "task", seen)
-                if syntax.folded(task.model.name) in syntax.RESERVED_TASKS:
-                    message = f"No task may be called {syntax.shown(task.model.name)}."
+                self._check_name(task.name, task.path, "task", seen)
+                if syntax.folded(task.name) in syntax.RESERVED_TASKS:
+                    message = f"No task may be called {syntax.shown(task.name)}."
                     self._fault((*task.path, "name"), "name", message)
 
     def _check_name(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
@@ -158,12 +158,8 @@ class Reader:
             self._fault(path, "duplicate_name", message)
 
     def _check_labels(self) -> None:
-        for key, message in syntax.label_faults(self.written.workflow.labels):
+        for key, message in syntax.label_faults(self.workflow.labels):
             self._fault((*ROOT, "labels", *([key] if key is not None else [])), "label", message)
-
-    def _timeout(self, name: str) -> float | None:
-        text = getattr(self.written.workflow.timeout, name)
-        return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
 
     def _resource(self, name: str, model: ResourceModel) -> Resource:
         path = (*ROOT, "resources", name)
@@ -186,25 +182,26 @@ class Reader:
             **amounts,
         )
 
-    def _group(self, group: WrittenGroup, upstream: tuple[str, ...]) -> GroupSpec:
-        leads = [task.path for task in group.tasks if task.model.lead]
-        if len(group.tasks) > 1 and len(leads) != 1 and group.sound:
+    def _group(self, group: GroupModel, upstream: tuple[str, ...]) -> GroupSpec:
+        leads = [task.path for task in group.tasks if task.lead]
+        if len(group.tasks) > 1 and len(leads) != 1 and group.complete:
             said = "none says" if not leads else f"{len(leads)} say"
             message = (
                 f"Exactly one task of group {syntax.shown(group.name)} must be the lead; {said} `lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
-        if group.asks_barrier and len(group.tasks) > 1:
+        asks_barrier = group.barrier and "barrier" in group.model_fields_set
+        if asks_barrier and len(group.tasks) > 1:
             self._leave_out("barrier", (*group.path, "barrier"))
         return GroupSpec(
             name=group.name,
             path=group.path,
             barrier=group.barrier,
-            ignore_nonlead_status=group.ignore_nonlead_status,
+            ignore_nonlead_status=group.ignoreNonleadStatus,
             tasks=tuple(
                 read
                 for task in group.tasks
-                if (read := self._task(task, lead=task.model.lead or len(group.tasks) == 1))
+                if (read := self._task(task, lead=task.lead or len(group.tasks) == 1))
             ),
             upstream=upstream,
             bare=group.bare,
@@ -212,9 +209,9 @@ class Reader:
             topology=_requirements(group.topology, group.path),
         )
 
-    def _task(self, written: WrittenTask, *, lead: bool) -> TaskSpec | None:
+    def _task(self, task: TaskModel, *, lead: bool) -> TaskSpec | None:
         """The task; None if nothing is known of what it asks for."""
-        task, path = written.model, written.path
+        path = task.path
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
@@ -316,12 +313,12 @@ class Reader:
             if DATA.search(text):
                 self._leave_out("tokens of data", place)
 
-    def _upstream(self, group: WrittenGroup) -> tuple[str, ...]:
+    def _upstream(self, group: GroupModel) -> tuple[str, ...]:
         """The groups this one waits for, in the order they are named; forward references are fine."""
         found: dict[str, None] = {}
-        for written in group.tasks:
-            for index, one in enumerate(written.model.inputs):
-                place = (*written.path, "inputs", index)
+        for task in group.tasks:
+            for index, one in enumerate(task.inputs):
+                place = (*task.path, "inputs", index)
                 if sum(given is not None for given in (one.task, one.url, one.dataset)) != 1:
                     message = "An input names either a task or a url."
                     self._fault(place, "input", message, allowed=("task", "url"))
@@ -329,7 +326,7 @@ class Reader:
                     found[home] = None
         return tuple(found)
 
-    def _waited_for(self, name: str, place: Path, group: WrittenGroup) -> str | None:
+    def _waited_for(self, name: str, place: Path, group: GroupModel) -> str | None:
         """The group of a task that input comes from, if it is one to wait for."""
         home = self._home.get(name)
         if home == group.name:
@@ -344,7 +341,7 @@ class Reader:
 
     def _check_cycles(self, upstream: Mapping[str, tuple[str, ...]]) -> None:
         if cycle := find_cycle(upstream):
-            path = next(group.path for group in self.written.groups if group.name == cycle[0])
+            path = next(group.path for group in self.group_models if group.name == cycle[0])
             names = cycle if len(cycle) <= 9 else (*cycle[:4], "...", *cycle[-4:])
             self._fault(path, "cycle", f"These groups wait for each other: {' -> '.join(names)}.")
 

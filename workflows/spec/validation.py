@@ -1,13 +1,12 @@
 """A document held against the grammar, piece by piece: what is well written, and every fault of the rest.
 
 A workflow may have 10,000 tasks, each of them wrong in a hundred places, and pydantic keeps every error of
-what it is given. So tasks and resources are checked one at a time, and checking ends with the limit on
-faults. A piece with faults is read on without its wrong fields, so that what else is wrong with the
-workflow is told in the same answer; names stay known, so that no reference to a faulty task is a second
-fault.
+what it is given. So tasks and resources are validated one at a time, and validation ends with the limit on
+faults. A piece with faults is read on without its wrong fields, so that the same answer reports what else is
+wrong with the workflow; names stay known, so that a reference to a faulty task is no second fault.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,12 +14,11 @@ from pydantic import ValidationError
 
 from scheduling.errors import Fault, InvalidSpec, Path
 from workflows.spec.grammar import (
+    GrammarModel,
     GroupModel,
     ResourceModel,
     RootModel,
-    Strict,
     TaskModel,
-    TopologyEntry,
     WorkflowModel,
     fault_of,
 )
@@ -28,65 +26,63 @@ from workflows.spec.limits import SpecLimits
 
 ROOT: Path = ("workflow",)
 
-Model = TypeVar("Model", bound=Strict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenTask:
-    """``sound``: nothing was left out of it."""
-
-    model: TaskModel
-    path: Path
-    sound: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenGroup:
-    """A task group as written; a bare task is one of its own. ``sound``: all its tasks are."""
-
-    name: str
-    path: Path
-    tasks: tuple[WrittenTask, ...]
-    barrier: bool
-    asks_barrier: bool = False  # whether it was written, and not only left to be so
-    ignore_nonlead_status: bool
-    nvlink: bool | None
-    topology: tuple[TopologyEntry, ...] = ()
-    bare: bool
-    sound: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """A workflow as written. ``count`` is the number of tasks, those included that cannot be read."""
-
-    workflow: WorkflowModel
-    groups: tuple[WrittenGroup, ...]
-    resources: dict[str, ResourceModel]
-    faults: tuple[Fault, ...]
-
-
-def written(data: Any, *, limits: SpecLimits) -> Written:
-    """Check parsed data against the grammar. Raises InvalidSpec where that leaves nothing to read."""
-    checker = _Checker(limits)
-    root = checker.model(RootModel, data, (), stand_ins={})
-    workflow = (
-        checker.model(WorkflowModel, root.workflow, ROOT, stand_ins={"name": "unnamed"}) if root else None
-    )
-    if workflow is None:
-        raise InvalidSpec("The workflow cannot be accepted.", checker.faults)
-    checker.count(workflow)
-    groups = (*checker.groups(workflow.groups or []), *checker.bare(workflow.tasks or []))
-    resources = {name: checker.resource(name, raw) for name, raw in workflow.resources.items()}
-    return Written(workflow=workflow, groups=groups, resources=resources, faults=tuple(checker.faults))
+Model = TypeVar("Model", bound=GrammarModel)
 
 
 @dataclass(slots=True)
-class _Checker:
+class Validator:
+    """One document's validation; ``faults`` fill as it goes."""
+
     limits: SpecLimits
     faults: list[Fault] = field(default_factory=list)
 
-    def model(self, kind: type[Model], raw: Any, at: Path, *, stand_ins: dict[str, Any]) -> Model | None:
+    @property
+    def full(self) -> bool:
+        return len(self.faults) >= self.limits.faults
+
+    def workflow(self, data: Any) -> WorkflowModel:
+        """The workflow, its groups, tasks and resources still raw. Raises InvalidSpec if there is none."""
+        root = self._model(RootModel, data, (), stand_ins={})
+        workflow = (
+            self._model(WorkflowModel, root.workflow, ROOT, stand_ins={"name": "unnamed"}) if root else None
+        )
+        if workflow is None:
+            raise InvalidSpec("The workflow cannot be accepted.", self.faults)
+        self._count(workflow)
+        return workflow
+
+    def groups(self, workflow: WorkflowModel) -> Iterator[GroupModel]:
+        """The task groups that can be read, those of bare tasks included."""
+        for index, raw in enumerate(workflow.groups or []):
+            if self.full:
+                break
+            path = (*ROOT, "groups", index)
+            group = self._model(GroupModel, raw, path, stand_ins={"name": f"unnamed-{index}"})
+            if group is not None:
+                tasks = tuple(self._tasks(group.tasks, (*path, "tasks")))
+                complete = len(tasks) == len(group.tasks) and all(task.complete for task in tasks)
+                yield group.model_copy(update={"tasks": tasks}).placed(path, complete=complete)
+        for task in self._tasks(workflow.tasks or [], (*ROOT, "tasks")):
+            yield GroupModel.of_bare_task(task)
+
+    def resources(self, workflow: WorkflowModel) -> Iterator[tuple[str, ResourceModel]]:
+        """The resource specs by name; one that cannot be read is an empty one."""
+        for name, raw in workflow.resources.items():
+            path = (*ROOT, "resources", name)
+            model = None if self.full else self._model(ResourceModel, raw, path, stand_ins={})
+            yield name, (model or ResourceModel()).placed(path)
+
+    def _tasks(self, raws: Iterable[Any], at: Path) -> Iterator[TaskModel]:
+        for index, raw in enumerate(raws):
+            if self.full:
+                return
+            before = len(self.faults)
+            stand_ins = {"image": "none", "command": ["none"]}
+            task = self._model(TaskModel, raw, (*at, index), stand_ins=stand_ins)
+            if task is not None:
+                yield task.placed((*at, index), complete=len(self.faults) == before)
+
+    def _model(self, kind: type[Model], raw: Any, at: Path, *, stand_ins: dict[str, Any]) -> Model | None:
         """The piece as a model; without its wrong fields, if that is enough; else None.
 
         ``stand_ins`` take the place of needed fields that are wrong or missing.
@@ -96,76 +92,23 @@ class _Checker:
         except ValidationError as error:
             errors = error.errors(include_url=False)
         room = self.limits.faults - len(self.faults)
-        self.faults += [fault_of(one, model=kind, at=at) for one in errors[: max(room, 0)]]
+        self.faults += [fault_of(error, model=kind, at=at) for error in errors[: max(room, 0)]]
         if not isinstance(raw, dict):
             return None
-        wrong = {one["loc"][0] for one in errors if one["loc"]}
-        rest = {key: value for key, value in raw.items() if key not in wrong}
+        wrong = {error["loc"][0] for error in errors if error["loc"]}
+        remainder = {key: value for key, value in raw.items() if key not in wrong}
         try:
-            return kind.model_validate(stand_ins | rest)
+            return kind.model_validate(stand_ins | remainder)
         except ValidationError:
             return None
 
-    def count(self, workflow: WorkflowModel) -> None:
-        """Refuse a workflow of too many tasks before they are looked at."""
+    def _count(self, workflow: WorkflowModel) -> None:
+        """Refuse a workflow of too many tasks before any is validated."""
         count = len(workflow.tasks or []) + sum(_tasks_in(group) for group in workflow.groups or [])
         if count > self.limits.tasks:
             message = f"The workflow has {count} tasks; at most {self.limits.tasks} are accepted."
             fault = Fault(ROOT, "too_many_tasks", message, allowed=(str(self.limits.tasks),))
             raise InvalidSpec(message, [*self.faults, fault])
-
-    def groups(self, raws: Iterable[Any]) -> Iterable[WrittenGroup]:
-        for index, raw in enumerate(raws):
-            path = (*ROOT, "groups", index)
-            if self.full:
-                return
-            group = self.model(GroupModel, raw, path, stand_ins={"name": f"unnamed-{index}"})
-            if group is None:
-                continue
-            tasks = tuple(self.tasks(group.tasks, (*path, "tasks")))
-            yield WrittenGroup(
-                name=group.name,
-                path=path,
-                tasks=tasks,
-                barrier=group.barrier,
-                asks_barrier=group.barrier and "barrier" in group.model_fields_set,
-                ignore_nonlead_status=group.ignoreNonleadStatus,
-                nvlink=group.nvlink,
-                topology=group.topology,
-                bare=False,
-                sound=len(tasks) == len(group.tasks) and all(task.sound for task in tasks),
-            )
-
-    def bare(self, raws: Iterable[Any]) -> Iterable[WrittenGroup]:
-        for task in self.tasks(raws, (*ROOT, "tasks")):
-            yield WrittenGroup(
-                name=f"{task.model.name}-group",
-                path=task.path,
-                tasks=(task,),
-                barrier=True,
-                ignore_nonlead_status=True,
-                nvlink=None,
-                bare=True,
-                sound=task.sound,
-            )
-
-    def tasks(self, raws: Iterable[Any], at: Path) -> Iterable[WrittenTask]:
-        for index, raw in enumerate(raws):
-            if self.full:
-                return
-            before = len(self.faults)
-            stand_ins = {"image": "none", "command": ["none"]}
-            model = self.model(TaskModel, raw, (*at, index), stand_ins=stand_ins)
-            if model is not None:
-                yield WrittenTask(model=model, path=(*at, index), sound=len(self.faults) == before)
-
-    def resource(self, name: str, raw: Any) -> ResourceModel:
-        path = (*ROOT, "resources", name)
-        return (not self.full and self.model(ResourceModel, raw, path, stand_ins={})) or ResourceModel()
-
-    @property
-    def full(self) -> bool:
-        return len(self.faults) >= self.limits.faults
 
 
 def _tasks_in(group: Any) -> int:

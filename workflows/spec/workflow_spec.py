@@ -1,9 +1,10 @@
-"""A workflow as parsed: frozen values, every reference resolved, paths kept for later faults."""
+"""A workflow as read from its text: frozen values, every reference resolved, paths kept for later faults."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from scheduling.errors import Path
+from pools.documents.yaml_text import ParsedDocument
+from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.requirements import Requirement
 from workflows.values.placement import File
 
@@ -68,10 +69,37 @@ class GroupSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A workflow. Timeouts are seconds, None where the pool's default holds."""
+    """A workflow, and the text it was read from. Timeouts are seconds, None where the pool's default holds.
+
+    ``environment`` is laid over that of every task. Lines and columns count in ``rendered``, of which
+    ``document`` knows the places; ``template`` is the text before it was rendered, None where nothing was
+    templated. With ``faults`` the values are good for finding more of them, and for nothing else.
+    """
 
     name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[GroupSpec, ...]
-    exec_timeout: float | None = None
-    queue_timeout: float | None = None
+    exec_timeout: float | None
+    queue_timeout: float | None
+    rendered: str
+    template: str | None
+    document: ParsedDocument
+    warnings: tuple[Notice, ...]
+    faults: tuple[Fault, ...]
+
+    def locate_faults(self, faults: Iterable[Fault]) -> list[Fault]:
+        """Faults of later checks with line and column, in document order."""
+        return located(faults, self.document)
+
+
+def located(faults: Iterable[Fault], document: ParsedDocument) -> list[Fault]:
+    """Faults with line and column, in document order. Those with a place keep it."""
+    placed = []
+    for fault in faults:
+        if fault.line is None:
+            line, column = document.locate(fault.path)
+            placed.append(replace(fault, line=line, column=column))
+        else:
+            placed.append(fault)
+    return sorted(placed, key=lambda fault: (fault.line or 0, fault.column or 0, format_path(fault.path)))

@@ -1,18 +1,11 @@
-"""A submission on its way: what was asked for, what passed every check, and what is answered."""
+"""What a caller asks for when submitting a workflow."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
-from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from pools.models import Pool
-from workflows.admission.admit import Admission
-from workflows.manifests.group import GroupObjects
-from workflows.spec import Parsed
 from workflows.submission.idempotency import digest
-from workflows.submission.quotas import Limit
 
 
 class Mode(Enum):
@@ -69,50 +62,3 @@ class SubmissionRequest:
             env_vars=self.env_vars,
             template=self.uploaded_template,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """A workflow that passed every check, not yet written."""
-
-    request: SubmissionRequest
-    pool: Pool
-    parsed: Parsed
-    workflow: UUID
-    labels: dict[str, str]
-    admission: Admission
-    objects: tuple[GroupObjects, ...]
-    limits: tuple[Limit, ...]
-    feasibility: list[dict[str, Any]]
-    warnings: list[str]
-
-
-def reply_to(
-    accepted: Accepted, *, name: str, logs: str | None = None, spec: str | None = None
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "logs": logs,
-        "spec": spec,
-        "dashboard_url": accepted.pool.backend.dashboard_url or None,
-        "warnings": accepted.warnings,
-        "constraints": [
-            {"group": group.values.name, "constraints": [one.as_json() for one in made.constraints]}
-            for group, made in zip(accepted.admission.groups, accepted.objects, strict=True)
-        ],
-        "feasibility": accepted.feasibility,
-    }
-
-
-def expected_name(accepted: Accepted) -> str:
-    """The name that was frozen while checking; another submission may still take it."""
-    return accepted.admission.groups[0].values.placement.workflow_name
-
-
-def dry_run_reply(accepted: Accepted) -> dict[str, Any]:
-    reply = reply_to(accepted, name=expected_name(accepted), spec=accepted.parsed.rendered)
-    return {**reply, "objects": [one for made in accepted.objects for one in made.in_order()]}
-
-
-def task_count(admission: Admission) -> int:
-    return sum(len(group.values.tasks) for group in admission.groups)

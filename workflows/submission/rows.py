@@ -17,14 +17,16 @@ from scheduling import names
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
 from web.crashpoints import reached
-from workflows.admission.admit import AdmittedGroup
 from workflows.explain.reasons import Why, starts_after
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.notify import notify_on_commit
+from workflows.spec import GroupSpec
+from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.quotas import check_limits, hold_limits
-from workflows.submission.request import Accepted, Former, reply_to, task_count
+from workflows.submission.request import Former
+from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
 
@@ -43,17 +45,17 @@ def _next_number(base: str) -> int:
     return int(last or 0) + 1
 
 
-def write(accepted: Accepted) -> dict[str, Any]:
+def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     """Write all rows in one transaction and return the reply."""
-    base = accepted.parsed.spec.name
+    base = accepted.spec.name
     with transaction.atomic():
         _hold_open(accepted.pool)
         _lock_name(base)
         hold_limits(accepted.limits)
-        check_limits(accepted.limits, tasks=task_count(accepted.admission))
+        check_limits(accepted.limits, tasks=accepted.task_count)
         number = _next_number(base)
         workflow = _workflow_row(accepted, number=number)
-        workflow.reply = reply_to(accepted, name=workflow.name)
+        workflow.reply = accepted.reply(name=workflow.name)
         workflow.save(force_insert=True)
         rows = _write_groups(accepted, workflow)
         tell_of_restart(workflow, rows, accepted.request.former)
@@ -106,62 +108,63 @@ def _lock_name(base: str) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [NUMBERING_LOCK, base])
 
 
-def _workflow_row(accepted: Accepted, *, number: int) -> Workflow:
-    request, parsed, admission = accepted.request, accepted.parsed, accepted.admission
+def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
+    request, spec, placement = accepted.request, accepted.spec, accepted.placement
     key = request.idempotency_key
     return Workflow(
-        uuid=accepted.workflow,
-        name=f"{parsed.spec.name}-{number}",
-        base_name=parsed.spec.name,
+        uuid=placement.workflow_uuid,
+        name=f"{spec.name}-{number}",
+        base_name=spec.name,
         number=number,
         pool_name=accepted.pool.name,
         backend_id=accepted.pool.backend_id,
         pool_revision=accepted.pool.revision,
         submitted_by=request.user.get_username(),
         priority=request.priority,
-        labels=accepted.labels,
-        spec=parsed.rendered,
-        template_spec=request.uploaded_template or parsed.template or "",
+        labels=dict(spec.labels),
+        spec=spec.rendered,
+        template_spec=request.uploaded_template or spec.template or "",
         env_vars=list(request.env_vars),
         parent_name=request.former.base_name if request.former else "",
         parent_job_id=request.former.number if request.former else None,
         warnings=accepted.warnings,
-        exec_timeout=admission.exec_timeout,
-        queue_timeout=admission.queue_timeout,
+        exec_timeout=placement.exec_timeout,
+        queue_timeout=placement.queue_timeout,
         request_id=request.request_id,
         idempotency_key=key,
         idempotency_digest=request.digest() if key else "",
     )
 
 
-def _write_groups(accepted: Accepted, workflow: Workflow) -> list[TaskGroup]:
-    admitted = accepted.admission.groups
+def _write_groups(accepted: AcceptedSubmission, workflow: Workflow) -> list[TaskGroup]:
+    specs, groups = accepted.spec.groups, accepted.groups
     carried = accepted.request.former.completed if accepted.request.former else frozenset()
     rows = [
-        _group_row(group, made, workflow=workflow, position=position, carried=carried)
-        for position, (group, made) in enumerate(zip(admitted, accepted.objects, strict=True))
+        _group_row(*parts, workflow=workflow, position=position, carried=carried)
+        for position, parts in enumerate(zip(specs, groups, accepted.objects, strict=True))
     ]
     TaskGroup.objects.bulk_create(rows, batch_size=BATCH)
     by_name = {row.name: row.pk for row in rows}
     through = TaskGroup.upstream.through
     through.objects.bulk_create(
         [
-            through(from_taskgroup_id=by_name[group.values.name], to_taskgroup_id=by_name[above])
-            for group in admitted
-            for above in group.upstream
+            through(from_taskgroup_id=by_name[spec.name], to_taskgroup_id=by_name[upstream])
+            for spec in specs
+            for upstream in spec.upstream
         ],
         batch_size=BATCH,
     )
     Task.objects.bulk_create(
-        [task for row, group in zip(rows, admitted, strict=True) for task in _task_rows(row, group)],
+        [task for row, group in zip(rows, groups, strict=True) for task in _task_rows(row, group)],
         batch_size=BATCH,
     )
     return rows
 
 
 def _group_row(
-    group: AdmittedGroup,
-    made: GroupObjects,
+    spec: GroupSpec,
+    group: GroupValues,
+    objects: GroupObjects,
     *,
     workflow: Workflow,
     position: int,
@@ -169,20 +172,20 @@ def _group_row(
 ) -> TaskGroup:
     """A group's row; one of ``carried`` has completed in the workflow that this one restarts."""
     now = workflow.submit_time
-    upstream = [name for name in group.upstream if name not in carried]
+    upstream = [name for name in spec.upstream if name not in carried]
     waits = bool(upstream)
-    done = group.values.name in carried
+    done = group.name in carried
     return TaskGroup(
-        uuid=group.values.uuid,
+        uuid=group.uuid,
         workflow=workflow,
         backend_id=workflow.backend_id,
         position=position,
-        name=group.values.name,
+        name=group.name,
         status=TaskStatus.COMPLETED if done else TaskStatus.WAITING if waits else TaskStatus.PROCESSING,
-        barrier=group.barrier,
-        ignore_nonlead_status=group.ignore_nonlead_status,
-        placement=replace(group.values.placement, workflow_name=workflow.name).to_json(),
-        constraints=[one.as_json() for one in made.constraints],
+        barrier=spec.barrier,
+        ignore_nonlead_status=spec.ignore_nonlead_status,
+        placement=replace(group.placement, workflow_name=workflow.name).to_json(),
+        constraints=[constraint.as_json() for constraint in objects.constraints],
         waiting_why=Why.UPSTREAM if upstream and not done else "",
         waiting_reason="" if done else starts_after(upstream),
         waiting_evidence={"upstream": list(upstream)} if upstream and not done else {},
@@ -194,8 +197,8 @@ def _group_row(
     )
 
 
-def _task_rows(row: TaskGroup, group: AdmittedGroup) -> Iterator[Task]:
-    for position, task in enumerate(group.values.tasks):
+def _task_rows(row: TaskGroup, group: GroupValues) -> Iterator[Task]:
+    for position, task in enumerate(group.tasks):
         yield Task(
             group_id=row.pk,
             task_uuid=task.task_uuid,

@@ -4,7 +4,7 @@ Nothing reaches a cluster from here. A dry run and a validation run the very sam
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -17,34 +17,28 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
 from scheduling.backends.registry import scheduler_backend
-from scheduling.errors import Conflict, Fault, InvalidSpec, Path
+from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import listing
 from web import env
 from web.access import grants_of
 from web.errors import summary
 from web.policy import Action
 from workflows import metrics
-from workflows.admission.admit import Admission, AdmittedGroup, Wish, admit, capability_faults, oversized
-from workflows.admission.overrides import environment, merged_labels
+from workflows.admission.admit import admit, capability_faults, oversized
+from workflows.admission.overrides import overridden
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import too_heavy
 from workflows.feasibility.report import feasibility, hopeless
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
-from workflows.spec import Parsed, SpecLimits, read_workflow
+from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
+from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_room
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.quotas import check_limits, limits_on
-from workflows.submission.request import (
-    Accepted,
-    Mode,
-    SubmissionRequest,
-    dry_run_reply,
-    expected_name,
-    reply_to,
-    task_count,
-)
+from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.rows import next_name, write
+from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
 
@@ -70,9 +64,9 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
         return "repeated", earlier
     accepted = _accept(request)
     if request.mode is Mode.DRY_RUN:
-        return "checked", dry_run_reply(accepted)
+        return "checked", accepted.dry_run_reply()
     if request.mode in {Mode.VALIDATE, Mode.FEASIBILITY}:
-        return "checked", reply_to(accepted, name=expected_name(accepted), logs=VALIDATED)
+        return "checked", accepted.reply(name=accepted.placement.workflow_name, logs=VALIDATED)
     try:
         return "accepted", write(accepted)
     except IntegrityError:
@@ -90,58 +84,49 @@ def _answered(request: SubmissionRequest) -> dict[str, Any] | None:
     )
 
 
-def _accept(request: SubmissionRequest) -> Accepted:
+def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     """Run every check. Raises InvalidSpec with all faults found."""
     pool = _open_pool(request)
     if request.mode is Mode.SUBMIT:
         check_room(pool.name)
     facts = pool_facts(pool)
-    parsed = _read(request, facts)
-    spec = parsed.spec
-    labels, faults = merged_labels(spec.labels, request.labels, own_path=("workflow", "labels"))
-    variables, more = environment(request.env_vars)
-    workflow = uuid4()
-    admission = admit(
+    spec = overridden(_read(request, facts), labels=request.labels, env_vars=request.env_vars)
+    user = request.user.get_username()
+    groups, checked = admit(
         spec,
         facts,
-        wish=Wish(
-            user=request.user.get_username(),
-            priority=request.priority,
-            labels=labels,
-            environment=variables,
-        ),
+        user=user,
+        priority=request.priority,
         name=next_name(spec.name),
-        workflow=workflow,
+        workflow=uuid4(),
         scheduler=scheduler_backend(facts.scheduler_type),
         new_uuid=uuid4,
     )
-    faults += [*more, *parsed.faults, *admission.faults]
-    faults += too_heavy(group.values for group in admission.groups)
-    objects = _rendered(admission.groups) if not faults else ()
-    faults += oversized(_sizes(admission.groups, objects), most=facts.limits.max_object_bytes)
-    _refuse(faults, parsed=parsed, user=request.user)
-    limits = limits_on(request.user.get_username(), pool, facts.limits)
-    check_limits(limits, tasks=task_count(admission))
-    verdicts = _feasibility(request, pool, admission, parsed)
-    return Accepted(
+    faults = [*spec.faults, *checked.faults, *too_heavy(groups)]
+    objects = () if faults else tuple(render_group(group) for group in groups)
+    faults += oversized(_sizes(spec, objects), most=facts.limits.max_object_bytes)
+    _refuse(faults, spec=spec, user=request.user)
+    limits = limits_on(user, pool, facts.limits)
+    check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
+    verdicts = _feasibility(request, pool, spec, groups)
+    warnings = [
+        *_label_warnings(spec.labels),
+        *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
+        *_infeasible_warnings(pool, verdicts),
+    ]
+    return AcceptedSubmission(
         request=request,
         pool=pool,
-        parsed=parsed,
-        workflow=workflow,
-        labels=labels,
-        admission=admission,
+        spec=spec,
+        groups=groups,
         objects=objects,
         limits=limits,
         feasibility=verdicts,
-        warnings=[
-            *_label_warnings(labels),
-            *_warnings(parsed, admission, facts, pool),
-            *_infeasible_warnings(pool, verdicts),
-        ],
+        warnings=warnings,
     )
 
 
-def _read(request: SubmissionRequest, facts: PoolFacts) -> Parsed:
+def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
     """Parse the document. Raises InvalidSpec where that leaves nothing to check."""
     try:
         return read_workflow(
@@ -188,71 +173,68 @@ def _open_pool(request: SubmissionRequest) -> Pool:
     return pool
 
 
-def _rendered(groups: Sequence[AdmittedGroup]) -> tuple[GroupObjects, ...]:
-    return tuple(render_group(group.values) for group in groups)
-
-
-def _sizes(groups: Sequence[AdmittedGroup], objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
+def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
     """Where each rendered object comes from, and how many bytes it has as JSON."""
-    for group, made in zip(groups, objects, strict=False):
-        for manifest in (*made.secrets, *made.pod_groups):
-            yield group.gang.path, len(json.dumps(manifest))
-        for task in group.gang.tasks:
-            yield task.path, len(json.dumps(made.pods[task.name]))
+    for group, rendered in zip(spec.groups, objects, strict=False):  # nothing is rendered beside a fault
+        for manifest in (*rendered.secrets, *rendered.pod_groups):
+            yield group.path, len(json.dumps(manifest))
+        for task in group.tasks:
+            yield task.path, len(json.dumps(rendered.pods[task.name]))
 
 
-def _refuse(faults: Sequence[Fault], *, parsed: Parsed, user: AbstractBaseUser) -> None:
+def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUser) -> None:
     if not faults:
         return
     if any(fault.capability for fault in faults):
         pools = {pool.name: capabilities_of(pool.backend).held for pool in pools_visible_to(user)}
         faults = capability_faults(faults, pools=pools)
-    located = parsed.locate_faults(faults)
+    located = spec.locate_faults(faults)
     raise InvalidSpec(summary(located), located)
 
 
 def _feasibility(
-    request: SubmissionRequest, pool: Pool, admission: Admission, parsed: Parsed
+    request: SubmissionRequest, pool: Pool, spec: WorkflowSpec, groups: Sequence[GroupValues]
 ) -> list[dict[str, Any]]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
-    groups = [group.values for group in admission.groups]
-    found = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
+    verdicts = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
-        gangs = {group.values.name: group.gang for group in admission.groups}
+        paths = {group.name: group.path for group in spec.groups}
         faults = [
             Fault(
-                gangs[one["group"]].path,
+                paths[verdict["group"]],
                 "infeasible",
-                f'Task group "{one["group"]}": {one["sentence"]} Submit it all the same with '
+                f'Task group "{verdict["group"]}": {verdict["sentence"]} Submit it all the same with '
                 "force_infeasible=true.",
             )
-            for one in hopeless(found)
+            for verdict in hopeless(verdicts)
         ]
-        _refuse(faults, parsed=parsed, user=request.user)
-    return found
+        _refuse(faults, spec=spec, user=request.user)
+    return verdicts
 
 
 def _infeasible_warnings(pool: Pool, verdicts: Sequence[dict[str, Any]]) -> list[str]:
     if pool.infeasible == Pool.Infeasible.ACCEPT:
         return []
-    return [f'Task group "{one["group"]}": {one["sentence"]}' for one in hopeless(verdicts)]
+    return [f'Task group "{verdict["group"]}": {verdict["sentence"]}' for verdict in hopeless(verdicts)]
 
 
-def _warnings(parsed: Parsed, admission: Admission, facts: PoolFacts, pool: Pool) -> list[str]:
-    said = [notice.message for notice in (*parsed.warnings, *admission.notices)]
-    said += coverage_warnings(pool, facts, [group.gang for group in admission.groups])
+def _warnings(
+    notices: Iterable[Notice], groups: Sequence[GroupValues], facts: PoolFacts, pool: Pool
+) -> list[str]:
+    warnings = [notice.message for notice in notices]
+    warnings += coverage_warnings(pool, facts, [group.gang() for group in groups])
     if not facts.scheduler_served:
-        said.append(
+        warnings.append(
             f'Backend "{facts.backend}" does not serve what its scheduler "{facts.scheduler_type}" needs. '
             "The workflow is accepted and starts when it does."
         )
     if not facts.reachable:
-        said.append(
+        warnings.append(
             f'The cluster of backend "{facts.backend}" does not answer at the moment. The workflow is '
             "accepted and starts when it does."
         )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(warnings))
 
 
 def _label_warnings(labels: Mapping[str, str]) -> list[str]:

@@ -46,7 +46,7 @@ def test_what_is_well_written_can_be_checked_further_though_something_is_not():
     )
     found = parse(text, read=read_workflow)
     assert [fault.code for fault in found.faults] == ["type", "type"]
-    assert [r.key for r in found.spec.groups[0].tasks[0].resource.topology] == ["zone"]
+    assert [r.key for r in found.groups[0].tasks[0].resource.topology] == ["zone"]
 
 
 def test_a_faulty_task_is_not_a_second_fault_where_it_is_named():
@@ -173,12 +173,12 @@ def test_resources_no_node_could_ever_give_are_refused(fields, where):
 )
 def test_parts_of_a_byte_are_rounded_up(written, want):
     found = parse(bare(task(), more=f"  resources: {{default: {{memory: '{written}'}}}}\n"))
-    assert found.spec.groups[0].tasks[0].resource.memory == want
+    assert found.groups[0].tasks[0].resource.memory == want
 
 
 def test_exit_codes_are_kept_in_one_way_of_writing():
     found = parse(bare(task("exitActions: {RESCHEDULE: ' 1 - 3 , 7,9-9'}")))
-    assert found.spec.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3,7,9"}
+    assert found.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3,7,9"}
 
 
 def test_a_task_that_names_no_resource_among_several_is_refused():
@@ -188,7 +188,7 @@ def test_a_task_that_names_no_resource_among_several_is_refused():
 
 def test_keys_are_taken_as_written():
     found = parse(bare(task("environment: {on: 1, NO: 2, 0x1F: 3}")).replace("0x1F", "_0x1F"))
-    assert found.spec.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
+    assert found.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
 
 
 def test_a_fault_in_a_template_has_the_users_own_line():

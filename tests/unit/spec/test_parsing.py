@@ -49,7 +49,7 @@ def with_task(lines):
 
 @pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.yaml")))
 def test_every_example_parses(name):
-    assert parse((EXAMPLES / name).read_text()).spec.groups
+    assert parse((EXAMPLES / name).read_text()).groups
 
 
 LEFT, RIGHT = ("left",) * 4, ("right",) * 4
@@ -64,7 +64,7 @@ USE_CASES = {
 @pytest.mark.parametrize("name", USE_CASES)
 def test_the_use_cases_are_one_gang_each_with_the_requirements_they_are_about(name):
     parsed = parse((EXAMPLES / name).read_text())
-    (group,) = parsed.spec.groups
+    (group,) = parsed.groups
     for place, (key, sets, required) in enumerate(USE_CASES[name]):
         written = [task.resource.topology[place] for task in group.tasks]
         assert tuple(one.group for one in written) == sets
@@ -75,7 +75,7 @@ def test_the_use_cases_are_one_gang_each_with_the_requirements_they_are_about(na
 
 
 def test_a_bare_task_is_a_group_of_its_own_and_leads_it():
-    (group,) = parse(MINIMAL).spec.groups
+    (group,) = parse(MINIMAL).groups
     assert (group.name, group.bare, group.tasks[0].lead) == ("one-group", True, True)
     assert group.tasks[0].command == ("sleep", "5")
 
@@ -92,7 +92,7 @@ def test_requirements_keep_where_they_were_written():
                 - {key: rack, group: r 1, requirementType: preferred}
         """)
     place = ("workflow", "resources", "shard", "topology")
-    topology = parsed.spec.groups[0].tasks[0].resource.topology
+    topology = parsed.groups[0].tasks[0].resource.topology
     assert topology == (
         Requirement("zone", "default", True, (*place, 0)),
         Requirement("rack", "r 1", False, (*place, 1)),
@@ -185,7 +185,7 @@ workflow:
 
 
 def test_a_forward_reference_orders_the_groups():
-    first, second = parse(GROUPS).spec.groups
+    first, second = parse(GROUPS).groups
     assert (first.upstream, second.upstream) == (("second",), ())
 
 
@@ -209,7 +209,7 @@ def test_a_group_of_several_tasks_has_exactly_one_lead(lead_a, lead_b, accepted)
                 - {{name: b, image: i, command: [c], lead: {lead_b}}}
         """
     if accepted:
-        assert [t.lead for t in parse(text).spec.groups[0].tasks] == [True, False]
+        assert [t.lead for t in parse(text).groups[0].tasks] == [True, False]
     else:
         assert [f.code for f in faults(text)] == ["lead"]
 
@@ -224,7 +224,7 @@ def test_one_task_over_the_limit_is_refused():
     text = "workflow:\n  name: w\n  tasks:\n" + "".join(
         f"    - {{name: t{i}, image: i, command: [c]}}\n" for i in range(4)
     )
-    assert parse(text, limits=SpecLimits(tasks=4)).spec.groups
+    assert parse(text, limits=SpecLimits(tasks=4)).groups
     assert [f.code for f in faults(text, limits=SpecLimits(tasks=3))] == ["too_many_tasks"]
 
 
@@ -242,13 +242,13 @@ def test_what_is_accepted_but_not_carried_out_is_named():
 
 def test_a_dry_run_passes_files_that_are_still_on_the_callers_disk():
     text = with_task("files: [{path: /a, localpath: b}]")
-    assert parse(text, allow_localpath=True).spec.groups[0].tasks[0].files[0].path == "/a"
+    assert parse(text, allow_localpath=True).groups[0].tasks[0].files[0].path == "/a"
 
 
 @pytest.mark.parametrize("group", ["Rack 1", "a-b", "größe", "x" * 200, "日本"])
 def test_group_names_are_free_text(group):
     text = MINIMAL + f"  resources: {{default: {{topology: [{{key: rack, group: '{group}'}}]}}}}\n"
-    assert parse(text).spec.groups[0].tasks[0].resource.topology[0].group == group
+    assert parse(text).groups[0].tasks[0].resource.topology[0].group == group
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_group_names_are_free_text(group):
     [("16Gi", "16Gi"), ("16GiB", "16Gi"), ("2 TiB", "2Ti"), ("5K", "5k"), ("100", "100"), ("7B", "7")],
 )
 def test_amounts_become_quantities_of_kubernetes(written, want):
-    assert parse(MINIMAL + f"  resources: {{default: {{memory: {written}}}}}\n").spec.groups[0].tasks[
+    assert parse(MINIMAL + f"  resources: {{default: {{memory: {written}}}}}\n").groups[0].tasks[
         0
     ].resource.memory == (want)
 
@@ -265,7 +265,7 @@ def test_amounts_become_quantities_of_kubernetes(written, want):
     ("written", "want"), [("90", 90), ("8h", 28800), ("60d", 5184000), ("PT1H30M", 5400), ("500ms", 0.5)]
 )
 def test_timeouts_are_seconds(written, want):
-    assert parse(MINIMAL + f"  timeout: {{exec_timeout: {written}}}\n").spec.exec_timeout == want
+    assert parse(MINIMAL + f"  timeout: {{exec_timeout: {written}}}\n").exec_timeout == want
 
 
 def test_the_documentation_shows_every_field_that_is_carried_out():

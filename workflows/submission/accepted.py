@@ -1,0 +1,56 @@
+"""A submission that passed every check, and what is answered."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pools.models import Pool
+from workflows.manifests.group import GroupObjects
+from workflows.spec import WorkflowSpec
+from workflows.submission.quotas import Limit
+from workflows.submission.request import SubmissionRequest
+from workflows.values.placement import GroupPlacement, GroupValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedSubmission:
+    """All that is written of a workflow. ``groups`` and ``objects`` are in the order of the spec's groups."""
+
+    request: SubmissionRequest
+    pool: Pool
+    spec: WorkflowSpec
+    groups: tuple[GroupValues, ...]
+    objects: tuple[GroupObjects, ...]
+    limits: tuple[Limit, ...]
+    feasibility: list[dict[str, Any]]
+    warnings: list[str]
+
+    @property
+    def placement(self) -> GroupPlacement:
+        """What is frozen alike in every group: uuid, timeouts, and the name unless another takes it."""
+        return self.groups[0].placement
+
+    @property
+    def task_count(self) -> int:
+        return sum(len(group.tasks) for group in self.groups)
+
+    def reply(self, *, name: str, logs: str | None = None, spec: str | None = None) -> dict[str, Any]:
+        return {
+            "name": name,
+            "logs": logs,
+            "spec": spec,
+            "dashboard_url": self.pool.backend.dashboard_url or None,
+            "warnings": self.warnings,
+            "constraints": [
+                {
+                    "group": group.name,
+                    "constraints": [constraint.as_json() for constraint in objects.constraints],
+                }
+                for group, objects in zip(self.groups, self.objects, strict=True)
+            ],
+            "feasibility": self.feasibility,
+        }
+
+    def dry_run_reply(self) -> dict[str, Any]:
+        """The reply with the rendered spec and every object that would be created."""
+        reply = self.reply(name=self.placement.workflow_name, spec=self.spec.rendered)
+        return {**reply, "objects": [manifest for objects in self.objects for manifest in objects.in_order()]}
