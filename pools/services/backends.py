@@ -13,12 +13,8 @@ from typing import Any
 from django.utils import timezone
 
 from pools import selectors
-from pools.checks.configuration import (
-    check_backend,
-    check_backend_serves_pools,
-    check_name,
-    check_scheduler_holds_pools,
-)
+from pools.checks.backend import check_backend, check_backend_serves_pools, check_scheduler_holds_pools
+from pools.checks.names import check_name
 from pools.clusters.capabilities import capabilities_at
 from pools.clusters.connect import cluster_for
 from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, lacks

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from pools.checks.configuration import check_name
+from pools.checks.names import check_name
 from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools import conditions, selectors
-from pools.checks.configuration import check_name, check_placement, check_pool, unknown_backend
+from pools.checks.names import check_name
+from pools.checks.pool import check_placement, check_pool, unknown_backend
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pools.checks.configuration import check_name
+from pools.checks.names import check_name
 from pools.documents import pool as shape
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Pool

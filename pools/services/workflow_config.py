@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pools import selectors
-from pools.checks.configuration import check_workflow_config
+from pools.checks.limits import check_workflow_config
 from pools.documents.reading import merged, read
 from pools.documents.workflow import READ_ONLY, WorkflowConfigDocument
 from pools.models import ConfigRevision, ServiceConfig

@@ -2,7 +2,10 @@
 
 import pytest
 
-from pools.checks.configuration import check_backend, check_name, check_pool, check_workflow_config
+from pools.checks.backend import check_backend
+from pools.checks.limits import check_workflow_config
+from pools.checks.names import check_name
+from pools.checks.pool import check_pool
 from pools.documents.backend import BackendDocument
 from pools.documents.pool import READ_ONLY, PoolDocument
 from pools.documents.reading import merged, read

@@ -1,8 +1,8 @@
-"""What configuration must satisfy before it is saved, as pure functions from values to faults.
+"""What a pool must satisfy before it is saved, as pure functions from values to faults.
 
 Every door (REST, admin, import) passes the same checks, because they sit below the services. What needs
-other rows (which backend, what its scheduler can hold, which pools use it) comes in as values, read by the
-service under its locks. Paths are relative to the object; the caller prefixes them.
+other rows (which backend, what its scheduler can hold) comes in as values, read by the service under its
+locks. Paths are relative to the pool; the caller prefixes them.
 """
 
 import re
@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from pools.documents.backend import BackendDocument
+from pools.checks.limits import over_maximum
+from pools.checks.names import MAX_NAME, check_name
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
-from pools.documents.workflow import WorkflowConfigDocument
-from pools.models import CONFIG_NAME, config_name
 from pools.pod_templates.rules import default_faults
 from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.exit_codes import exit_codes
@@ -21,25 +20,13 @@ from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
-from scheduling.levels import Levels, check_levels
+from scheduling.levels import check_levels
 
-MAX_NAME = 63
 MAX_OBJECT_NAME = 253
 EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MOUNT = re.compile(r"/[^:]*(:/[^:]*)?")
-_URL = re.compile(r"https?://\S+")
-
-
-def check_name(name: str, *, path: Path) -> list[Fault]:
-    """Find what is wrong with the name of a pool, platform or backend."""
-    if len(name) <= MAX_NAME and re.fullmatch(CONFIG_NAME, name):
-        return []
-    message = f"{name[:MAX_NAME]!r} is no name: at most {MAX_NAME} characters. {config_name.message}"
-    return [Fault(path, "invalid_name", message, allowed=(CONFIG_NAME,))]
 
 
 def check_pool(document: PoolDocument) -> list[Fault]:
@@ -91,9 +78,16 @@ def check_placement(
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(gone)}.'
         faults.append(Fault((field,), "not_served", message))
     if document.topology_source == "external" and not owns_topologies:
-        message = f"{_owns_none(capabilities.scheduler, backend)}, so there is none to name."
+        message = f"{owns_no_topologies(capabilities.scheduler, backend)}, so there is none to name."
         faults.append(Fault(("topology_source",), "no_topology_objects", message, allowed=("managed",)))
     return [*faults, *disabled]
+
+
+def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:
+    near = get_close_matches(name, known, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    message = f'There is no backend "{name[:MAX_NAME]}"{hint}'
+    return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(known)))
 
 
 def _uninstalled(backend: str, scheduler: str, schedulers: Sequence[str]) -> Fault:
@@ -103,13 +97,6 @@ def _uninstalled(backend: str, scheduler: str, schedulers: Sequence[str]) -> Fau
         f"{', '.join(there)}: install it, or name a backend with one of these."
     )
     return Fault(("backend",), "scheduler_not_installed", message, allowed=there)
-
-
-def _owns_none(scheduler: str, backend: str) -> str:
-    return (
-        f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
-        "object"
-    )
 
 
 def _topology_source(document: PoolDocument) -> Iterator[Fault]:
@@ -150,91 +137,6 @@ def _shared_credentials(secrets: Sequence[str]) -> Iterator[Fault]:
             yield Fault(path, "twice", f"The Secret {name!r} is listed above already.")
 
 
-def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:
-    near = get_close_matches(name, known, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    message = f'There is no backend "{name[:MAX_NAME]}"{hint}'
-    return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(known)))
-
-
-def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> list[Fault]:
-    """Find everything wrong with a backend that can be seen from the backend alone."""
-    faults: list[Fault] = []
-    settings = document.scheduler_settings
-    if settings.scheduler_type not in schedulers:
-        near = get_close_matches(settings.scheduler_type, schedulers, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "."
-        message = f'There is no scheduler backend "{settings.scheduler_type[:MAX_NAME]}"{hint}'
-        where = ("scheduler_settings", "scheduler_type")
-        faults.append(Fault(where, "unknown_scheduler", message, allowed=tuple(sorted(schedulers))))
-    if settings.scheduler_name and not _SCHEDULER_NAME.fullmatch(settings.scheduler_name):
-        message = "A schedulerName is lower-case letters, digits, '-' and '.', at most 253 characters."
-        faults.append(Fault(("scheduler_settings", "scheduler_name"), "invalid_scheduler_name", message))
-    if not _NAMESPACE.fullmatch(document.k8s_namespace):
-        message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
-        faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
-    faults += _kubeconfig(document)
-    for field in ("dashboard_url", "grafana_url"):
-        url = getattr(document, field)
-        if url and not _URL.fullmatch(url):
-            faults.append(Fault((field,), "invalid_url", "A link begins with http:// or https://."))
-    return in_order(faults)
-
-
-def check_scheduler_holds_pools(
-    pools: Mapping[str, Levels], *, capabilities: Capabilities, path: Path
-) -> list[Fault]:
-    """Find the pools of a backend whose topology keys its scheduler, as changed, could not hold."""
-    faults = []
-    for name, levels in sorted(pools.items()):
-        for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
-            message = f'Pool "{name}" of this backend has topology keys. {fault.message}'
-            faults.append(Fault(path, fault.code, message, fault.allowed, capability=fault.capability))
-    return faults
-
-
-def check_backend_serves_pools(
-    lacks: Mapping[str, Mapping[str, Sequence[str]]],
-    *,
-    external: Mapping[str, str],
-    backend: str,
-    scheduler: str,
-    owns_topologies: bool,
-    path: Path,
-) -> list[Fault]:
-    """Find the pools of a backend that it, as changed, could no longer serve.
-
-    ``lacks``: by pool, what its new cluster was found not to serve, by the pool's field that needs it.
-    ``external``: by pool, the Topology object of somebody else that it names.
-    """
-    faults = []
-    for pool, fields in sorted(lacks.items()):
-        for field, gone in fields.items():
-            message = (
-                f'Pool "{pool}" of this backend has {field}, and what that needs is not served there: '
-                f"{'; '.join(gone)}."
-            )
-            faults.append(Fault(path, "not_served", message))
-    for pool, name in sorted(external.items()) if not owns_topologies else ():
-        message = (
-            f'Pool "{pool}" of this backend names Topology "{name}". {_owns_none(scheduler, backend)}: move '
-            "the pool first, or give it topology_source: managed."
-        )
-        faults.append(Fault(path, "no_topology_objects", message))
-    return faults
-
-
-def check_workflow_config(document: WorkflowConfigDocument) -> list[Fault]:
-    return in_order(
-        _order(f"default_{kind}_timeout", default, f"max_{kind}_timeout", most)
-        for kind, default, most in (
-            ("exec", document.default_exec_timeout, document.max_exec_timeout),
-            ("queue", document.default_queue_timeout, document.max_queue_timeout),
-        )
-        if parse_duration(default) > parse_duration(most)
-    )
-
-
 def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iterator[Fault]:
     path: Path = ("platforms", name)
     yield from check_name(name, path=path)
@@ -269,11 +171,7 @@ def _timeouts(document: PoolDocument) -> Iterator[Fault]:
     for kind in ("exec", "queue"):
         default, most = f"default_{kind}_timeout", f"max_{kind}_timeout"
         if seconds.keys() >= {default, most} and seconds[default] > seconds[most]:
-            yield _order(default, getattr(document, default), most, getattr(document, most))
-
-
-def _order(default: str, given: str, most: str, bound: str) -> Fault:
-    return Fault((default,), "over_maximum", f"{given} is over {most}, which is {bound}.")
+            yield over_maximum(default, getattr(document, default), most, getattr(document, most))
 
 
 def _exit_actions(actions: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
@@ -301,14 +199,9 @@ def _gpus(document: PoolDocument) -> Iterator[Fault]:
         yield Fault(("resources", "gpu", "guarantee"), "over_maximum", message)
 
 
-def _kubeconfig(document: BackendDocument) -> Iterator[Fault]:
-    path = document.kubeconfig
-    if path and (not path.startswith("/") or not path.isprintable()):
-        message = (
-            "The absolute path of a file that workers and the observer can read; its contents are never kept "
-            "here. Empty: the service account of the pod they run in."
-        )
-        yield Fault(("kubeconfig",), "invalid_path", message, allowed=("/etc/osmo/kubeconfig", ""))
-    if document.context and not path:
-        message = "A context is one of a kubeconfig: give the file, or leave the context empty."
-        yield Fault(("context",), "context_without_kubeconfig", message, allowed=("",))
+def owns_no_topologies(scheduler: str, backend: str) -> str:
+    """Say that a scheduler has no Topology objects; the caller goes on with what follows from it."""
+    return (
+        f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
+        "object"
+    )
