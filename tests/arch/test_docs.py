@@ -63,7 +63,7 @@ def test_every_workflow_on_a_page_is_one_that_is_accepted():
         parsed = parse_workflow(
             block, variables=(), string_variables=(), limits=SpecLimits(), allow_localpath=False
         )
-        assert parsed.spec.groups
+        assert parsed.groups
 
 
 def test_each_term_of_the_glossary_has_one_row_in_order_with_four_other_systems():
@@ -77,6 +77,17 @@ def test_each_term_of_the_glossary_has_one_row_in_order_with_four_other_systems(
         assert [entry[0] for entry in entries] == sorted((entry[0] for entry in entries), key=str.lower)
         terms += [entry[0].lower() for entry in entries]
     assert len(terms) == len(set(terms)) > 50
+
+
+def test_a_contributor_finds_each_change_in_at_most_three_rooms_that_exist():
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where do I change")[2]
+    rows = re.findall(r"^\| (a[^|]*|the[^|]*) \| ([^|]*) \|$", table, re.MULTILINE)
+    assert len(rows) == 12
+    for change, rooms in rows:
+        named = re.findall(r"`([\w.*/-]+[/.][\w.*/-]*)`|\]\(([^)#]+)\)", rooms)
+        assert 1 <= len(re.split(r", (?![^(]*\))", rooms)) <= 3, change
+        for path in filter(None, (code or link for code, link in named)):
+            assert any(ROOT.glob(path)), path
 
 
 def _headed(model, pages):
