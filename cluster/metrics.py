@@ -16,13 +16,13 @@ from cluster.requests import Request, subject_of
 
 CALL_SECONDS = Histogram(
     "osmo_cluster_call_seconds",
-    "Requests to API servers, until the reply (of a watch or log: until it begins).",
+    "Duration of requests to API servers; of a watch or log until it begins.",
     ("verb", "kind", "result"),
     buckets=(0.005, 0.02, 0.1, 0.5, 2.5, 10.0, 25.0),
 )
 BULK_WRITES = Counter(
     "osmo_cluster_bulk_writes",
-    "Objects written several at a time, by how each write ended.",
+    "Objects written in bulk, by outcome of each write.",
     ("verb", "kind", "outcome"),
 )
 

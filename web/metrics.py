@@ -33,7 +33,7 @@ METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
 API_SECONDS = Histogram(
     "osmo_api_request_seconds",
-    "Requests to the API, until the answer begins.",
+    "Duration of API requests until the answer begins.",
     ("method", "route", "status"),
     buckets=(0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0),
 )

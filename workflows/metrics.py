@@ -20,50 +20,48 @@ SUBMISSIONS = Counter(
 )
 RECONCILE_SECONDS = Histogram(
     "osmo_reconcile_seconds",
-    "Looks at task groups by outcome: done, again, retry, failed, lease_lost, error.",
+    "Reconciles of task groups by outcome: done, again, retry, failed, lease_lost, error.",
     ("outcome",),
     buckets=(0.01, 0.05, 0.2, 1.0, 5.0, 25.0),
 )
 RECONCILES_SKIPPED = Counter(
     "osmo_reconciles_skipped",
-    "Messages that led to no look: not_due (or somebody else's), no_seat (its cluster has all it may have).",
+    "Messages without a reconcile: not_due (or leased), no_seat (the cluster's concurrency limit).",
     ("reason",),
 )
 PLACED = Counter(
     "osmo_placed_groups",
-    "Placings of groups that asked for topology: all required or some preferred; match, degraded, violation.",
+    "Placed groups with requirements, by strictness (required, preferred) and outcome.",
     ("pool", "asked", "outcome"),
 )
 NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )
-ORPHANS_FOUND = Counter("osmo_orphans_found", "Objects of ours that no row wanted, deleted.", ("kind",))
+ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row wanted.", ("kind",))
 LOGS = Counter(
     "osmo_logs",
-    "Logs of pods that ended: kept, unread (nobody could), dropped (bounds of the store), store_failed.",
+    "Logs of ended pods: kept, unread (unreadable), dropped (bounds of the store), store_failed.",
     ("result",),
 )
-LOG_BYTES = Counter("osmo_log_stored_bytes", "Bytes that were written into the store of logs, compressed.")
+LOG_BYTES = Counter("osmo_log_stored_bytes", "Bytes written to the log store, compressed.")
 LOG_STREAMS = Counter(
     "osmo_log_streams", "Requests for logs of running tasks: served, user_busy, busy.", ("result",)
 )
-WATCH_EVENTS = Counter(
-    "osmo_watch_events", "What streams said (a list counts as one), by cluster and kind.", ("cluster", "kind")
-)
+WATCH_EVENTS = Counter("osmo_watch_events", "Events from watches; a list counts as one.", ("cluster", "kind"))
 WATCH_RESTARTS = Counter(
     "osmo_watch_restarts",
-    "Watches that did not go on by themselves, by reason: cut, not_begun, failed.",
+    "Restarted watches by reason: cut, not_begun, failed.",
     ("cluster", "kind", "reason"),
 )
 WATCH_HEARD = Gauge(
     "osmo_watch_last_heard_timestamp_seconds",
-    "When a stream of the cluster last said anything.",
+    "Unix time of the last event from any watch of the cluster.",
     ("cluster",),
 )
-INBOX_CHANGES = Gauge("osmo_observer_inbox_changes", "Changes that wait to be written by the observer.")
+INBOX_CHANGES = Gauge("osmo_observer_inbox_changes", "Observed changes not yet written to PostgreSQL.")
 BATCH_SECONDS = Histogram(
     "osmo_observer_batch_seconds",
-    "Writes of a batch of changes by the observer, by result: written, refused.",
+    "Time to write a batch of observed changes, by result: written, refused.",
     ("result",),
     buckets=(0.01, 0.05, 0.2, 1.0, 5.0),
 )

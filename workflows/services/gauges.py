@@ -21,36 +21,36 @@ from workflows.services.queue import length
 CACHED_SECONDS = 5.0
 
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
-    "osmo_due_groups": ("Task groups that are due and that nobody looks at.", ("backend",)),
-    "osmo_due_age_seconds": ("How long the longest of them has been due.", ("backend",)),
+    "osmo_due_groups": ("Task groups that are due and not leased by a worker.", ("backend",)),
+    "osmo_due_age_seconds": ("Seconds for which the longest of them has been due.", ("backend",)),
     "osmo_unreleased_groups": (
-        "Task groups of which something may be in a cluster, by status.",
+        "Task groups that may have objects in a cluster, by status.",
         ("backend", "status"),
     ),
-    "osmo_release_age_seconds": ("How long ago the oldest group ended that is not released.", ("backend",)),
-    "osmo_release_stuck_groups": ("Task groups whose objects do not go away.", ("backend",)),
-    "osmo_backlog_groups": ("Task groups accepted and not yet created in their cluster.", ("pool",)),
-    "osmo_free_nodes": ("Nodes that take work and are wholly free.", ("pool",)),
+    "osmo_release_age_seconds": ("Seconds since the oldest unreleased group ended.", ("backend",)),
+    "osmo_release_stuck_groups": ("Task groups with the condition ReleaseStuck.", ("backend",)),
+    "osmo_backlog_groups": ("Task groups that are accepted and not yet created in their cluster.", ("pool",)),
+    "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
     "osmo_free_slots": (
-        "Groups of so many wholly free nodes that fit at once, each in one domain of a key.",
+        "Groups of this many free nodes that fit at once, each in one domain of a key.",
         ("pool", "key", "size"),
     ),
     "osmo_largest_free_group_nodes": (
-        "The largest group of wholly free nodes that fits in one domain of a key.",
+        "Size of the largest group of free nodes in one domain of a key.",
         ("pool", "key"),
     ),
-    "osmo_compute_domains": ("ComputeDomains as last seen, by state.", ("cluster", "state")),
+    "osmo_compute_domains": ("ComputeDomains as last observed, by state.", ("cluster", "state")),
     "osmo_cluster_heartbeat_age_seconds": (
-        "How long ago the observer last heard from a cluster.",
+        "Seconds since the observer last heard from a cluster.",
         ("cluster",),
     ),
     "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
-    "osmo_sweep_age_seconds": ("How long ago beat's sweep last ran.", ()),
+    "osmo_sweep_age_seconds": ("Seconds since the last sweep.", ()),
     "osmo_configuration_refused": (
-        "1 if the file that is the source of configuration is refused or cannot be read, else 0.",
+        "1 if the configuration file is refused or cannot be read, else 0.",
         (),
     ),
-    "osmo_log_store_bytes": ("What all kept logs take, compressed.", ()),
+    "osmo_log_store_bytes": ("Bytes of all kept logs, compressed.", ()),
     "osmo_queue_messages": ("Messages that wait for a worker.", ()),
     "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
 }
