@@ -24,7 +24,7 @@ from pools.services import evaluation
 from web.periodic import Periodic
 from workflows import metrics
 from workflows.feasibility import measured_fragmentation
-from workflows.logs.archive import HOLD_SECONDS, keep_ended
+from workflows.logs.archive import HOLD_SECONDS, keep_before_delete, keep_ended
 from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle_released
 from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
@@ -79,7 +79,7 @@ def _look(group_id: UUID) -> None:
         return
     _bind(lease.group_id)
     with metrics.look() as ending:
-        outcome = run.run(lease, cluster=cluster_for(lease.backend))
+        outcome = run.run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
         ending.outcome = outcome.label if outcome else "lease_lost"
 
 

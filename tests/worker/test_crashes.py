@@ -11,11 +11,12 @@ from cluster.errors import ClusterUnreachable
 from pools.models import Backend
 from tests.factories import BackendFactory
 from tests.worker.world import World, fresh, statuses
+from workflows.logs.archive import keep_before_delete
 from workflows.models import TaskGroup
 from workflows.reconcile.run import run
 from workflows.services import lease as leases
 from workflows.services.lease import LeaseLost, extend, release, take_lease
-from workflows.services.record import Changes, TaskMove, record
+from workflows.services.record import GroupMove, TaskMove, record
 from workflows.services.stop import request_stop
 
 
@@ -93,7 +94,7 @@ def test_a_stale_lease_writes_nothing(world):
     TaskGroup.objects.update(next_reconcile_at=timezone.now())
     new = take_lease(group.pk)
     task = group.tasks.get()
-    changes = Changes(tasks=[TaskMove(pk=task.pk, status="RUNNING")], group="RUNNING")
+    changes = [TaskMove(pk=task.pk, status="RUNNING"), GroupMove(status="RUNNING")]
     with pytest.raises(LeaseLost):
         record(old, changes)
     with pytest.raises(LeaseLost):
@@ -109,7 +110,7 @@ def test_a_lease_that_ran_out_writes_nothing_even_if_nobody_else_has_it(world):
     old = take_lease(group.pk)
     lost()
     with pytest.raises(LeaseLost):
-        record(old, Changes(group="RUNNING"))
+        record(old, [GroupMove(status="RUNNING")])
 
 
 def test_only_one_worker_gets_a_group(world):
@@ -147,7 +148,7 @@ def test_no_call_begins_with_less_of_the_lease_left_than_it_may_take(world, monk
         return original()
 
     monkeypatch.setattr(world.cluster, "kube_system_uid", slow)
-    run(lease, cluster=world.cluster, clock=lambda: now[0])
+    run(lease, cluster=world.cluster, archive=keep_before_delete, clock=lambda: now[0])
     assert extended
 
 

@@ -143,7 +143,7 @@ def test_a_preference_is_required_until_its_time_is_over_and_then_relaxed(world)
     ]
     assert fresh(group).unplaced_since is None
     (event,) = Event.objects.filter(group=group, reason="Relaxed")
-    assert 'rack "default" (held for 40 seconds)' in event.message
+    assert 'rack "default" (required for 40 seconds)' in event.message
 
 
 def test_it_is_looked_at_again_when_the_next_stage_begins(world):

@@ -8,7 +8,7 @@ from tests.worker.world import fresh, statuses
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus, may_move
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.lease import take_lease
-from workflows.services.record import Changes, NewTry, Note, TaskMove, record
+from workflows.services.record import GroupMove, NewTry, Note, TaskMove, record
 
 PAIRS = list(itertools.product(LIVE_ORDER, TaskStatus)) + [
     (TaskStatus.COMPLETED, after) for after in TaskStatus
@@ -19,7 +19,7 @@ PAIRS = list(itertools.product(LIVE_ORDER, TaskStatus)) + [
 def test_a_task_moves_only_where_the_table_lets_it(world, before, after):
     group = world.group(pods=1)
     Task.objects.update(status=before)
-    record(take_lease(group.pk), Changes(tasks=[TaskMove(pk=group.tasks.get().pk, status=after)]))
+    record(take_lease(group.pk), [TaskMove(pk=group.tasks.get().pk, status=after)])
     assert statuses(group) == [after if may_move(before, after) else before]
 
 
@@ -30,8 +30,8 @@ def test_a_terminal_status_never_changes():
 def test_a_group_that_ended_stays_as_it_ended(world):
     group = world.group(pods=1)
     lease = take_lease(group.pk)
-    record(lease, Changes(group="COMPLETED"))
-    record(lease, Changes(group="FAILED", message="too late"))
+    record(lease, [GroupMove(status="COMPLETED")])
+    record(lease, [GroupMove(status="FAILED", message="too late")])
     assert (fresh(group).status, fresh(group).failure_message) == ("COMPLETED", "")
 
 
@@ -44,7 +44,7 @@ def test_a_thousand_tasks_move_with_a_few_queries(world, django_assert_max_num_q
     lease = take_lease(group.pk)
     moves = [TaskMove(pk=task.pk, status="RUNNING", node_name="n", pod_ip="10.0.0.1") for task in tasks]
     with django_assert_max_num_queries(16):
-        record(lease, Changes(tasks=moves, group="RUNNING"))
+        record(lease, [*moves, GroupMove(status="RUNNING")])
     assert set(Task.objects.values_list("status", "node_name")) == {("RUNNING", "n")}
     assert Event.objects.filter(reason="RUNNING").count() == 1001
 
@@ -52,10 +52,10 @@ def test_a_thousand_tasks_move_with_a_few_queries(world, django_assert_max_num_q
 def test_every_step_is_told_once(world):
     group = world.group(pods=1)
     lease = take_lease(group.pk)
-    changes = Changes(
-        tasks=[TaskMove(pk=group.tasks.get().pk, status="FAILED", code=3, message="it broke")],
-        notes=[Note(key="k", reason="Said", message="once")],
-    )
+    changes = [
+        TaskMove(pk=group.tasks.get().pk, status="FAILED", code=3, message="it broke"),
+        Note(key="k", reason="Said", message="once"),
+    ]
     record(lease, changes)
     record(lease, changes)
     told = list(Event.objects.values_list("reason", "warning").order_by("reason"))
@@ -69,7 +69,7 @@ def test_a_try_is_followed_by_one_other_however_often_it_is_asked_for(world):
     task = group.tasks.get()
     again = NewTry(after=task.pk, retry_id=1, pod_name="new", attempt=0)
     for _ in range(2):
-        record(lease, Changes(tasks=[TaskMove(pk=task.pk, status="RESCHEDULED")], tries=[again]))
+        record(lease, [TaskMove(pk=task.pk, status="RESCHEDULED"), again])
     tries = list(Task.objects.order_by("retry_id").values_list("retry_id", "latest", "status"))
     assert tries == [(0, False, "RESCHEDULED"), (1, True, "PROCESSING")]
 
@@ -78,5 +78,5 @@ def test_the_end_of_a_group_makes_those_that_wait_for_it_due(world):
     first, second = world.group(pods=1), world.group(pods=0)
     second.upstream.add(first)
     TaskGroup.objects.filter(pk=second.pk).update(next_reconcile_at=None, status="WAITING")
-    record(take_lease(first.pk), Changes(group="COMPLETED"))
+    record(take_lease(first.pk), [GroupMove(status="COMPLETED")])
     assert fresh(second).next_reconcile_at is not None

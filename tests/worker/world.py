@@ -10,6 +10,7 @@ from scheduling.backends.registry import installed
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes import players
 from tests.fakes.cluster import FakeCluster
+from workflows.logs.archive import keep_before_delete
 from workflows.models import TaskGroup, Workflow
 from workflows.observer.inbox import Batch
 from workflows.observer.sources import events_heard_of, pod_groups_seen_by
@@ -71,7 +72,7 @@ class World:
         """One look at a group, due or not."""
         TaskGroup.objects.filter(pk=group.pk, released_at=None).update(next_reconcile_at=timezone.now())
         lease = take_lease(group.pk)
-        return run(lease, cluster=self.cluster) if lease else None
+        return run(lease, cluster=self.cluster, archive=keep_before_delete) if lease else None
 
     def step(self, *groups):
         """Let the observer and one look at each unreleased group happen."""

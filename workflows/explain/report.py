@@ -49,7 +49,7 @@ def in_one_line(status: str, explained: Sequence[Json]) -> str:
 
 
 def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
-    held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
+    held = patience.patience_sentence(group.constraints, since=group.unplaced_since, now=now)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
     beside = _beside(verdict, why) if verdict else ""
     if held and beside:  # the verdict is on what it is held to now, not on what it will settle for

@@ -16,7 +16,7 @@ from workflows.models import TaskGroup
 
 def group_sentence(group: TaskGroup, *, now: datetime) -> str:
     """Why a group waits as last found, and for how long it is held to what it prefers; or nothing."""
-    held = patience.held_words(group.constraints, since=group.unplaced_since, now=now)
+    held = patience.patience_sentence(group.constraints, since=group.unplaced_since, now=now)
     return " ".join(filter(None, (group.waiting_reason, held)))
 
 

@@ -1,11 +1,11 @@
-"""What a group with patience needs done next: a pure decision on what was seen of it.
+"""The next step of a group with patience: a pure decision on what was observed of it.
 
-Its clock runs while every task has a pod and no pod has a node, and counts from the first look that found
-it so through a cluster that answers. Time in which the cluster cannot be reached afterwards counts too: its
-scheduler went on trying all the while. A preference that is due is relaxed in two steps, each of which
-may be the last one of a worker: the decision in the row, which is never taken back, then the edit of the
-pod group. The pod group carries the stage it holds in an annotation, so whatever stands between the two is
-seen from them alone, and one step (``EDIT``) serves the first try, a crash and a gang that is made anew.
+Its clock runs while every task has a pod and no pod has a node, and counts from the first reconciliation that
+observed this through a cluster that answers. Time in which the cluster cannot be reached afterwards counts
+too: its scheduler went on trying all the while. A preference that is due is relaxed in two steps, each of
+which may be the last one of a worker: the decision in the row, which is never taken back, then the edit of
+the pod group. The pod group carries its stage in an annotation, so whatever stands between the two follows
+from them alone, and one step (``EDIT``) serves the first try, a crash and a gang that is created anew.
 
 A running gang is never edited: relaxing it would let a task that is tried again leave its peers.
 Rejected: comparing whole specs, which a scheduler's webhook may have completed and a resized gang changes.
@@ -22,161 +22,159 @@ from scheduling.requirements import SetPath, describe
 from scheduling.sentences import count_of, plain_listing
 from workflows.values.observation import STAGE_ANNOTATION
 
-Line = Mapping[str, Any]
-"""A constraint as its row keeps it (``AppliedConstraint.as_json``)."""
+ConstraintRow = Mapping[str, Any]
+"""A constraint as the group's row keeps it (``AppliedConstraint.as_json``)."""
 
 
-class Do(StrEnum):
-    """What is due. ``EDIT`` brings the pod group to the row's stage, or says why it must not be."""
+class PatienceAction(StrEnum):
+    """``START`` and ``RESET`` are the clock's; ``EDIT`` brings the pod group to the row's stage if it may."""
 
     NOTHING = "nothing"
-    BEGIN = "begin"
-    FORGET = "forget"
+    START = "start"
+    RESET = "reset"
     RELAX = "relax"
     EDIT = "edit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """What was seen of a group with patience.
+class PatienceFacts:
+    """What was observed of a group with patience.
 
-    ``begins`` says when each stage begins (``scheduling.stages``), ``stage`` is the row's, ``held`` its pod
-    group's (None: none seen). ``whole``: every task has its pod, and none has or had a node. ``bound``: one
-    has, or has finished. ``told`` says that the row's constraints are those of ``held``.
+    ``stage_begins`` has the second at which each stage begins (``scheduling.stages``), ``stage`` is the
+    row's and ``pod_group_stage`` the pod group's (None: no pod group observed), ``since`` is when the clock
+    started. ``unplaced``: every task has its pod, and none has or had a node. ``bound``: one has, or has
+    finished. ``recorded`` says that the row's constraints are those of the pod group's stage.
     """
 
-    begins: Sequence[float]
+    stage_begins: Sequence[float]
     stage: int
-    held: int | None
+    pod_group_stage: int | None
     since: datetime | None
     now: datetime
-    whole: bool
+    unplaced: bool
     bound: bool
     reachable: bool
-    told: bool
+    recorded: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    """What to do now, with the stage to relax to; ``at`` is when to look again without news."""
+class PatienceStep:
+    """The action now, with the stage to relax to; ``at`` is when to decide again without a notification."""
 
-    do: Do
+    action: PatienceAction
     stage: int = 0
     at: datetime | None = None
 
 
-def due(seen: Waits) -> Due:
+def next_step(facts: PatienceFacts) -> PatienceStep:
     """The next step of a group with patience."""
-    if seen.since is not None and not seen.whole:
-        return Due(Do.FORGET)
-    if seen.held is not None and _differs(seen, seen.held):
-        return Due(Do.EDIT)
-    last = len(seen.begins) - 1
-    if not seen.whole or not seen.reachable or seen.stage >= last:
-        return Due(Do.NOTHING)
-    if seen.since is None:
-        return Due(Do.BEGIN)
-    reached = bisect_right(seen.begins, (seen.now - seen.since).total_seconds()) - 1
-    if reached > seen.stage:
-        return Due(Do.RELAX, stage=reached)
-    return Due(Do.NOTHING, at=seen.since + timedelta(seconds=seen.begins[seen.stage + 1]))
+    if facts.since is not None and not facts.unplaced:
+        return PatienceStep(PatienceAction.RESET)
+    if facts.pod_group_stage is not None and _differs(facts, facts.pod_group_stage):
+        return PatienceStep(PatienceAction.EDIT)
+    last = len(facts.stage_begins) - 1
+    if not facts.unplaced or not facts.reachable or facts.stage >= last:
+        return PatienceStep(PatienceAction.NOTHING)
+    if facts.since is None:
+        return PatienceStep(PatienceAction.START)
+    stage = bisect_right(facts.stage_begins, (facts.now - facts.since).total_seconds()) - 1
+    if stage > facts.stage:
+        return PatienceStep(PatienceAction.RELAX, stage=stage)
+    next_begin = facts.since + timedelta(seconds=facts.stage_begins[facts.stage + 1])
+    return PatienceStep(PatienceAction.NOTHING, at=next_begin)
 
 
-def _differs(seen: Waits, held: int) -> bool:
-    """Whether the pod group is behind and may be edited, or the row says another thing than it."""
-    return (held < seen.stage and not seen.bound) or not seen.told
+def _differs(facts: PatienceFacts, pod_group_stage: int) -> bool:
+    """Whether the pod group is behind the row and may be edited, or the row records other constraints."""
+    return (pod_group_stage < facts.stage and not facts.bound) or not facts.recorded
 
 
 def stage_of(annotations: Mapping[str, str] | None) -> int:
-    """The stage that a pod group holds, by its annotations; what is no number was not written by us."""
+    """The stage of a pod group by its annotations; a value that is no number was not written by us."""
     text = (annotations or {}).get(STAGE_ANNOTATION, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def has_patience(lines: Iterable[Line]) -> bool:
-    return any(line.get("waitSeconds") for line in lines)
+def has_patience(rows: Iterable[ConstraintRow]) -> bool:
+    return any(row.get("waitSeconds") for row in rows)
 
 
-def tells(lines: Iterable[Line], *, waited: float) -> bool:
-    """Whether these constraints are those of a stage that begins after so many seconds."""
-    return all(
-        line["relaxed"] == (line["waitSeconds"] <= waited) for line in lines if line.get("waitSeconds")
-    )
+def are_of_stage(rows: Iterable[ConstraintRow], *, begins: float) -> bool:
+    """Whether these constraints are those of the stage that begins at this second."""
+    return all(row["relaxed"] == (row["waitSeconds"] <= begins) for row in rows if row.get("waitSeconds"))
 
 
-def next_relaxation(lines: Iterable[Line], since: datetime | None) -> datetime | None:
-    """When the next preference is relaxed if nothing is placed before; None without one or a clock."""
-    waits = [line["waitSeconds"] for line in _held(lines)]
+def next_relaxation(rows: Iterable[ConstraintRow], since: datetime | None) -> datetime | None:
+    """When the next preference is relaxed if no pod is placed before; None without one or a clock."""
+    waits = [row["waitSeconds"] for row in _still_required(rows)]
     return since + timedelta(seconds=min(waits)) if since is not None and waits else None
 
 
-def began(lines: Sequence[Line]) -> str:
-    """What is said when the clock begins."""
-    said = [f"{_words(line)} for {line['waitSeconds']:g} seconds" for line in _held(lines)]
-    return (
-        f"All pods are there without a node. Held as required before it is preferred: {plain_listing(said)}."
-    )
+def start_message(rows: Sequence[ConstraintRow]) -> str:
+    """The event's message when the clock starts."""
+    sets = [f"{_words(row)} for {row['waitSeconds']:g} seconds" for row in _still_required(rows)]
+    return f"All pods exist without a node. Required at first, then preferred: {plain_listing(sets)}."
 
 
-def relaxed(before: Sequence[Line], after: Sequence[Line], *, group: str) -> str:
-    """What the decision to relax says; empty if no constraint that took effect changes."""
-    held = [_place(line) for line in _held(before)]
-    said = [
-        f"{_words(line)} (held for {line['waitSeconds']:g} seconds)"
-        for line in after
-        if line.get("relaxed") and _place(line) in held
+def relaxation_message(before: Sequence[ConstraintRow], after: Sequence[ConstraintRow], *, group: str) -> str:
+    """The event's message when a stage begins; empty if no constraint that took effect changes."""
+    required = [_place(row) for row in _still_required(before)]
+    sets = [
+        f"{_words(row)} (required for {row['waitSeconds']:g} seconds)"
+        for row in after
+        if row.get("relaxed") and _place(row) in required
     ]
-    if not said:
+    if not sets:
         return ""
-    relaxed = plain_listing(said)
+    relaxed = plain_listing(sets)
     return f'Group "{group}" found no place. No longer required but preferred from now on: {relaxed}.'
 
 
-def left_out(lines: Sequence[Line]) -> str:
-    """What is said when a pod got a node before its pod group could be edited; ``lines`` still hold."""
+def left_out_message(rows: Sequence[ConstraintRow]) -> str:
+    """The event's message when a pod got a node just before the edit; ``rows`` still apply."""
     return (
-        "A pod of the group had a node just before the pod group was to be edited, so the edit was left out. "
-        f"Still required as long as this gang lives: {plain_listing(map(_words, _held(lines)))}. "
-        "Made anew, it starts relaxed."
+        "A pod of the group got a node just before its pod group was to be edited, so the edit was left out. "
+        f"Still required as long as this gang lives: {plain_listing(map(_words, _still_required(rows)))}. "
+        "A new gang of the group starts relaxed."
     )
 
 
-def caught_up(lines: Sequence[Line]) -> str:
-    """What is said when a gang made anew starts with what was decided before."""
-    said = [_words(line) for line in lines if line.get("relaxed")]
-    return f"The gang is made anew. Preferred from its start, as decided before: {plain_listing(said)}."
+def caught_up_message(rows: Sequence[ConstraintRow]) -> str:
+    """The event's message when a new gang starts at the stage that was decided before."""
+    sets = [_words(row) for row in rows if row.get("relaxed")]
+    return f"The gang is created anew. Preferred from its start, as decided before: {plain_listing(sets)}."
 
 
-def held_words(lines: Sequence[Line], *, since: datetime | None, now: datetime) -> str:
-    """For how long a waiting group is still held to what it prefers; nothing without a running clock."""
+def patience_sentence(rows: Sequence[ConstraintRow], *, since: datetime | None, now: datetime) -> str:
+    """For how long a waiting group's preferences are still required; empty without a running clock."""
     if since is None:
         return ""
     waited = (now - since).total_seconds()
     keys: dict[float, dict[str, None]] = {}
-    for line in _held(lines):
-        keys.setdefault(line["waitSeconds"], {})[line["key"]] = None
-    said = []
-    for seconds, named in sorted(keys.items()):
+    for row in _still_required(rows):
+        keys.setdefault(row["waitSeconds"], {})[row["key"]] = None
+    sentences = []
+    for seconds, names in sorted(keys.items()):
         left = round(seconds - waited)
         more = f"for {count_of(left, 'more second')}"
         until = f"{more}, then as a preference" if left > 0 else "and is about to be relaxed"
-        kinds = plain_listing(f"one {key}" for key in named)
-        said.append(f"It is held to {kinds} as required {until}.")
-    return " ".join(said)
+        kinds = plain_listing(f"one {key}" for key in names)
+        sentences.append(f"It is held to {kinds} as required {until}.")
+    return " ".join(sentences)
 
 
-def _held(lines: Iterable[Line]) -> list[Line]:
-    """The preferences that are still held as required."""
-    return [line for line in lines if line.get("waitSeconds") and not line["relaxed"]]
+def _still_required(rows: Iterable[ConstraintRow]) -> list[ConstraintRow]:
+    """The preferences that are still applied as required."""
+    return [row for row in rows if row.get("waitSeconds") and not row["relaxed"]]
 
 
-def _place(line: Line) -> tuple[SetPath, str]:
-    return _path(line), line["key"]
+def _place(row: ConstraintRow) -> tuple[SetPath, str]:
+    return _path(row), row["key"]
 
 
-def _path(line: Line) -> SetPath:
-    return tuple((pair["key"], pair["group"]) for pair in line["set"])
+def _path(row: ConstraintRow) -> SetPath:
+    return tuple((pair["key"], pair["group"]) for pair in row["set"])
 
 
-def _words(line: Line) -> str:
-    return describe(_path(line))
+def _words(row: ConstraintRow) -> str:
+    return describe(_path(row))

@@ -66,15 +66,15 @@ def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
     return _starting(pod, now) or _live(pod, now)
 
 
-def read_gone(pod: PodSeen | None, *, evicted: str, now: datetime, node_gone: bool = False) -> Reading:
+def read_gone(pod: PodSeen | None, *, eviction: str, now: datetime, node_gone: bool = False) -> Reading:
     """Read a pod that is no longer there.
 
-    ``evicted`` is what its scheduler said of evicting it, ``node_gone`` that its node was removed.
+    ``eviction`` is the message of its scheduler about evicting it, ``node_gone`` that its node was removed.
     """
     if pod is not None and (last := read_pod(pod, now=now)) is not None and last.code is not None:
         return last
-    if evicted:
-        read = read_eviction(evicted)
+    if eviction:
+        read = read_eviction(eviction)
         return Reading(status=read.status, code=read.code, message=read.message)
     if pod is not None and (why := _disruption(pod)):
         return _backend(f"Its pod was disrupted: {why}")

@@ -73,15 +73,16 @@ class Done:
     silent: bool = False
 
 
-def keep_before_delete(pods: Collection[str], *, cluster: ClusterApi, seconds: float) -> None:
+def keep_before_delete(pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
     """Read and keep what is open of these pods' logs; what cannot be read in time is given up.
 
-    Raises Unreachable if the API server itself does not answer: then nothing can be deleted either, and
-    nothing is given up.
+    ``forced``: their deletion may wait for ``FORCED_SECONDS`` only. Raises Unreachable if the API server
+    itself does not answer: then nothing can be deleted either, and nothing is given up.
     """
     logs = _open_logs(Task.objects.filter(pod_name__in=pods))
     if not logs:
         return
+    seconds = FORCED_SECONDS if forced else HOLD_SECONDS
     done = _read_all(logs, cluster=cluster, seconds=seconds)
     if not any(one.size for one in done) and any(one.silent for one in done):
         cluster.kube_system_uid()  # raises if all of it is silent

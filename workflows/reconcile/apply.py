@@ -1,8 +1,9 @@
-"""Carrying out a plan's steps, each of them harmless to do twice.
+"""Applying a plan's steps, each of them harmless to do twice.
 
-"It exists already" counts as ours only if its labels say so; a delete names the uid. A reply that was lost
-is not guessed at: the look ends, and the next one sees what there is. What the API server refuses for good
-ends the group; what may change (quota, rights, load, a missing kind) is tried again.
+"It exists already" counts as ours only if its labels say so; a delete names the uid. Nothing is assumed
+about a lost reply: the reconciliation ends, and the next one observes the result. What the API server
+refuses for good ends the group; what may change (quota, rights, load, a missing kind) is tried again. The
+logs of pods go to the archive that the delete step is given before the pods are deleted.
 """
 
 import time
@@ -23,33 +24,39 @@ from cluster.kinds import POD, Kind
 from scheduling import names
 from web import crashpoints
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.logs.archive import FORCED_SECONDS, HOLD_SECONDS
-from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, Retry
 from workflows.reconcile.plan import Create, Delete, Step
 
 log = structlog.get_logger(__name__)
 
-_WHOSE = (names.INSTALLATION_LABEL, names.GROUP_LABEL)
+_OWNER_LABELS = (names.INSTALLATION_LABEL, names.GROUP_LABEL)
 
 
 class NameTaken(Exception):
-    """An object that is not ours bears a name of ours."""
+    """An object that is not ours has a name that an object of the group needs."""
 
 
 def apply(
-    steps: Iterable[Step], *, cluster: LeasedCluster, grace_seconds: int | None
+    steps: Iterable[Step], *, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
 ) -> Retry | Failed | None:
-    """Do the steps in order; None if all were done. Raises ClusterError for what ``retry_for`` names."""
+    """Do the steps in order; None if all were done. Raises ClusterError."""
     for step in steps:
         if isinstance(step, Create):
-            trouble = _create(step, cluster)
+            failure = create_objects(step, cluster=cluster)
         else:
-            trouble = _delete(step, cluster, grace_seconds)
-        if trouble is not None:
-            return trouble
-        crashpoints.reached(f"{'created' if isinstance(step, Create) else 'deleted'}-{step.kind.plural}")
+            failure = _delete(step, cluster, archive, grace_seconds)
+        if failure is not None:
+            return failure
     return None
+
+
+def create_objects(step: Create, *, cluster: LeasedCluster) -> Retry | Failed | None:
+    """Create the objects; None if all exist now. Raises ClusterError."""
+    failure = _create(step, cluster)
+    if failure is None:
+        crashpoints.reached(f"created-{step.kind.plural}")
+    return failure
 
 
 def _create(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
@@ -69,10 +76,10 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
     by_name = {obj["metadata"]["name"]: obj for obj in step.objs}
     worst: WriteOutcome | None = None
     began = time.monotonic()
-    outcomes = _sent(step, cluster)
+    outcomes = _send(step, cluster)
     seconds = time.monotonic() - began
-    made = sum(outcome.wrote == WriteResult.DONE for outcome in outcomes)
-    log.info("objects_created", kind=step.kind.name, count=made, seconds=round(seconds, 3))
+    count = sum(outcome.wrote == WriteResult.DONE for outcome in outcomes)
+    log.info("objects_created", kind=step.kind.name, count=count, seconds=round(seconds, 3))
     for outcome in outcomes:
         if outcome.wrote == WriteResult.EXISTS:
             _check_ours(step.kind, by_name[outcome.name], cluster)
@@ -82,11 +89,11 @@ def _create_pods(step: Create, cluster: LeasedCluster) -> Retry | Failed | None:
         return None
     if isinstance(worst.error, Invalid):
         return _refused(step.kind, worst.error)
-    return retry_for(worst.error) if worst.error else Retry(trouble="Some pods could not be made.")
+    return retry_for(worst.error) if worst.error else Retry(trouble="Some pods could not be created.")
 
 
-def _sent(step: Create, cluster: LeasedCluster) -> list[WriteOutcome]:
-    """Create all; in two halves where a crash between them can be asked for."""
+def _send(step: Create, cluster: LeasedCluster) -> list[WriteOutcome]:
+    """Create all; in two halves if the fault harness may stop the process between them."""
     half = len(step.objs) // 2 if crashpoints.enabled() else 0
     first = list(cluster.create_many(step.kind, step.objs[:half])) if half else []
     if half:
@@ -95,34 +102,37 @@ def _sent(step: Create, cluster: LeasedCluster) -> list[WriteOutcome]:
 
 
 def _rank(outcome: WriteOutcome) -> int:
-    """A refusal says more than a lost reply, and that more than what was never sent."""
+    """Order failures by how much they explain: a refusal, a lost reply, a request that was never sent."""
     if isinstance(outcome.error, Invalid):
         return 3
     return {WriteResult.REFUSED: 2, WriteResult.UNKNOWN: 1}.get(outcome.wrote, 0)
 
 
-def _delete(step: Delete, cluster: LeasedCluster, grace_seconds: int | None) -> Retry | None:
-    if step.kind != POD:
-        for one in step.doomed:
-            cluster.delete(step.kind, one.name, namespace=one.namespace, uid=one.uid or "")
-        return None
-    cluster.keep_logs(step.doomed, seconds=FORCED_SECONDS if grace_seconds == 0 else HOLD_SECONDS)
-    for outcome in cluster.delete_many(step.kind, step.doomed, grace_seconds=grace_seconds):
-        if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
-            return retry_for(outcome.error)
+def _delete(
+    step: Delete, cluster: LeasedCluster, archive: LogArchive, grace_seconds: int | None
+) -> Retry | None:
+    if step.kind == POD:
+        cluster.keep_logs(step.targets, archive=archive, forced=grace_seconds == 0)
+        for outcome in cluster.delete_many(step.kind, step.targets, grace_seconds=grace_seconds):
+            if outcome.error is not None and outcome.wrote not in (WriteResult.DONE, WriteResult.ABSENT):
+                return retry_for(outcome.error)
+    else:
+        for target in step.targets:
+            cluster.delete(step.kind, target.name, namespace=target.namespace, uid=target.uid or "")
+    crashpoints.reached(f"deleted-{step.kind.plural}")
     return None
 
 
-def _check_ours(kind: Kind, wanted: Obj, cluster: LeasedCluster) -> None:
-    """Raise NameTaken if what bears the name is not what we wanted there."""
-    metadata = wanted["metadata"]
-    found = cluster.get(kind, metadata["name"], namespace=metadata.get("namespace", ""))
-    if found is None:
-        return  # gone between the two calls; the next look makes it
-    labels, want = found["metadata"].get("labels") or {}, metadata.get("labels") or {}
-    if any(labels.get(key) != want.get(key) for key in _WHOSE):
+def _check_ours(kind: Kind, desired: Obj, cluster: LeasedCluster) -> None:
+    """Raise NameTaken if the object of this name is not the desired one."""
+    metadata = desired["metadata"]
+    existing = cluster.get(kind, metadata["name"], namespace=metadata.get("namespace", ""))
+    if existing is None:
+        return  # deleted between the two calls; the next reconciliation creates it
+    labels, expected = existing["metadata"].get("labels") or {}, metadata.get("labels") or {}
+    if any(labels.get(key) != expected.get(key) for key in _OWNER_LABELS):
         raise NameTaken(
-            f"{kind.name} {metadata['name']} exists in the cluster and was not made for this group; "
+            f"{kind.name} {metadata['name']} exists in the cluster and was not created for this group; "
             "remove it or rename it."
         )
 
@@ -135,7 +145,7 @@ def _refused(kind: Kind, error: ClusterError) -> Failed:
 
 
 def retry_for(error: ClusterError) -> Retry:
-    """How to go on after an error of the cluster."""
+    """When and how to try again after an error of the cluster."""
     if isinstance(error, NotServed):
         return Retry(trouble=error.message, slow=True)
     if isinstance(error, ClusterUnreachable):

@@ -1,8 +1,8 @@
-"""Bringing a group's objects into the cluster, and those of tasks that are tried again.
+"""Creating a group's objects in the cluster, and those of tasks that are tried again.
 
-``touched_cluster`` is written before the first create is sent: a group without it has nothing there, and
-its end needs no call. A gang that was only partly made is completed by the next look, or taken down if
-the group was stopped meanwhile.
+``touched_cluster`` is written before the first create is sent: a group without it has no object there, and
+its end needs no call. A gang that was created in part is completed by the next reconciliation, or taken down
+if the group was stopped meanwhile.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from workflows.reconcile.apply import apply
 from workflows.reconcile.domains import Pins, check_domains
 from workflows.reconcile.group_reader import GroupReader, ObservedGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
-from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
 from workflows.reconcile.plan import DesiredGroup, plan_create
 from workflows.services.lease import Lease
-from workflows.services.record import Changes, Note, TaskMove, record
+from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
@@ -31,20 +31,22 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """Everything is there; ``tasks`` are those whose pods were made."""
+    """All objects exist; ``tasks`` are those whose pods were created."""
 
     tasks: tuple[TaskView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateWait:
+    """NVIDIA's controller has not created this claim template yet."""
+
     name: str
 
 
 def create(
-    view: GroupView, lease: Lease, cluster: LeasedCluster
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
 ) -> Created | TemplateWait | RequeueAfter | Retry | Failed:
-    """Make what is missing. Raises ClusterError."""
+    """Create the missing objects. Raises ClusterError."""
     tasks = tuple(task for task in view.tasks if task.status == TaskStatus.PROCESSING)
     try:
         desired = desired_group(view, tasks)
@@ -53,15 +55,15 @@ def create(
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
     try:
-        return _in_rounds(view, desired, lease, cluster) or Created(tasks)
+        return _in_rounds(view, desired, lease, cluster, archive) or Created(tasks)
     except NotServed:
-        if missing := _missing(view, cluster):
-            return Retry(trouble=missing, slow=True)
+        if message := _missing_api(view, cluster):
+            return Retry(trouble=message, slow=True)
         raise
 
 
-def _missing(view: GroupView, cluster: LeasedCluster) -> str:
-    """What the cluster lacks of the scheduler, in its backend's words; empty if its API is there."""
+def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
+    """Say which API of the scheduler the cluster does not serve; empty if it serves all."""
     kind = pod_group_kind(view.placement)
     if kind is None or cluster.serves(kind):
         return ""
@@ -74,13 +76,13 @@ def _missing(view: GroupView, cluster: LeasedCluster) -> str:
 
 
 def _in_rounds(
-    view: GroupView, desired: DesiredGroup, lease: Lease, cluster: LeasedCluster
+    view: GroupView, desired: DesiredGroup, lease: Lease, cluster: LeasedCluster, archive: LogArchive
 ) -> TemplateWait | RequeueAfter | Retry | Failed | None:
-    """Plan and carry out until everything is there (None) or something must be waited for."""
+    """Plan and apply until all objects exist (None) or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
     if fresh:
-        record(lease, Changes(touched=cluster_uid(view, cluster)))
+        record(lease, [ClusterContact(cluster_uid(view, cluster))])
         view.row.touched_cluster = True
         reached("after-touched-cluster")
     if (unclear := check_domains(view, cluster)) is not None:
@@ -96,23 +98,25 @@ def _in_rounds(
         if observed.template is not None:
             reached("after-template-seen")
         plan = plan_create(desired, observed)
-        if trouble := apply(plan.steps, cluster=cluster, grace_seconds=None):
-            return trouble
+        if failure := apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=None):
+            return failure
         if not plan.wait:
-            return None  # each reply has come, so there is no need to look once more
+            return None  # each reply has come, so there is no need to list once more
         if not plan.steps:
             return (
-                TemplateWait(plan.left[0]) if plan.wait == "template" else RequeueAfter(seconds=POLL_SECONDS)
+                TemplateWait(plan.remaining[0])
+                if plan.wait == "template"
+                else RequeueAfter(seconds=POLL_SECONDS)
             )
     return RequeueAfter(seconds=POLL_SECONDS)
 
 
 def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
-    """What should be there for these tasks to run. Raises TopologyError for a gang that cannot be held."""
+    """The objects that these tasks need. Raises TopologyError for a gang that no scheduler can place."""
     renderer = view.renderer
-    chosen = {task.name for task in tasks}
-    tries = [one for one in view.values.tasks if one.name in chosen]
-    attempts = {one.attempt for one in tries}
+    task_names = {task.name for task in tasks}
+    tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
+    attempts = {task_try.attempt for task_try in tries}
     pins = Pins(view)
     return DesiredGroup(
         secrets=renderer.secrets(),
@@ -122,11 +126,13 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             group for attempt in sorted(attempts) for group in renderer.gangs[attempt].pod_groups
         ),
         service=renderer.service(),
-        pods=tuple(_pinned(renderer.pod(one), pins.of(one)) for one in tries),
+        pods=tuple(_pinned(renderer.pod(task_try), pins.of(task_try)) for task_try in tries),
         replaced={
-            names.pod(one.task_uuid, retry=one.retry_id): names.pod(one.task_uuid, retry=one.retry_id - 1)
-            for one in tries
-            if one.retry_id
+            names.pod(task_try.task_uuid, retry=task_try.retry_id): names.pod(
+                task_try.task_uuid, retry=task_try.retry_id - 1
+            )
+            for task_try in tries
+            if task_try.retry_id
         },
     )
 
@@ -144,32 +150,29 @@ def cluster_uid(view: GroupView, cluster: LeasedCluster) -> str:
 def check_cluster(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     """Refuse to act in another cluster than the one the group was frozen to.
 
-    An address that was edited may lead elsewhere; looking there would find nothing and call that gone.
+    An address that was edited may lead to another cluster, whose empty lists would count as a finished
+    teardown.
     """
-    want, found = view.placement.cluster_uid, cluster.kube_system_uid()
-    if want and found != want:
+    expected, current = view.placement.cluster_uid, cluster.kube_system_uid()
+    if expected and current != expected:
         return Retry(
-            trouble=f'Backend "{view.placement.backend}" now leads to cluster {found}, and the group belongs '
-            f"to {want}: point it back.",
+            trouble=f'Backend "{view.placement.backend}" now leads to cluster {current}, and the group '
+            f"belongs to {expected}: point it back.",
             slow=True,
         )
     return None
 
 
-def made(view: GroupView, tasks: tuple[TaskView, ...]) -> Changes:
+def created_changes(view: GroupView, tasks: tuple[TaskView, ...]) -> list[Change]:
     """What to record once the pods of these tasks are there."""
-    first = view.row.created_in_cluster_at is None
-    note = Note(
-        key="created",
-        reason="Created",
-        message=f"All objects are in the cluster, {count_of(len(tasks), 'pod')}.",
-    )
-    return Changes(
-        tasks=[TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks],
-        group=str(TaskStatus.SCHEDULING) if view.row.status == TaskStatus.PROCESSING else "",
-        created=True,
-        notes=(note,) if first else (),
-    )
+    changes: list[Change] = [TaskMove(pk=task.pk, status=str(TaskStatus.SCHEDULING)) for task in tasks]
+    if view.row.status == TaskStatus.PROCESSING:
+        changes.append(GroupMove(status=str(TaskStatus.SCHEDULING)))
+    changes.append(Creation())
+    if view.row.created_in_cluster_at is None:
+        message = f"All objects are in the cluster, {count_of(len(tasks), 'pod')}."
+        changes.append(Note(key="created", reason="Created", message=message))
+    return changes
 
 
 def edits_pod_groups(view: GroupView) -> bool:

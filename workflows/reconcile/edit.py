@@ -1,8 +1,9 @@
-"""Edits of a pod group whose pods are there: relaxing it while they wait, and resizing it later.
+"""Edits of a pod group whose pods exist: relaxing it while they wait, and resizing it later.
 
-Both read the pod group live just before, render at the stage it holds, and patch that version of it alone, so
-neither undoes the other and an edit by anybody else in between is met by looking again. Every look may
-be the one after a crash: what is missing is seen from the row's stage and the pod group's annotation.
+Both read the pod group live just before, render at its stage, and patch that version of it alone, so neither
+undoes the other, and an edit from outside in between makes the next reconciliation read again. Every
+reconciliation may be the first after a crash: the missing edit follows from the row's stage and the pod
+group's annotation.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from scheduling.sentences import listing
 from web.crashpoints import reached
 from web.times import read_instant
 from workflows.lifecycle import patience
-from workflows.lifecycle.patience import Do, Due, Line, Waits
+from workflows.lifecycle.patience import ConstraintRow, PatienceAction, PatienceFacts, PatienceStep
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.create import edits_pod_groups
@@ -29,10 +30,10 @@ from workflows.reconcile.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.services.lease import Lease
-from workflows.services.record import Changes, Note, record
+from workflows.services.record import NewConstraints, NewStage, Note, PatienceClock, record
 from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
 
-AGAIN = timedelta(seconds=1)
+RECHECK_AFTER = timedelta(seconds=1)
 REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default
 
 
@@ -44,67 +45,83 @@ class PatienceProgress:
     at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The tasks that a gang's minimums count: live ones, and those of them without a place."""
+
+    live: tuple[str, ...]
+    waiting: tuple[str, ...]
+
+
 def advance_patience(
     view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
 ) -> PatienceProgress:
-    """Do the next thing that patience asks for. Raises ClusterError.
+    """Do the next step of the group's patience. Raises ClusterError.
 
     ``silent`` says that no observer is at work, so its rows may be old.
     """
     if not patience.has_patience(view.row.constraints):
         return PatienceProgress()
-    held = _held_live(view, cluster) if silent and view.row.stage else _held(view)
-    seen = _seen(view, observed, held=held, reachable=_reachable(view, observed, silent=silent))
-    due = patience.due(seen)
-    if due.do == Do.EDIT:
+    stage = _live_stage(view, cluster) if silent and view.row.stage else _observed_stage(view)
+    facts = _facts(view, observed, pod_group_stage=stage, reachable=_reachable(view, observed, silent=silent))
+    step = patience.next_step(facts)
+    if step.action == PatienceAction.EDIT:
         try:
-            _bring(view, lease, cluster)
+            _bring_to_stage(view, lease, cluster)
         except (WriteConflict, ObjectNotFound):
-            return PatienceProgress(at=view.now + AGAIN)
-        due = patience.due(replace(seen, held=None))
-    return _write(view, due, lease)
+            return PatienceProgress(at=view.now + RECHECK_AFTER)
+        step = patience.next_step(replace(facts, pod_group_stage=None))
+    return _record_step(view, step, lease)
 
 
-def _write(view: GroupView, due: Due, lease: Lease) -> PatienceProgress:
-    if due.do == Do.NOTHING:
-        return PatienceProgress(at=due.at)
-    if due.do == Do.RELAX:
-        _decide(view, due.stage, lease)
+def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceProgress:
+    if step.action == PatienceAction.NOTHING:
+        return PatienceProgress(at=step.at)
+    if step.action == PatienceAction.RELAX:
+        _record_relaxation(view, step.stage, lease)
         reached("after-relax-decision")
-    elif due.do == Do.BEGIN:
-        said = patience.began(view.row.constraints)
-        note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=said)
-        record(lease, Changes(unplaced=True, notes=(note,)))
+    elif step.action == PatienceAction.START:
+        message = patience.start_message(view.row.constraints)
+        note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=message)
+        record(lease, [PatienceClock(running=True), note])
     else:
-        record(lease, Changes(unplaced=False))
+        record(lease, [PatienceClock(running=False)])
     return PatienceProgress(moved=True)
 
 
-def _seen(view: GroupView, observed: ObservedPods, *, held: int | None, reachable: bool) -> Waits:
+def _facts(
+    view: GroupView, observed: ObservedPods, *, pod_group_stage: int | None, reachable: bool
+) -> PatienceFacts:
     pods = [observed.pods.get(task.pod_name) for task in view.tasks]
-    there = [pod for pod in pods if pod is not None and not pod.gone]
+    existing = [pod for pod in pods if pod is not None and not pod.gone]
     finished = any(not task.live and task.node_name for task in view.tasks)
-    bound = finished or any(pod.node_name for pod in there)
-    return Waits(
-        begins=view.begins,
+    bound = finished or any(pod.node_name for pod in existing)
+    complete = len(existing) == len(pods) and not any(pod.deleting for pod in existing)
+    return PatienceFacts(
+        stage_begins=view.begins,
         stage=view.row.stage,
-        held=held,
+        pod_group_stage=pod_group_stage,
         since=view.row.unplaced_since,
         now=view.now,
-        whole=not bound and len(there) == len(pods) and not any(pod.deleting for pod in there),
+        unplaced=not bound and complete,
         bound=bound,
         reachable=reachable,
-        told=held is None or patience.tells(view.row.constraints, waited=view.begins[held]),
+        recorded=pod_group_stage is None or _records(view, pod_group_stage),
     )
 
 
-def _held(view: GroupView) -> int | None:
-    """The stage of the pod group as it was last seen."""
-    found = observations.pod_groups(view)
-    return _stage_of(view, found[0]) if len(found) == 1 else None
+def _records(view: GroupView, stage: int) -> bool:
+    """Whether the row's constraints are those of this stage."""
+    return patience.are_of_stage(view.row.constraints, begins=view.begins[stage])
 
 
-def _held_live(view: GroupView, cluster: LeasedCluster) -> int | None:
+def _observed_stage(view: GroupView) -> int | None:
+    """The stage of the pod group as last observed."""
+    pod_groups = observations.pod_groups(view)
+    return _stage_of(view, pod_groups[0]) if len(pod_groups) == 1 else None
+
+
+def _live_stage(view: GroupView, cluster: LeasedCluster) -> int | None:
     """The same without an observer."""
     kind = pod_group_kind(view.placement)
     live = _read(view, kind, cluster) if kind else None
@@ -112,56 +129,57 @@ def _held_live(view: GroupView, cluster: LeasedCluster) -> int | None:
 
 
 def _stage_of(view: GroupView, pod_group: Obj) -> int:
-    held = patience.stage_of(pod_group["metadata"].get("annotations"))
-    return min(held, len(view.begins) - 1)
+    stage = patience.stage_of(pod_group["metadata"].get("annotations"))
+    return min(stage, len(view.begins) - 1)
 
 
 def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
-    """Whether the cluster answers: it was read in this look, or its observer and probes say so."""
+    """Whether the cluster answers: it was read in this reconciliation, or its observer and probes say so."""
     answers = conditions.status_of(view.backend.conditions, "Reachable") != "False"
     return observed.complete or (answers and not silent)
 
 
-def _decide(view: GroupView, stage: int, lease: Lease) -> None:
-    """Write that the group is relaxed. It comes first, so that it survives whatever happens next."""
-    lines = _lines(view, stage)
-    said = patience.relaxed(view.row.constraints, lines, group=view.row.name)
-    note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=said)
-    record(lease, Changes(stage=stage, constraints=lines, notes=(note,) if said else ()))
+def _record_relaxation(view: GroupView, stage: int, lease: Lease) -> None:
+    """Record the relaxed stage, before the edit, so that the decision survives whatever happens next."""
+    rows = _constraint_rows(view, stage)
+    message = patience.relaxation_message(view.row.constraints, rows, group=view.row.name)
+    note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=message)
+    record(lease, [NewStage(stage), NewConstraints(rows), *([note] if message else [])])
 
 
-def _bring(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
+def _bring_to_stage(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
     """Bring the pod group to the row's stage unless a pod is bound, and the row's constraints to it."""
     kind = pod_group_kind(view.placement)
     if kind is None or (live := _read(view, kind, cluster)) is None:
         return
-    held, stage = _stage_of(view, live), view.row.stage
-    bound = held < stage and _any_bound(view, cluster)
-    if held < stage and not bound:
-        _relax(view, kind, live, held=held, cluster=cluster)
-    holds = held if bound else max(held, stage)
-    if patience.tells(view.row.constraints, waited=view.begins[holds]):
+    before, stage = _stage_of(view, live), view.row.stage
+    bound = before < stage and _any_bound(view, cluster)
+    if before < stage and not bound:
+        _relax(view, kind, live, before=before, cluster=cluster)
+    after = before if bound else max(before, stage)
+    if _records(view, after):
         return
-    lines = _lines(view, holds)
+    rows = _constraint_rows(view, after)
     note = (
-        Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=patience.left_out(lines))
+        Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=patience.left_out_message(rows))
         if bound
-        else Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up(lines))
+        else Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up_message(rows))
     )
-    record(lease, Changes(constraints=lines, notes=(note,)))
+    record(lease, [NewConstraints(rows), note])
 
 
 def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
     """Whether a pod of a latest try has a node at this moment, or its task has finished."""
-    wanted = {task.pod_name for task in view.tasks}
+    latest = {task.pod_name for task in view.tasks}
     pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    bound = any(pod.node_name for name, pod in pods.items() if name in wanted)
+    bound = any(pod.node_name for name, pod in pods.items() if name in latest)
     return bound or any(not task.live and task.node_name for task in view.tasks)
 
 
-def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: LeasedCluster) -> None:
-    before, after = _gang(view, held), _gang(view, view.row.stage)
-    body = scheduler_backend(view.placement.scheduler_type).relaxed(before, after)
+def _relax(view: GroupView, kind: Kind, live: Obj, *, before: int, cluster: LeasedCluster) -> None:
+    """Edit a pod group of stage ``before`` to the row's stage."""
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    body = scheduler.relaxed(_gang(view, before), _gang(view, view.row.stage))
     if body is None:
         raise ValueError(f'Scheduler "{view.placement.scheduler_type}" cannot relax a pending pod group.')
     marks: dict[str, str | None] = {STAGE_ANNOTATION: str(view.row.stage)}
@@ -173,117 +191,111 @@ def _relax(view: GroupView, kind: Kind, live: Obj, *, held: int, cluster: Leased
 def resize(
     view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
 ) -> datetime | None:
-    """Hold the scheduler's gang to the tasks that are left, once some have finished, failed or come again.
+    """Set the gang's minimums to its live tasks, once some have finished, failed or are tried again.
 
-    A gang below its minimum is evicted after its scheduler's grace period, so this is done in the look that
-    learns of it. ``silent`` says that the observer's row of the pod group may be old. Returns when to look
-    again without news. Raises ClusterError.
+    A gang below its minimum is evicted after its scheduler's grace period, so this is done in the same
+    reconciliation that observes it. ``silent`` says that the observer's row of the pod group may be old.
+    Returns when to reconcile again without a notification. Raises ClusterError.
     """
-    living = [task for task in view.tasks if task.live]
-    waits = waiting_beside_others(living, observed)
-    if len(living) == len(view.tasks) and not waits and not any(task.retry_id for task in living):
+    live = [task for task in view.tasks if task.live]
+    waiting = waiting_beside_others(live, observed)
+    if len(live) == len(view.tasks) and not waiting and not any(task.retry_id for task in live):
         return None
     kind = pod_group_kind(view.placement)
-    if kind is None or not living or not edits_pod_groups(view):
+    if kind is None or not live or not edits_pod_groups(view):
         return None
-    return _hold(
-        view, kind, [task.name for task in living], waits, silent=silent, lease=lease, cluster=cluster
-    )
+    members = Members(tuple(task.name for task in live), tuple(waiting))
+    return _set_members(view, kind, members, silent=silent, lease=lease, cluster=cluster)
 
 
-def _hold(
+def _set_members(
     view: GroupView,
     kind: Kind,
-    living: Sequence[str],
-    waits: Sequence[str],
+    members: Members,
     *,
     silent: bool,
     lease: Lease,
     cluster: LeasedCluster,
 ) -> datetime | None:
-    """Hold the pod group to these tasks, unless it is; the same result as ``resize``."""
-    seen = () if silent else observations.pod_groups(view)
-    found = seen[0] if len(seen) == 1 else _read(view, kind, cluster)
-    if found is None:
+    """Set the pod group's minimums for these tasks, unless they are; returns what ``resize`` does."""
+    observed = () if silent else observations.pod_groups(view)
+    pod_group = observed[0] if len(observed) == 1 else _read(view, kind, cluster)
+    if pod_group is None:
         return None
-    rest, at = _rests(view, found, living, waits)
-    members = names.digest(living, waits, *(["rest"] if rest else []), length=16)
-    live = None if _members_of(found) == members else _read(view, kind, cluster)
-    if live is None or _members_of(live) == members:
+    paused, at = _pause(view, pod_group, members)
+    digest = names.digest(members.live, members.waiting, *(["rest"] if paused else []), length=16)
+    live = None if _members_of(pod_group) == digest else _read(view, kind, cluster)
+    if live is None or _members_of(live) == digest:
         return at
-    if wanted := _resized(view, live, living, waits, rest=rest):
+    if spec := _resized(view, live, members, paused=paused):
         reached("before-minimum-set")
-        _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: members}, spec=wanted, cluster=cluster)
-        if without := _gone_without(view, waits):
-            record(lease, Changes(notes=(_told_without(without),)))
+        _patch(view, kind, live, annotations={MEMBERS_ANNOTATION: digest}, spec=spec, cluster=cluster)
+        if absent := _absent(view, members):
+            record(lease, [_minimum_note(absent)])
     return at
 
 
-def _resized(
-    view: GroupView, pod_group: Obj, living: Sequence[str], waits: Sequence[str], *, rest: bool
-) -> Obj:
+def _resized(view: GroupView, pod_group: Obj, members: Members, *, paused: bool) -> Obj:
     gang = _gang(view, _stage_of(view, pod_group))
     scheduler = scheduler_backend(view.placement.scheduler_type)
-    return dict(scheduler.resized(gang, living=living, waiting=waits, rest=rest))
+    return dict(scheduler.resized(gang, living=members.live, waiting=members.waiting, rest=paused))
 
 
-def _rests(
-    view: GroupView, pod_group: Obj, living: Sequence[str], waits: Sequence[str]
-) -> tuple[bool, datetime | None]:
-    """Whether sets without any place are left out for a moment, and when that may change without news.
+def _pause(view: GroupView, pod_group: Obj, members: Members) -> tuple[bool, datetime | None]:
+    """Whether sets without any place are left out for a moment, and when to decide this again.
 
     They keep the gang below its minimum however low it is. Left out long before the end of the grace
-    period, and put back once the scheduler has taken back its mark, they are tried again and again while the
+    period, and put back once the scheduler has removed its mark, they are tried again and again while the
     rest of the gang runs.
     """
     mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
-    since = read_instant(annotations.get(mark)) if mark and waits else None
+    since = read_instant(annotations.get(mark)) if mark and members.waiting else None
     if since is None:
         return False, None
     if view.now < since + REST_AFTER:
         return False, since + REST_AFTER
-    lasting = _resized(view, pod_group, living, waits, rest=False)
-    rest = _resized(view, pod_group, living, waits, rest=True) != lasting
-    return rest, view.now + AGAIN if rest else None
+    lasting = _resized(view, pod_group, members, paused=False)
+    paused = _resized(view, pod_group, members, paused=True) != lasting
+    return paused, view.now + RECHECK_AFTER if paused else None
 
 
 def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) -> list[str]:
-    """The tasks whose pods hold no place while others of their gang do.
+    """The tasks whose pods have no place while others of their gang do.
 
-    Those that are tried again and have no node, and those whose pods are going. With no place held at all
-    there are none: the gang comes back whole or not at all.
+    Those that are tried again and have no node, and those whose pods are being deleted. While no pod of the
+    gang has a place there are none: the gang is placed as a whole or not at all.
     """
     pods = {task.name: observed.pods.get(task.pod_name) for task in living}
-    going = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.gone)}
-    placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - going
+    ending = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.gone)}
+    placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
     if not placed:
         return []
-    return [t.name for t in living if t.name in going or (t.retry_id and t.name not in placed)]
+    return [t.name for t in living if t.name in ending or (t.retry_id and t.name not in placed)]
 
 
-def _gone_without(view: GroupView, waits: Sequence[str]) -> list[str]:
+def _absent(view: GroupView, members: Members) -> list[str]:
     """The tasks that the gang goes on without, for now or for good."""
     finished = (TaskStatus.COMPLETED, TaskStatus.RESCHEDULED)
     failed = [task.name for task in view.tasks if not task.live and task.status not in finished]
-    return [*failed, *waits]
+    return [*failed, *members.waiting]
 
 
-def _told_without(without: Sequence[str]) -> Note:
-    said = (
-        f"The gang goes on without {listing(without)}: its minimum was lowered, so that its scheduler does "
+def _minimum_note(absent: Sequence[str]) -> Note:
+    message = (
+        f"The gang goes on without {listing(absent)}: its minimum was lowered, so that its scheduler does "
         "not evict the rest."
     )
-    return Note(key=f"without:{names.digest(without, length=16)}", reason="MinimumLowered", message=said)
+    return Note(key=f"without:{names.digest(absent, length=16)}", reason="MinimumLowered", message=message)
 
 
 def _members_of(pod_group: Obj) -> str | None:
-    found: str | None = (pod_group["metadata"].get("annotations") or {}).get(MEMBERS_ANNOTATION)
-    return found
+    digest: str | None = (pod_group["metadata"].get("annotations") or {}).get(MEMBERS_ANNOTATION)
+    return digest
 
 
 def _read(view: GroupView, kind: Kind, cluster: LeasedCluster) -> Obj | None:
-    """The one pod group of a gang that can be edited, as it is now; None if it is gone or going."""
+    """The one pod group of an editable gang, as it is now; None if it is gone or being deleted."""
     (pod_group,) = _gang(view, view.row.stage).pod_groups
     live = cluster.get(kind, pod_group["metadata"]["name"], namespace=view.placement.namespace)
     return None if live is None or "deletionTimestamp" in live["metadata"] else live
@@ -314,5 +326,5 @@ def _gang(view: GroupView, stage: int) -> RenderedGang:
     return gang
 
 
-def _lines(view: GroupView, stage: int) -> list[Line]:
+def _constraint_rows(view: GroupView, stage: int) -> list[ConstraintRow]:
     return [constraint.as_json() for constraint in _gang(view, stage).constraints]

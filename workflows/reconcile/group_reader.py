@@ -1,7 +1,7 @@
-"""What is in a cluster of one group, read live and by label: for creating and for taking down.
+"""One group's objects in its cluster, read live and by label: for creating and for taking down.
 
-Following uses the observer's rows instead. Here an old view could lead to a second create or to a
-"nothing left" that is wrong. An object counts as the group's only if its labels say so.
+Following uses the observer's rows instead. Here an old view could lead to a second create, or to a release
+while objects are left. An object counts as the group's only if its labels say so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from workflows.values.placement import GroupPlacement
 
 @dataclass(frozen=True, slots=True)
 class LiveObject:
-    """An object of the group. ``deleting`` says that its end has begun."""
+    """An object of the group. ``deleting`` says that its deletion has begun."""
 
     name: str
     uid: str
@@ -41,7 +41,7 @@ ObjectsByName = Mapping[str, LiveObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """All of a group in its cluster, by name. ``template`` is the claim template of its ComputeDomain."""
+    """A group's objects by name. ``template`` is the claim template of its ComputeDomain."""
 
     secrets: ObjectsByName = field(default_factory=dict)
     domains: ObjectsByName = field(default_factory=dict)
@@ -62,7 +62,7 @@ def selector(group: UUID, placement: GroupPlacement) -> str:
 
 
 class GroupReader:
-    """Looks for one group's objects."""
+    """Reads one group's objects."""
 
     def __init__(self, cluster: LeasedCluster, group: UUID, placement: GroupPlacement) -> None:
         self._cluster = cluster
@@ -71,7 +71,7 @@ class GroupReader:
         self._namespace = placement.namespace
 
     def before_create(self, topologies: Sequence[Obj]) -> ObservedGroup:
-        """Everything that creating depends on."""
+        """All objects that creating depends on."""
         domains = self._of(COMPUTE_DOMAIN) if self._placement.nvlink else {}
         return ObservedGroup(
             secrets=self._of(SECRET),
@@ -83,25 +83,21 @@ class GroupReader:
             pods=self.pods(),
         )
 
-    def topologies(self, wanted: Sequence[Obj]) -> frozenset[str]:
-        """The names of those that are there."""
-        names_there = set()
-        for manifest in wanted:
-            name = str(manifest["metadata"]["name"])
-            if self._cluster.get(kinds.kind_of(manifest), name) is not None:
-                names_there.add(name)
-        return frozenset(names_there)
+    def topologies(self, desired: Sequence[Obj]) -> frozenset[str]:
+        """The names of those that exist."""
+        named = {str(manifest["metadata"]["name"]): kinds.kind_of(manifest) for manifest in desired}
+        return frozenset(name for name, kind in named.items() if self._cluster.get(kind, name) is not None)
 
     def pods(self) -> ObjectsByName:
         return self._of(POD)
 
     def pod_observations(self) -> Mapping[str, PodSeen]:
-        """Pods as the observer would have seen them."""
-        found = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
-        return {pod.name: pod for pod in found if pod is not None}
+        """The pods as the observer reports them."""
+        pods = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
+        return {pod.name: pod for pod in pods if pod is not None}
 
     def remaining_objects(self) -> ObservedGroup:
-        """Everything that must go after the pods. A kind that is no longer served has no objects."""
+        """All objects that are deleted after the pods. A kind that is no longer served has none."""
         domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
         return ObservedGroup(
             secrets=self._of(SECRET),
@@ -112,18 +108,18 @@ class GroupReader:
         )
 
     def claims(self, pods: frozenset[str]) -> tuple[str, ...]:
-        """Claims that were made for these pods and are still there."""
+        """Claims of these pods that still exist."""
 
         def owned(obj: Obj) -> str:
             owners = obj["metadata"].get("ownerReferences") or ()
-            mine = any(owner.get("kind") == "Pod" and owner.get("name") in pods for owner in owners)
-            return str(obj["metadata"]["name"]) if mine else ""
+            is_owned = any(owner.get("kind") == "Pod" and owner.get("name") in pods for owner in owners)
+            return str(obj["metadata"]["name"]) if is_owned else ""
 
-        found = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
-        return tuple(name for name in found if name)
+        claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
+        return tuple(name for name in claims if name)
 
     def _template(self, domains: ObjectsByName) -> LiveObject | None:
-        """The template, if it is there and belongs to the ComputeDomain that is there now."""
+        """The template, if it exists and belongs to the present ComputeDomain."""
         domain = domains.get(names.compute_domain(self._group))
         name = names.claim_template(self._group)
         if domain is None:
@@ -131,15 +127,15 @@ class GroupReader:
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
         if obj is None or (obj["metadata"].get("labels") or {}).get(DOMAIN_LABEL) != domain.uid:
             return None
-        return _found(obj)
+        return _live_object(obj)
 
     def _any_template(self) -> LiveObject | None:
-        """The template that any ComputeDomain of our name left; one that none made is not waited for."""
+        """The template that any ComputeDomain of our name left; one that none created is not waited for."""
         name = names.claim_template(self._group)
         obj = self._cluster.get(RESOURCE_CLAIM_TEMPLATE, name, namespace=self._namespace)
         if obj is None or DOMAIN_LABEL not in (obj["metadata"].get("labels") or {}):
             return None
-        return _found(obj)
+        return _live_object(obj)
 
     def _pod_groups(self, *, gone_if_unserved: bool = False) -> ObjectsByName:
         kind = pod_group_kind(self._placement)
@@ -156,13 +152,15 @@ class GroupReader:
             return {}  # its definition was removed, and all objects went with it
 
     def _of(self, kind: Kind) -> ObjectsByName:
-        found = self._cluster.scan(kind, _found, namespace=self._namespace, label_selector=self._selector())
-        return {one.name: one for one in found}
+        objs = self._cluster.scan(
+            kind, _live_object, namespace=self._namespace, label_selector=self._selector()
+        )
+        return {obj.name: obj for obj in objs}
 
     def _selector(self) -> str:
         return selector(self._group, self._placement)
 
 
-def _found(obj: Obj) -> LiveObject:
+def _live_object(obj: Obj) -> LiveObject:
     metadata = obj["metadata"]
     return LiveObject(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)

@@ -1,11 +1,11 @@
-"""A task group's rows as values, read once at the start of a look at it.
+"""A task group's rows as values, read once at the start of each turn of its reconciliation.
 
-What follows decides on these and never on a row read later, so one look has one view; what it writes is
-compared with the rows under their locks.
+All decisions of a turn use these values and no row that is read later; what it writes is compared with the
+rows under their locks.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from uuid import UUID
@@ -21,9 +21,9 @@ from workflows.services.record import database_now
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TaskView:
-    """One try of a task, without what only rendering needs."""
+    """One try of a task, without what only rendering needs; its fields are columns of the row."""
 
     pk: int
     task_uuid: UUID
@@ -35,11 +35,14 @@ class TaskView:
     pod_name: str
     node_name: str
     pod_ip: str
-    scheduling_since: datetime | None
+    scheduling_start_time: datetime | None
 
     @property
     def live(self) -> bool:
         return self.status not in TERMINAL
+
+
+_TASK_COLUMNS = tuple(field.name for field in fields(TaskView))
 
 
 @dataclass(kw_only=True)
@@ -62,7 +65,7 @@ class GroupView:
 
     @cached_property
     def values(self) -> GroupValues:
-        """All that rendering needs; read when first asked for."""
+        """All that rendering needs; read on first use."""
         return group_values(self.row, self.placement)
 
     @cached_property
@@ -77,11 +80,11 @@ class GroupView:
     def begins(self) -> tuple[float, ...]:
         """When each stage begins, read from the distinct requirements alone: there may be 10,000 tasks."""
         rows = self.row.tasks.filter(latest=True).order_by().values_list("spec__requirements", flat=True)
-        asked = [
-            GangTask(str(place), 0, tuple(Requirement(**one) for one in some or ()))
-            for place, some in enumerate(rows.distinct())
-        ]
-        return stage_begins(Gang(self.row.name, tuple(asked)))
+        tasks = tuple(
+            GangTask(str(number), 0, tuple(Requirement(**values) for values in requirements or ()))
+            for number, requirements in enumerate(rows.distinct())
+        )
+        return stage_begins(Gang(self.row.name, tasks))
 
 
 def load(lease: Lease) -> GroupView:
@@ -89,55 +92,12 @@ def load(lease: Lease) -> GroupView:
     row = TaskGroup.objects.select_related("workflow").filter(pk=lease.group_id).first()
     if row is None:
         raise LeaseLost(f"group {lease.group_id} is gone")
-    columns = (
-        Task.objects.filter(group=row, latest=True)
-        .order_by("position")
-        .values_list(
-            "pk",
-            "task_uuid",
-            "name",
-            "retry_id",
-            "attempt",
-            "lead",
-            "status",
-            "pod_name",
-            "node_name",
-            "pod_ip",
-            "scheduling_start_time",
-        )
-    )
+    tasks = Task.objects.filter(group=row, latest=True).order_by("position").values_list(*_TASK_COLUMNS)
     return GroupView(
         row=row,
         placement=GroupPlacement.from_json(row.placement),
         backend=lease.backend,
-        tasks=tuple(
-            TaskView(
-                pk=pk,
-                task_uuid=task_uuid,
-                name=name,
-                retry_id=retry_id,
-                attempt=attempt,
-                lead=lead,
-                status=status,
-                pod_name=pod_name,
-                node_name=node_name,
-                pod_ip=pod_ip,
-                scheduling_since=since,
-            )
-            for (
-                pk,
-                task_uuid,
-                name,
-                retry_id,
-                attempt,
-                lead,
-                status,
-                pod_name,
-                node_name,
-                pod_ip,
-                since,
-            ) in columns
-        ),
+        tasks=tuple(TaskView(*columns) for columns in tasks),
         now=database_now(),
     )
 
@@ -147,14 +107,14 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
     latest: list[TaskTry] = []
     earlier: list[TaskTry] = []
     for task in Task.objects.filter(group=row).order_by("position", "retry_id"):
-        one = TaskTry(
+        task_try = TaskTry(
             task_uuid=task.task_uuid,
             name=task.name,
             retry_id=task.retry_id,
             placement=TaskPlacement.from_json(task.spec),
             attempt=task.attempt,
         )
-        (latest if task.latest else earlier).append(one)
+        (latest if task.latest else earlier).append(task_try)
     return GroupValues(
         uuid=row.pk,
         name=row.name,

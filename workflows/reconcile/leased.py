@@ -1,25 +1,32 @@
 """A cluster under a lease: no call begins with less of the lease left than it may take.
 
 A write that reaches the API server after its lease has ended may meet another worker's, for instance a
-create after that one's teardown has looked. So the time a call may take is always covered, and many writes
-are sent in portions with the lease extended between them. ``LeaseLost`` ends the look at once.
+create that lands after that worker's teardown has listed. So the time a call may take is always covered, and
+many writes are sent in portions with the lease extended between them. ``LeaseLost`` ends the reconciliation
+at once.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from cluster.errors import NotServed
 from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome
 from cluster.kinds import Kind
-from workflows.logs.archive import keep_before_delete
 from workflows.services.lease import Lease, extend
 
 T = TypeVar("T")
 
 MARGIN = 2.0
 PORTION = 1000
+
+
+class LogArchive(Protocol):
+    """Keeps the logs of pods that are about to be deleted."""
+
+    def __call__(self, pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
+        """Keep what can be read in time, in less time if ``forced``. Raises Unreachable."""
 
 
 class LeasedCluster:
@@ -37,8 +44,7 @@ class LeasedCluster:
         self, kind: Kind, reduce: Callable[[Obj], T], *, namespace: str, label_selector: str = ""
     ) -> tuple[T, ...]:
         with self._call(kind):
-            found = self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector)
-        return found.items
+            return self._cluster.scan(kind, reduce, namespace=namespace, label_selector=label_selector).items
 
     def create(self, kind: Kind, obj: Obj) -> Obj:
         with self._call(kind):
@@ -58,30 +64,30 @@ class LeasedCluster:
             yield from self._cluster.create_many(kind, objs[start : start + PORTION], deadline=deadline)
 
     def delete_many(
-        self, kind: Kind, doomed: Sequence[DeleteTarget], *, grace_seconds: int | None
+        self, kind: Kind, targets: Sequence[DeleteTarget], *, grace_seconds: int | None
     ) -> Iterator[WriteOutcome]:
-        for start in range(0, len(doomed), PORTION):
+        for start in range(0, len(targets), PORTION):
             yield from self._cluster.delete_many(
-                kind, doomed[start : start + PORTION], deadline=self._deadline(), grace_seconds=grace_seconds
+                kind, targets[start : start + PORTION], deadline=self._deadline(), grace_seconds=grace_seconds
             )
 
-    def keep_logs(self, pods: Sequence[DeleteTarget], *, seconds: float) -> None:
-        """Read and keep the logs of pods that are about to go; reading needs no lease, its time does."""
+    def keep_logs(self, pods: Sequence[DeleteTarget], *, archive: LogArchive, forced: bool) -> None:
+        """Keep the logs of pods before they are deleted; reading needs no lease, its time does."""
         extend(self._lease)
-        keep_before_delete([pod.name for pod in pods], cluster=self._cluster, seconds=seconds)
+        archive([pod.name for pod in pods], cluster=self._cluster, forced=forced)
 
     def kube_system_uid(self) -> str:
         self._cover()
         return self._cluster.kube_system_uid()
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the API server says that it serves the kind; asked when a call said that it does not."""
+        """Whether the API server lists the kind; for use after a call that reported it as not served."""
         self._cover()
         return kind.plural in (self._cluster.discover(kind.group, kind.version) or ())
 
     @contextmanager
     def _call(self, kind: Kind) -> Iterator[None]:
-        """Cover a call, and say of a kind that is not served which one it is."""
+        """Cover a call, and name the kind if it is not served."""
         self._cover()
         try:
             yield

@@ -9,7 +9,7 @@ from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView
 from workflows.services.lease import Lease
-from workflows.services.record import Changes, Note, record
+from workflows.services.record import Note, PlacingOutcome, record
 
 
 def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
@@ -26,7 +26,7 @@ def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease
     if len(labels) < len(set(nodes.values())):
         return
     if got := judge(view.values, nodes, labels, now=view.now):
-        record(lease, Changes(got=got.kept, notes=_notes(got)))
+        record(lease, [PlacingOutcome(got.kept), *_notes(got)])
         PLACED.labels(view.row.workflow.pool_name, got.asked, got.outcome.value).inc()
 
 

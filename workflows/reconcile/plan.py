@@ -1,15 +1,15 @@
-"""What to do next about a group's objects: pure functions from what is desired and what is there.
+"""The next steps for a group's objects: pure functions from desired and observed objects to a plan.
 
 A plan is a list of steps, done in order, and what must be waited for before the next plan. Creating:
-Secrets and ComputeDomain, then its claim template is waited for, then Topologies, pod groups and service,
-then pods. A pod made before its template would sit in the claim controller's backoff for minutes. Taking
-down: pods, which are waited for until none is left; then the rest and the ComputeDomain, which NVIDIA's
-controller ends at once even under running pods; then everything is waited for.
+Secrets and ComputeDomain, then wait for its claim template; then Topologies, pod groups and service; then
+pods. A pod created before its template would sit in the claim controller's backoff for minutes. Taking down:
+pods, then wait until none is left; then the other objects and the ComputeDomain, which NVIDIA's controller
+ends at once even under running pods; then wait until all are gone.
 
-An empty wish means delete; nothing here returns early on it.
+No desired object means delete; nothing here returns early on it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,7 +30,7 @@ class Create:
 @dataclass(frozen=True, slots=True)
 class Delete:
     kind: Kind
-    doomed: tuple[DeleteTarget, ...]
+    targets: tuple[DeleteTarget, ...]
 
 
 Step = Create | Delete
@@ -38,11 +38,11 @@ Step = Create | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """``left`` names what is waited for, for people."""
+    """``remaining`` names, for people, the objects that ``wait`` waits for."""
 
     steps: tuple[Step, ...] = ()
     wait: Wait = ""
-    left: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -51,7 +51,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredGroup:
-    """What a group should have now. ``replaced`` maps pods to the old ones that must be gone first."""
+    """The objects a group should have now. ``replaced`` maps pods to those of the try before, gone first."""
 
     secrets: tuple[Obj, ...]
     compute_domain: Obj | None
@@ -63,73 +63,83 @@ class DesiredGroup:
 
 
 def plan_create(desired: DesiredGroup, observed: ObservedGroup) -> GroupPlan:
-    """The next steps towards everything that is desired."""
+    """The next steps towards all desired objects."""
     if ending := _ending(desired, observed):
-        return GroupPlan(wait="ending", left=ending)
+        return GroupPlan(wait="ending", remaining=ending)
     steps: tuple[Step, ...] = _missing(desired.secrets, observed.secrets)
     if desired.compute_domain is not None:
         domain = _missing((desired.compute_domain,), observed.domains)
         if domain or observed.template is None:
-            left = (str(desired.compute_domain["spec"]["channel"]["resourceClaimTemplate"]["name"]),)
-            return GroupPlan(steps=(*steps, *domain), wait="template", left=left)
+            template = str(desired.compute_domain["spec"]["channel"]["resourceClaimTemplate"]["name"])
+            return GroupPlan(steps=(*steps, *domain), wait="template", remaining=(template,))
     topologies = {name: LiveObject(name, "", deleting=False) for name in observed.topologies}
     steps += _missing(desired.topologies, topologies)
     steps += _missing(desired.pod_groups, observed.pod_groups)
     steps += _missing((desired.service,) if desired.service else (), observed.services)
-    held = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
-    doomed = _doomed(POD, [observed.pods[old] for old in held.values()], desired.pods)
-    ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in held)
-    steps += (*doomed, *_missing(ready, observed.pods))
-    return GroupPlan(steps=steps, wait="old pods" if held else "", left=tuple(sorted(held.values())))
+    blocked = {pod: old for pod, old in desired.replaced.items() if old in observed.pods}
+    namespace = desired.pods[0]["metadata"]["namespace"] if desired.pods else ""
+    old_pods = _not_deleting(observed.pods[old] for old in blocked.values())
+    ready = tuple(pod for pod in desired.pods if pod["metadata"]["name"] not in blocked)
+    steps += (*_deletes(POD, old_pods, namespace=namespace), *_missing(ready, observed.pods))
+    wait: Wait = "old pods" if blocked else ""
+    return GroupPlan(steps=steps, wait=wait, remaining=tuple(sorted(blocked.values())))
 
 
 def _ending(desired: DesiredGroup, observed: ObservedGroup) -> tuple[str, ...]:
-    """Wanted objects whose end somebody has begun: they must be gone before they can be made again."""
+    """Desired objects that are being deleted: they must be gone before they can be created again."""
     names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups, *desired.pods)}
     names |= {obj["metadata"]["name"] for obj in (desired.compute_domain, desired.service) if obj}
-    kinds = (observed.secrets, observed.domains, observed.pod_groups, observed.services, observed.pods)
-    return tuple(sorted(f.name for many in kinds for f in many.values() if f.deleting and f.name in names))
+    kinds = (
+        observed.secrets,
+        observed.domains,
+        observed.pod_groups,
+        observed.services,
+        observed.pods,
+    )
+    return tuple(
+        sorted(obj.name for objs in kinds for obj in objs.values() if obj.deleting and obj.name in names)
+    )
 
 
-def _missing(objs: Sequence[Obj], there: ObjectsByName) -> tuple[Create, ...]:
-    absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in there)
+def _missing(objs: Sequence[Obj], existing: ObjectsByName) -> tuple[Create, ...]:
+    absent = tuple(obj for obj in objs if obj["metadata"]["name"] not in existing)
     return (Create(kind_of(absent[0]), absent),) if absent else ()
 
 
 def plan_pods_down(pods: ObjectsByName, *, namespace: str, again: bool) -> GroupPlan:
-    """Delete the pods that are not going yet (``again``: all of them), and wait for all."""
-    going = [pod for pod in pods.values() if again or not pod.deleting]
-    doomed = tuple(DeleteTarget(pod.name, namespace, pod.uid) for pod in going)
+    """Delete the pods that are not being deleted yet (``again``: all of them), and wait for all."""
+    targets = [pod for pod in pods.values() if again or not pod.deleting]
     return GroupPlan(
-        steps=(Delete(POD, doomed),) if doomed else (),
+        steps=_deletes(POD, targets, namespace=namespace),
         wait="pods" if pods else "",
-        left=tuple(f"pod {name}" for name in sorted(pods)),
+        remaining=tuple(f"pod {name}" for name in sorted(pods)),
     )
 
 
 def plan_rest_down(
     observed: ObservedGroup, *, namespace: str, pod_group: Kind | None, claims: Collection[str]
 ) -> GroupPlan:
-    """Delete what is left besides pods, the ComputeDomain last, and wait for all of it."""
+    """Delete the objects other than pods, the ComputeDomain last, and wait for all of them."""
     order: list[tuple[Kind, ObjectsByName]] = [(SERVICE, observed.services), (SECRET, observed.secrets)]
     if pod_group is not None:
         order.insert(0, (pod_group, observed.pod_groups))
     order.append((COMPUTE_DOMAIN, observed.domains))
     steps: list[Step] = []
-    left: list[str] = []
-    for kind, many in order:
-        left += [f"{kind.name} {name}" for name in sorted(many)]
-        if doomed := tuple(
-            DeleteTarget(found.name, namespace, found.uid) for found in many.values() if not found.deleting
-        ):
-            steps.append(Delete(kind, doomed))
+    remaining: list[str] = []
+    for kind, objs in order:
+        remaining += [f"{kind.name} {name}" for name in sorted(objs)]
+        steps += _deletes(kind, _not_deleting(objs.values()), namespace=namespace)
     if observed.template is not None:
-        left.append(f"ResourceClaimTemplate {observed.template.name}")
-    left += [f"ResourceClaim {name}" for name in sorted(claims)]
-    return GroupPlan(steps=tuple(steps), wait="objects" if left else "", left=tuple(left))
+        remaining.append(f"ResourceClaimTemplate {observed.template.name}")
+    remaining += [f"ResourceClaim {name}" for name in sorted(claims)]
+    return GroupPlan(steps=tuple(steps), wait="objects" if remaining else "", remaining=tuple(remaining))
 
 
-def _doomed(kind: Kind, found: Sequence[LiveObject], pods: Sequence[Obj]) -> tuple[Delete, ...]:
-    namespace = pods[0]["metadata"]["namespace"] if pods else ""
-    going = tuple(DeleteTarget(one.name, namespace, one.uid) for one in found if not one.deleting)
-    return (Delete(kind, going),) if going else ()
+def _deletes(kind: Kind, objs: Iterable[LiveObject], *, namespace: str) -> tuple[Delete, ...]:
+    """A step that deletes these objects; none for no object."""
+    targets = tuple(DeleteTarget(obj.name, namespace, obj.uid) for obj in objs)
+    return (Delete(kind, targets),) if targets else ()
+
+
+def _not_deleting(objs: Iterable[LiveObject]) -> list[LiveObject]:
+    return [obj for obj in objs if not obj.deleting]

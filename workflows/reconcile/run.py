@@ -1,9 +1,9 @@
-"""One look at one task group: observe, plan, apply, record; then give it back.
+"""One reconciliation of one task group: observe, plan, apply, record; then release its lease.
 
-A look has no memory but the rows: it may end between any two calls, and the next one, by any worker, goes
-on from what it finds. Statuses are settled first and need no cluster; then the cluster is brought in line
-with them, whatever they are. A short look may take several turns, so a group without anything to wait for
-is made in one message.
+A reconciliation has no memory but the rows: it may end between any two calls, and the next one, by any
+worker, goes on from what it observes. Statuses are settled first and need no cluster; then the cluster is
+brought in line with them, whatever they are. A short reconciliation may take several turns, so a group that
+waits for nothing is created in one message.
 """
 
 import random
@@ -24,7 +24,7 @@ from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
-from workflows.reconcile.create import Created, TemplateWait, create, edits_pod_groups, made
+from workflows.reconcile.create import Created, TemplateWait, create, created_changes, edits_pod_groups
 from workflows.reconcile.edit import advance_patience, resize
 from workflows.reconcile.follow import (
     UNSEEN_GRACE,
@@ -37,31 +37,36 @@ from workflows.reconcile.follow import (
 )
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, load
-from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
 from workflows.reconcile.placing_outcome import record_placing_outcome
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
-from workflows.services.record import Changes, TaskMove, record
+from workflows.services.record import Change, GroupMove, NewTry, TaskMove, WaitingReason, record
 
 TURNS = 6
-SAFETY_SECONDS = 120.0  # a running group is looked at this often even without news
-WAITING_SECONDS = 300.0  # who ends a group makes those below it due in the same transaction
+SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
+WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
-SILENT_SECONDS = 10.0  # the same while no observer is at work
+SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
 PATIENCE = 4
 
 log = structlog.get_logger(__name__)
 
 
-def run(lease: Lease, *, cluster: ClusterApi, clock: Callable[[], float] = time.monotonic) -> Outcome | None:
-    """Look at the group whose lease this is, and release it. None if the lease was lost on the way."""
+def run(
+    lease: Lease, *, cluster: ClusterApi, archive: LogArchive, clock: Callable[[], float] = time.monotonic
+) -> Outcome | None:
+    """Reconcile the group of this lease, and release it. None if the lease was lost on the way.
+
+    ``archive`` keeps the logs of pods before they are deleted.
+    """
     lease.clock = clock
     reached("between-lease-and-first-call")
     try:
-        outcome = Reconciliation(lease, LeasedCluster(cluster, lease)).all()
+        outcome = Reconciliation(lease, LeasedCluster(cluster, lease), archive).run()
         reached("before-lease-given-back")
         _release(lease, outcome)
     except LeaseLost as error:
@@ -86,15 +91,16 @@ def _release(lease: Lease, outcome: Outcome) -> None:
 
 @dataclass(slots=True)
 class Reconciliation:
-    """The turns of one look. Each turn reads the rows anew and says whether another one follows."""
+    """The turns of one reconciliation. Each turn reads the rows anew and decides whether another follows."""
 
     lease: Lease
     cluster: LeasedCluster
+    archive: LogArchive
     view: GroupView | None = None
     observed: ObservedPods | None = None
     template: str = ""
 
-    def all(self) -> Outcome:
+    def run(self) -> Outcome:
         outcome = self._turns()
         if isinstance(outcome, Failed):
             view = load(self.lease)
@@ -110,50 +116,54 @@ class Reconciliation:
             except ClusterError as error:
                 return retry_for(error)
             except (NameTaken, ValueError, TopologyError) as error:
-                # ValueError: a placement of another release; both need somebody's deed
+                # ValueError: a placement of another release; both need a person or an upgrade
                 return Retry(trouble=str(error), slow=True)
             if outcome is not None:
                 return outcome
         return RequeueAfter(seconds=0.0)
 
     def _turn(self) -> Outcome | None:
-        """Do the next thing; None when the rows have moved and should be read again."""
+        """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = load(self.lease)
         self.observed, self.template = None, ""
-        if not view.ended and (settled := self._settle(view)) is not None:
-            record(self.lease, settled)
+        if not view.ended and (changes := self._settle(view)) is not None:
+            record(self.lease, changes)
             return None
         if not view.ended and view.row.status == TaskStatus.WAITING:
             return RequeueAfter(seconds=WAITING_SECONDS)
-        if (view.row.touched_cluster or not view.ended) and (away := _unreachable(view, self.lease)):
-            return away
-        return take_down(view, self.lease, self.cluster) if view.ended else self._go_on(view)
+        if (view.row.touched_cluster or not view.ended) and (retry := _unreachable(view, self.lease)):
+            return retry
+        if view.ended:
+            return take_down(view, self.lease, self.cluster, self.archive)
+        return self._follow_and_create(view)
 
-    def _go_on(self, view: GroupView) -> Outcome | None:
-        """Follow what was made, and make what is missing: a retry must not keep its peers unheard."""
-        followed = self._follow(view) if view.row.created_in_cluster_at else None
-        if view.row.created_in_cluster_at and followed is None:
+    def _follow_and_create(self, view: GroupView) -> Outcome | None:
+        """Follow the pods that exist, then create missing ones: a retry must not leave its peers unread."""
+        created = view.row.created_in_cluster_at is not None
+        outcome = self._follow(view) if created else None
+        if created and outcome is None:
             return None
         if any(task.status == TaskStatus.PROCESSING for task in view.tasks):
             return self._create(view)
-        return followed
+        return outcome
 
-    def _settle(self, view: GroupView) -> Changes | None:
-        """What the rows alone decide: a stop, the time being up, upstream groups."""
+    def _settle(self, view: GroupView) -> list[Change] | None:
+        """What the rows alone decide: a stop, a timeout, upstream groups."""
         row = view.row
         if row.stop_status:
             return end_all(view, status=TaskStatus(row.stop_status), message=row.stop_message)
-        if up := timed_out(view):
-            return end_all(view, status=up[0], message=up[1])
+        if timeout := timed_out(view):
+            status, message = timeout
+            return end_all(view, status=status, message=message)
         if row.status in (TaskStatus.SUBMITTING, TaskStatus.WAITING):
-            return _started(view)
+            return _follow_upstream(view)
         return None
 
     def _create(self, view: GroupView) -> Outcome | None:
-        outcome = create(view, self.lease, self.cluster)
+        outcome = create(view, self.lease, self.cluster, self.archive)
         if isinstance(outcome, Created):
             reached("before-created-recorded")
-            record(self.lease, made(view, outcome.tasks))
+            record(self.lease, created_changes(view, outcome.tasks))
             return None
         if isinstance(outcome, TemplateWait):
             self.template = outcome.name
@@ -164,14 +174,14 @@ class Reconciliation:
         observed = observations.observed_pods(view)
         assessment = self._assess(view, observed)
         silent = observations.observer_is_silent(view)
-        if silent or (assessment.unseen and _overdue(view)):
-            observed = self._live_pods(view, observed, heard=not silent)
+        if silent or (assessment.unobserved and _overdue(view)):
+            observed = self._live_pods(view, observed, silent=silent)
             assessment = self._assess(view, observed)
         self.observed = observed
-        if assessment.changes.tasks or assessment.changes.group:
+        if assessment.changes:
             record(self.lease, assessment.changes)
-        if assessment.changes.tries or assessment.changes.group or _ends_some(assessment.changes):
-            return None  # the rows have moved: timers and what to do next follow from them
+        if _changes_course(assessment.changes):
+            return None
         if (
             not silent
             and (outcome := recreate_missing(view, observed, assessment.lost, self.lease, self.cluster))
@@ -189,22 +199,22 @@ class Reconciliation:
     def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
         return follow(view, observed, editable=lambda: edits_pod_groups(view))
 
-    def _live_pods(self, view: GroupView, observed: ObservedPods, *, heard: bool) -> ObservedPods:
-        """Pods as they are in the cluster now, where the observer has not seen all of them."""
-        found = GroupReader(self.cluster, view.uuid, view.placement).pod_observations()
-        gone = {name: replace(pod, gone=True) for name, pod in observed.pods.items() if name not in found}
+    def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:
+        """The pods as they are in the cluster now, for when the observer has not reported all of them."""
+        live = GroupReader(self.cluster, view.uuid, view.placement).pod_observations()
+        missing = {name: replace(pod, gone=True) for name, pod in observed.pods.items() if name not in live}
         return ObservedPods(
-            pods={**gone, **found},
+            pods={**missing, **live},
             gone_at=observed.gone_at,
             complete=True,
-            heard=heard,
+            observer_silent=silent,
             nodes_gone=observed.nodes_gone,
             evictions=observations.evictions(view),
             exit_actions=observations.exit_actions_of_live_tasks(view),
         )
 
     def _explain(self, trouble: Retry | None) -> None:
-        """Keep in the row why the group waits, if that is news."""
+        """Record why the group waits, if the reason has changed."""
         view = self.view
         if view is None:
             return
@@ -212,31 +222,39 @@ class Reconciliation:
         reason = waiting.reason_of(
             view, status=status, observed=self.observed, trouble=trouble, template=self.template
         )
-        known = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
-        told = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
-        if status not in TERMINAL and known != told:
-            record(self.lease, Changes(waiting=reason, told=True))
+        recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
+        current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
+        if status not in TERMINAL and recorded != current:
+            record(self.lease, [WaitingReason(reason)])
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
-            late = Condition(type="Released", status="False", reason="Retrying", message=message)
-            record(self.lease, Changes(conditions=(late,)))
+            record(
+                self.lease,
+                [Condition(type="Released", status="False", reason="Retrying", message=message)],
+            )
             if waited_for(view) >= STUCK_AFTER:
                 record(self.lease, stuck_changes("Retrying", message))
 
 
-def _ends_some(changes: Changes) -> bool:
-    """Whether fewer tasks live than before: the gang's minimum must follow in this very look."""
-    return any(move.status in TERMINAL for move in changes.tasks)
+def _changes_course(changes: Iterable[Change]) -> bool:
+    """Whether the rest of the turn must start from the new rows.
+
+    Timers follow from a group's status, and the gang's minimum must follow at once when fewer tasks live.
+    """
+    return any(
+        isinstance(change, GroupMove | NewTry) or (isinstance(change, TaskMove) and change.status in TERMINAL)
+        for change in changes
+    )
 
 
-def _started(view: GroupView) -> Changes | None:
-    """Whether the upstream groups let it start, end it, or keep it waiting."""
+def _follow_upstream(view: GroupView) -> list[Change] | None:
+    """The changes by which the upstream groups start the group, end it, or keep it waiting."""
     statuses = dict(view.row.upstream.values_list("name", "status"))
-    ended_badly = sorted(
+    failed = sorted(
         name for name, status in statuses.items() if status in TERMINAL and status != TaskStatus.COMPLETED
     )
-    if ended_badly:
-        message = f'It needs group "{ended_badly[0]}", which ended as {statuses[ended_badly[0]]}.'
+    if failed:
+        message = f'It needs group "{failed[0]}", which ended as {statuses[failed[0]]}.'
         return end_all(view, status=TaskStatus.FAILED_UPSTREAM, message=message, code=UPSTREAM_CODE)
     if all(status == TaskStatus.COMPLETED for status in statuses.values()):
         status = TaskStatus.PROCESSING
@@ -244,15 +262,15 @@ def _started(view: GroupView) -> Changes | None:
         status = TaskStatus.WAITING
     else:
         return None
-    live = [task for task in view.tasks if task.live]
-    return Changes(tasks=[TaskMove(pk=t.pk, status=str(status)) for t in live], group=str(status))
+    moves = [TaskMove(pk=task.pk, status=str(status)) for task in view.tasks if task.live]
+    return [*moves, GroupMove(status=str(status))]
 
 
 def _unreachable(view: GroupView, lease: Lease) -> Retry | None:
     """Spare the workers the timeouts of a cluster that is known not to answer.
 
-    Only after a failure of our own, and not each time: who probes the cluster notifies its groups once it is
-    back, but must not be depended on.
+    Every fourth failure tries the cluster all the same: the probe notifies the groups once it answers, but
+    they do not depend on that.
     """
     down = conditions.status_of(view.backend.conditions, "Reachable") == "False"
     if not down or lease.failures % PATIENCE == 0:
@@ -261,10 +279,10 @@ def _unreachable(view: GroupView, lease: Lease) -> Retry | None:
 
 
 def _overdue(view: GroupView) -> bool:
-    """Whether pods that nobody has seen should have been seen by now."""
-    made_at = view.row.created_in_cluster_at or view.now
-    latest = max((t.scheduling_since for t in view.tasks if t.scheduling_since), default=made_at)
-    return view.now - latest > UNSEEN_GRACE
+    """Whether the observer should have reported all pods by now."""
+    created_at = view.row.created_in_cluster_at or view.now
+    starts = (t.scheduling_start_time for t in view.tasks if t.scheduling_start_time)
+    return view.now - max(starts, default=created_at) > UNSEEN_GRACE
 
 
 def _next_reconcile(view: GroupView, times: Iterable[datetime | None], safety: float) -> Outcome:

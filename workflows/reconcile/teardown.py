@@ -1,9 +1,9 @@
-"""Taking everything of an ended group out of its cluster, in the only order that is safe.
+"""Deleting all objects of an ended group from its cluster, in the only order that is safe.
 
 Pods, and wait until a live list shows none; then pod group, service and Secrets; then the ComputeDomain;
 then wait until all of that, its claim template and all claims are gone. Only then is the group released.
-A wait beyond its limit makes it slower and raises ``ReleaseStuck``; it never skips ahead and never touches
-a finalizer of somebody else's.
+A wait beyond its limit makes it slower and raises ``ReleaseStuck``; it never skips a step and never touches
+a finalizer of another controller.
 """
 
 from datetime import timedelta
@@ -17,23 +17,24 @@ from workflows.reconcile.apply import apply
 from workflows.reconcile.create import check_cluster
 from workflows.reconcile.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.group_view import GroupView
-from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled
 from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.services.lease import Lease
-from workflows.services.record import Changes, Note, record
+from workflows.services.record import Change, Note, Release, record
 
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
 ROUNDS = 4
-NAMED = 5
 
 
-def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Settled | RequeueAfter | Retry:
-    """Go as far as can be gone now. Raises ClusterError, TopologyError."""
+def take_down(
+    view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
+) -> Settled | RequeueAfter | Retry:
+    """Delete as much as can be deleted now. Raises ClusterError, TopologyError."""
     reached("after-end-recorded")
     if not view.row.touched_cluster:
-        record(lease, release_changes(view, "Nothing of it was ever made in the cluster."))
+        record(lease, release_changes(view, "None of its objects was ever created in the cluster."))
         return Settled()
     if (elsewhere := check_cluster(view, cluster)) is not None:
         return elsewhere
@@ -43,10 +44,10 @@ def take_down(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Settled 
         plan = _plan(view, reader, again=view.row.force and turn == 0)
         if plan.finished:
             reached("before-released-recorded")
-            record(lease, release_changes(view, "Nothing of it is left in the cluster."))
+            record(lease, release_changes(view, "None of its objects is left in the cluster."))
             return Settled()
-        if trouble := apply(plan.steps, cluster=cluster, grace_seconds=grace):
-            return trouble if isinstance(trouble, Retry) else Retry(trouble=trouble.message)
+        if failure := apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=grace):
+            return failure if isinstance(failure, Retry) else Retry(trouble=failure.message)
         if not plan.steps:
             break
     return _wait(view, lease, plan)
@@ -57,9 +58,11 @@ def _plan(view: GroupView, reader: GroupReader, *, again: bool) -> GroupPlan:
     pods = plan_pods_down(reader.pods(), namespace=namespace, again=again)
     if not pods.finished:
         return pods
-    rest = reader.remaining_objects()
-    claims = _claims(view, reader) if view.placement.nvlink and not rest.domains else ()
-    return plan_rest_down(rest, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims)
+    observed = reader.remaining_objects()
+    claims = _claims(view, reader) if view.placement.nvlink and not observed.domains else ()
+    return plan_rest_down(
+        observed, namespace=namespace, pod_group=pod_group_kind(view.placement), claims=claims
+    )
 
 
 def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
@@ -71,12 +74,12 @@ def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
 
 
 def _wait(view: GroupView, lease: Lease, plan: GroupPlan) -> RequeueAfter:
-    """Come back, sooner at first; say so once it takes too long."""
+    """Requeue, sooner at first; report it once it takes too long."""
     waited = waited_for(view)
     if waited < STUCK_AFTER:
         return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
-    left = plain_listing(plan.left, limit=NAMED)
-    message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {left}."
+    objects = plain_listing(plan.remaining)
+    message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {objects}."
     record(lease, stuck_changes("StillThere", message))
     return RequeueAfter(seconds=STUCK_SECONDS)
 
@@ -86,21 +89,20 @@ def waited_for(view: GroupView) -> timedelta:
     return view.now - (view.row.end_time or view.now)
 
 
-def stuck_changes(reason: str, message: str) -> Changes:
+def stuck_changes(reason: str, message: str) -> list[Change]:
     """What to record of a group whose release takes too long."""
-    return Changes(
-        conditions=(Condition(type="ReleaseStuck", status="True", reason=reason, message=message),),
-        notes=(Note(key="stuck", reason="ReleaseStuck", message=message, warning=True),),
-    )
+    return [
+        Condition(type="ReleaseStuck", status="True", reason=reason, message=message),
+        Note(key="stuck", reason="ReleaseStuck", message=message, warning=True),
+    ]
 
 
-def release_changes(view: GroupView, message: str) -> Changes:
+def release_changes(view: GroupView, message: str) -> list[Change]:
     """What to record once nothing is left."""
-    news = [Condition(type="Released", status="True", reason="Released", message=message)]
+    changes: list[Change] = [
+        Release(),
+        Condition(type="Released", status="True", reason="Released", message=message),
+    ]
     if status_of(view.row.conditions, "ReleaseStuck") == "True":
-        news.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
-    return Changes(
-        released=True,
-        conditions=news,
-        notes=(Note(key="released", reason="Released", message=message),),
-    )
+        changes.append(Condition(type="ReleaseStuck", status="False", reason="Released", message=message))
+    return [*changes, Note(key="released", reason="Released", message=message)]

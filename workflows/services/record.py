@@ -2,17 +2,17 @@
 
 One transaction for one group, however many of its tasks moved: the workflow, the group and its downstream
 groups are locked in that order (downstream ones by primary key), the lease's token is compared, every move
-is held against ``lifecycle.statuses``, and each step becomes an Event. A move that the tables refuse is
+is checked against ``lifecycle.statuses``, and each step becomes an Event. A move that the tables refuse is
 dropped, not raised: it comes from an older view, and the row is right.
 
-Tasks are written by one UPDATE over arrays: with 1,000 pods changing at once a save for each would take
-longer than a second. Times are the database's.
+Each kind of change has one class and one writer below. Tasks are written by one UPDATE over arrays: with
+1,000 pods changing at once a save for each would take longer than a second. Times are the database's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -58,9 +58,76 @@ class NewTry:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class NewAttempt:
+    """From now on pods join the pod groups of this attempt."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMove:
+    """A step of the group; ``message`` says why it failed."""
+
+    status: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReason:
+    """Why the group waits; None: it does not wait."""
+
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterContact:
+    """A create may be sent to this cluster from now on, so the group's end needs a teardown."""
+
+    cluster_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """All objects of the group are in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """No object of the group is left in the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatienceClock:
+    """The clock of patience starts, or is reset."""
+
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewStage:
+    """Preferences are relaxed up to this stage of patience; a stage is never taken back."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewConstraints:
+    """The constraints that the scheduler was given."""
+
+    constraints: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacingOutcome:
+    """What the constraints led to (``feasibility.placed``)."""
+
+    outcome: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A line for the timeline that is no change of status. ``key`` makes it appear once."""
+    """An event that is no change of status. ``key`` makes it appear once."""
 
     key: str
     reason: str
@@ -68,51 +135,53 @@ class Note:
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """Everything one look at a group found; recorded together or not at all.
+GroupChange = (
+    NewAttempt
+    | GroupMove
+    | WaitingReason
+    | ClusterContact
+    | Creation
+    | Release
+    | PatienceClock
+    | NewStage
+    | NewConstraints
+    | PlacingOutcome
+    | Condition
+    | Note
+)
+Change = TaskMove | NewTry | GroupChange
 
-    ``group`` is its new status, empty for none. With ``told`` the reason it waits becomes ``waiting``, None
-    for none; without, it is left. ``created`` and ``released`` note that moment; ``touched`` that a create
-    may be sent from now on.
-    ``unplaced`` begins (True) or ends (False) the clock of patience, ``stage`` is one it has got to.
-    ``constraints`` are what the scheduler was told, ``got`` what came of it (``feasibility.placed``).
+
+def record(lease: Lease, changes: Iterable[Change]) -> None:
+    """Write the changes of one reconciliation together: tasks, then tries, then the group in the order given.
+
+    Raises LeaseLost if another worker may have the group; then nothing is written.
     """
-
-    tasks: Sequence[TaskMove] = ()
-    tries: Sequence[NewTry] = ()
-    group: str = ""
-    message: str = ""
-    attempt: int | None = None
-    waiting: Reason | None = None
-    told: bool = False
-    conditions: Sequence[Condition] = ()
-    notes: Sequence[Note] = ()
-    touched: str | None = None
-    created: bool = False
-    released: bool = False
-    unplaced: bool | None = None
-    stage: int | None = None
-    constraints: Sequence[Mapping[str, Any]] | None = None
-    got: Mapping[str, Any] | None = None
-
-
-def record(lease: Lease, changes: Changes) -> None:
-    """Write what was found. Raises LeaseLost if the group is no longer ours; then nothing is written."""
-    ends = changes.group in TERMINAL
+    moves: list[TaskMove] = []
+    tries: list[NewTry] = []
+    of_group: list[GroupChange] = []
+    for change in changes:
+        match change:
+            case TaskMove():
+                moves.append(change)
+            case NewTry():
+                tries.append(change)
+            case _:
+                of_group.append(change)
+    group_moves = [change for change in of_group if isinstance(change, GroupMove)]
     with transaction.atomic():
-        workflow = None
-        if changes.group:
-            workflow = _lock_workflow(lease.group_id)
+        workflow = _lock_workflow(lease.group_id) if group_moves else None
+        ends = any(move.status in TERMINAL for move in group_moves)
         group, downstream = _lock_groups(lease, with_downstream=ends)
-        now = database_now()
-        steps = _Steps(group, now)
-        _move_tasks(group, changes.tasks, steps)
-        _make_tries(group, changes.tries, steps)
-        moved = _move_group(group, changes, steps)
-        _note(group, changes, steps)
-        _relax(group, changes, steps)
-        group.save(update_fields=sorted(steps.fields)) if steps.fields else None
+        before = group.status
+        steps = _Steps(group, database_now())
+        _move_tasks(moves, steps)
+        _add_tries(tries, steps)
+        for change in of_group:
+            _write(change, steps)
+        if steps.fields:
+            group.save(update_fields=sorted(steps.fields))
+        moved = group.status != before
         if workflow is not None and moved:
             _move_workflow(workflow, steps)
         Event.objects.bulk_create(steps.events, ignore_conflicts=True, batch_size=1000)
@@ -179,9 +248,9 @@ def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, lis
 
 
 def _holds(lease: Lease) -> bool:
-    held = "SELECT lease_until > clock_timestamp() FROM workflows_taskgroup WHERE uuid = %s"
+    query = "SELECT lease_until > clock_timestamp() FROM workflows_taskgroup WHERE uuid = %s"
     with connection.cursor() as cursor:
-        cursor.execute(held, [lease.group_id])
+        cursor.execute(query, [lease.group_id])
         return bool(cursor.fetchone()[0])
 
 
@@ -208,31 +277,31 @@ _MOVE_TASKS = """
 """
 
 
-def _move_tasks(group: TaskGroup, moves: Sequence[TaskMove], steps: _Steps) -> None:
+def _move_tasks(moves: Sequence[TaskMove], steps: _Steps) -> None:
     if not moves:
         return
     rows = {
         row.pk: row
-        for row in Task.objects.filter(group=group, pk__in=[m.pk for m in moves]).only(
+        for row in Task.objects.filter(group=steps.group, pk__in=[m.pk for m in moves]).only(
             "status", "name", "retry_id", "node_name", "pod_ip"
         )
     }
-    kept = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
-    if not kept:
+    allowed = [move for move in moves if move.pk in rows and _task_moves(rows[move.pk], move)]
+    if not allowed:
         return
     columns: dict[str, Any] = {
         "now": steps.now,
-        "pk": [m.pk for m in kept],
-        "status": [str(m.status) for m in kept],
-        "code": [m.code for m in kept],
-        "message": [m.message for m in kept],
-        "node": [m.node_name for m in kept],
-        "ip": [m.pod_ip for m in kept],
-        "ended": [m.status in TERMINAL for m in kept],
+        "pk": [m.pk for m in allowed],
+        "status": [str(m.status) for m in allowed],
+        "code": [m.code for m in allowed],
+        "message": [m.message for m in allowed],
+        "node": [m.node_name for m in allowed],
+        "ip": [m.pod_ip for m in allowed],
+        "ended": [m.status in TERMINAL for m in allowed],
     }
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_TASKS, columns)
-    for move in kept:
+    for move in allowed:
         row = rows[move.pk]
         if row.status != move.status:
             failed = _failed(move.status)
@@ -247,7 +316,7 @@ def _move_tasks(group: TaskGroup, moves: Sequence[TaskMove], steps: _Steps) -> N
 
 
 def _task_moves(row: Task, move: TaskMove) -> bool:
-    """Whether a move is allowed and says anything: a new status, or where a pod of the same one is."""
+    """Whether a move is allowed and changes the row: a new status, or a new place of the pod."""
     if row.status == move.status:
         news = (move.node_name and move.node_name != row.node_name) or (
             move.pod_ip and move.pod_ip != row.pod_ip
@@ -260,8 +329,9 @@ def _failed(status: str) -> bool:
     return status in TERMINAL and status != TaskStatus.COMPLETED
 
 
-def _make_tries(group: TaskGroup, tries: Sequence[NewTry], steps: _Steps) -> None:
+def _add_tries(tries: Sequence[NewTry], steps: _Steps) -> None:
     """Add a row for each new try, unless another one followed already; the old one is no longer latest."""
+    group = steps.group
     olds = {
         row.pk: row for row in Task.objects.filter(group=group, pk__in=[t.after for t in tries], latest=True)
     }
@@ -306,12 +376,43 @@ _GROUP_TIMES = {
 }
 
 
-def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
-    if changes.attempt is not None:
-        steps.put(attempt=changes.attempt)
-    status = changes.group
-    if not status or group.status == status or not may_move(group.status, status):
-        return False
+def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -- one case for each kind of change
+    group, now = steps.group, steps.now
+    match change:
+        case NewAttempt(number):
+            steps.put(attempt=number)
+        case GroupMove():
+            _move_group(change, steps)
+        case WaitingReason(reason):
+            _explain(reason, steps)
+        case ClusterContact(cluster_uid):
+            _note_contact(cluster_uid, steps)
+        case Creation():
+            steps.put(created_in_cluster_at=group.created_in_cluster_at or now)
+        case Release():
+            steps.put(released_at=now, next_reconcile_at=None)
+        case PatienceClock(running):
+            _set_clock(steps, running=running)
+        case NewStage(number):
+            steps.put(stage=max(group.stage, number))
+        case NewConstraints(constraints):
+            steps.put(constraints=list(constraints))
+        case PlacingOutcome(outcome):
+            steps.put(got=dict(outcome))
+        case Condition():
+            written = conditions.upsert(group.conditions, [change], now=now, observed_revision=group.attempt)
+            steps.put(conditions=written)
+        case Note():
+            key = f"note:{group.pk.hex}:{change.key}"
+            steps.event(key=key, reason=change.reason, message=change.message, warning=change.warning)
+        case _:
+            assert_never(change)
+
+
+def _move_group(move: GroupMove, steps: _Steps) -> None:
+    group, status = steps.group, move.status
+    if group.status == status or not may_move(group.status, status):
+        return
     steps.put(status=status)
     if (column := _GROUP_TIMES.get(TaskStatus(status))) and getattr(group, column) is None:
         steps.put(**{column: steps.now})
@@ -324,73 +425,55 @@ def _move_group(group: TaskGroup, changes: Changes, steps: _Steps) -> bool:
             waiting_since=None,
             unplaced_since=None,
         )
-        if changes.message:
-            steps.put(failure_message=changes.message)
+        if move.message:
+            steps.put(failure_message=move.message)
     steps.event(
         key=f"group:{group.pk.hex}:{status}",
         reason=str(status),
-        message=f"Group {group.name} is {status}." + (f" {changes.message}" if changes.message else ""),
+        message=f"Group {group.name} is {status}." + (f" {move.message}" if move.message else ""),
         warning=_failed(status),
     )
-    return True
 
 
-def _note(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
-    if changes.told and group.status not in TERMINAL:
-        reason = changes.waiting
-        since = (group.waiting_since or steps.now) if reason else None
-        why, text, rests = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
-        steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=rests, waiting_since=since)
-    if changes.touched is not None:
-        steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
-        if changes.touched and not group.placement.get("cluster_uid"):
-            steps.put(placement={**group.placement, "cluster_uid": changes.touched})
-    if changes.created and group.created_in_cluster_at is None:
-        steps.put(created_in_cluster_at=steps.now)
-    if changes.got is not None:
-        steps.put(got=dict(changes.got))
-    if changes.released:
-        steps.put(released_at=steps.now, next_reconcile_at=None)
-    if changes.conditions:
-        steps.put(
-            conditions=conditions.upsert(
-                group.conditions, changes.conditions, now=steps.now, observed_revision=group.attempt
-            )
-        )
-    for note in changes.notes:
-        key = f"note:{group.pk.hex}:{note.key}"
-        steps.event(key=key, reason=note.reason, message=note.message, warning=note.warning)
+def _explain(reason: Reason | None, steps: _Steps) -> None:
+    if steps.group.status in TERMINAL:
+        return
+    since = (steps.group.waiting_since or steps.now) if reason else None
+    why, text, evidence = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
+    steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
 
 
-def _relax(group: TaskGroup, changes: Changes, steps: _Steps) -> None:
-    """Move the clock and the stage of patience; a stage is never taken back."""
-    if changes.unplaced is not None and group.status not in TERMINAL:
-        steps.put(unplaced_since=(group.unplaced_since or steps.now) if changes.unplaced else None)
-    if changes.stage is not None:
-        steps.put(stage=max(group.stage, changes.stage))
-    if changes.constraints is not None:
-        steps.put(constraints=list(changes.constraints))
+def _note_contact(cluster_uid: str, steps: _Steps) -> None:
+    group = steps.group
+    steps.put(touched_cluster=True, touched_at=group.touched_at or steps.now)
+    if cluster_uid and not group.placement.get("cluster_uid"):
+        steps.put(placement={**group.placement, "cluster_uid": cluster_uid})
+
+
+def _set_clock(steps: _Steps, *, running: bool) -> None:
+    if steps.group.status not in TERMINAL:
+        steps.put(unplaced_since=(steps.group.unplaced_since or steps.now) if running else None)
 
 
 def _move_workflow(workflow: Workflow, steps: _Steps) -> None:
     rows: Iterable[tuple[UUID, str]] = TaskGroup.objects.filter(workflow=workflow).values_list("pk", "status")
     statuses = [steps.group.status if pk == steps.group.pk else status for pk, status in rows]
     status = workflow_status(statuses)
-    saved = []
+    columns = []
     if workflow.start_time is None and steps.group.start_time is not None:
         workflow.start_time = steps.group.start_time
-        saved.append("start_time")
+        columns.append("start_time")
     if workflow_may_move(workflow.status, status):
         workflow.status = status
-        saved.append("status")
+        columns.append("status")
         if status in WORKFLOW_TERMINAL:
             workflow.end_time = steps.now
-            saved.append("end_time")
+            columns.append("end_time")
         steps.event(
             key=f"workflow:{status}",
             reason=f"Workflow{str(status).title().replace('_', '')}",
             message=f"The workflow is {status}.",
             warning=status in WORKFLOW_TERMINAL and status != WorkflowStatus.COMPLETED,
         )
-    if saved:
-        workflow.save(update_fields=saved)
+    if columns:
+        workflow.save(update_fields=columns)

@@ -71,10 +71,10 @@ def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
 
 def test_pods_are_deleted_once_and_waited_for():
     fresh = plan_pods_down(there("a", "b", deleting=["b"]), namespace="osmo", again=False)
-    assert [d.name for d in fresh.steps[0].doomed] == ["a"]
-    assert [d.uid for d in fresh.steps[0].doomed] == ["uid-a"]
+    assert [d.name for d in fresh.steps[0].targets] == ["a"]
+    assert [d.uid for d in fresh.steps[0].targets] == ["uid-a"]
     forced = plan_pods_down(there("a", "b", deleting=["b"]), namespace="osmo", again=True)
-    assert [d.name for d in forced.steps[0].doomed] == ["a", "b"]
+    assert [d.name for d in forced.steps[0].targets] == ["a", "b"]
     assert plan_pods_down({}, namespace="osmo", again=True).finished
 
 

@@ -135,8 +135,8 @@ def test_what_time_alone_would_change_says_when(seen):
 
 
 def test_a_pod_that_vanished_has_ended_as_it_was_last_seen():
-    assert read_gone(pod("Succeeded"), evicted="", now=NOW).status == "COMPLETED"
-    assert read_gone(pod("Failed", state=ended(9)), evicted="x", now=NOW).code == 9
+    assert read_gone(pod("Succeeded"), eviction="", now=NOW).status == "COMPLETED"
+    assert read_gone(pod("Failed", state=ended(9)), eviction="x", now=NOW).code == 9
 
 
 EVICTIONS = {
@@ -150,7 +150,7 @@ EVICTIONS = {
 
 @pytest.mark.parametrize(("action", "want"), EVICTIONS.items())
 def test_a_pod_that_vanished_while_running_was_evicted_if_its_scheduler_said_so(action, want):
-    reading = read_gone(pod("Running"), evicted=f"why (action: {action})", now=NOW)
+    reading = read_gone(pod("Running"), eviction=f"why (action: {action})", now=NOW)
     status, code, words = want
     assert (reading.status, reading.code) == (status, code)
     assert words in reading.message
@@ -158,14 +158,14 @@ def test_a_pod_that_vanished_while_running_was_evicted_if_its_scheduler_said_so(
 
 def test_a_pod_that_vanished_without_a_word_is_the_clusters_fault():
     for last in (pod("Running"), None):
-        reading = read_gone(last, evicted="", now=NOW)
+        reading = read_gone(last, eviction="", now=NOW)
         assert (reading.status, reading.code) == ("FAILED_BACKEND_ERROR", 3001)
 
 
 def test_a_pod_that_vanished_with_its_node_or_was_disrupted_says_so():
-    removed = read_gone(pod("Running", node="n7"), evicted="", now=NOW, node_gone=True)
+    removed = read_gone(pod("Running", node="n7"), eviction="", now=NOW, node_gone=True)
     assert (removed.status, "Its node n7 was removed" in removed.message) == ("FAILED_BACKEND_ERROR", True)
-    disrupted = read_gone(pod("Running", conditions=[DISRUPTED]), evicted="", now=NOW)
+    disrupted = read_gone(pod("Running", conditions=[DISRUPTED]), eviction="", now=NOW)
     assert (disrupted.status, disrupted.code) == ("FAILED_BACKEND_ERROR", 3001)
     assert disrupted.message.startswith("Its pod was disrupted: ")
 
