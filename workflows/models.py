@@ -316,7 +316,7 @@ class ObservedPod(models.Model):
     node_name = models.CharField(max_length=253, blank=True, default="")
     pod_ip = models.CharField(max_length=64, blank=True, default="")
     deleting = models.BooleanField(default=False)
-    gone = models.BooleanField(default=False, help_text="It was seen, and is no longer in the cluster.")
+    absent = models.BooleanField(default=False, db_column="gone", help_text="It is no longer in the cluster.")
     digest = models.JSONField(default=dict)
     seen_at = models.DateTimeField()
 

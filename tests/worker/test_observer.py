@@ -91,7 +91,7 @@ def test_what_goes_is_marked_and_keeps_its_last_words(world, observer):
     name = group.tasks.get().pod_name
     until(lambda: name in pods() and pods()[name].phase == "Running")
     world.cluster.remove(POD, name, namespace="osmo")
-    until(lambda: pods()[name].gone)
+    until(lambda: pods()[name].absent)
     assert pods()[name].digest["containers"]
     world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
     until(lambda: not ObservedObject.objects.filter(kind="PodGroup").exists())
@@ -106,7 +106,7 @@ def test_what_vanished_while_nobody_looked_is_found_out(world, observer):
     name = group.tasks.first().pod_name
     world.cluster.remove(POD, name, namespace="osmo")
     observer()
-    until(lambda: pods()[name].gone)
+    until(lambda: pods()[name].absent)
     assert pods()[name].digest["containers"]
 
 

@@ -111,7 +111,7 @@ class World:
 
 
 def _gone(change):
-    return replace(change, gone=True)
+    return replace(change, absent=True)
 
 
 def fresh(group):

@@ -188,9 +188,9 @@ def _known_topologies(uid: str, resource: str) -> list[Change]:
 
 
 def _known_pods(uid: str, namespace: str) -> list[Change]:
-    rows = ObservedPod.objects.filter(cluster_id=uid, namespace=namespace, gone=False)
+    rows = ObservedPod.objects.filter(cluster_id=uid, namespace=namespace, absent=False)
     return [
-        PodSeen(namespace=namespace, name=name, uid=pod, group=group, phase=phase)
+        PodSeen(namespace=namespace, name=name, uid=pod, group_uuid=group, phase=phase)
         for name, pod, group, phase in rows.values_list("name", "uid", "group_uuid", "phase")
     ]
 
@@ -201,7 +201,7 @@ def _known_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
         cluster_id=uid, namespace=namespace, kind=POD_GROUP, digest__api=kind.api_version
     )
     return [
-        ObjectSeen(kind=POD_GROUP, namespace=namespace, name=name, uid=one, group=group)
+        ObjectSeen(kind=POD_GROUP, namespace=namespace, name=name, uid=one, group_uuid=group)
         for name, one, group in rows.values_list("name", "uid", "group_uuid")
     ]
 
@@ -209,6 +209,6 @@ def _known_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
 def _known_objects(uid: str, namespace: str, kind: Kind) -> list[Change]:
     rows = ObservedObject.objects.filter(cluster_id=uid, namespace=namespace, kind=kind.name)
     return [
-        ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=one, group=group)
+        ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=one, group_uuid=group)
         for name, one, group in rows.values_list("name", "uid", "group_uuid")
     ]

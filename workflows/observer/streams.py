@@ -214,4 +214,4 @@ class Follower:
 
     def _gone(self, change: Change) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news
-            self._inbox.put(self._source.cluster_uid, replace(change, gone=True))
+            self._inbox.put(self._source.cluster_uid, replace(change, absent=True))

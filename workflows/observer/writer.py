@@ -22,6 +22,8 @@ from workflows.observer.requests import NOTHING
 from workflows.services.notify import mark_due
 from workflows.services.record import database_now
 from workflows.values.observation import (
+    OBJECT_COLUMNS,
+    POD_COLUMNS,
     EventSeen,
     ForeignUsageSeen,
     NodeSeen,
@@ -30,8 +32,8 @@ from workflows.values.observation import (
     TopologySeen,
 )
 
-_POD_FIELDS = ("uid", "group_uuid", "phase", "node_name", "pod_ip", "deleting", "gone", "digest", "seen_at")
-_OBJECT_FIELDS = ("uid", "group_uuid", "deleting", "digest", "seen_at")
+_POD_KEY = ("namespace", "name")
+_OBJECT_KEY = ("kind", "namespace", "name")
 _HELD_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
 
@@ -47,7 +49,7 @@ def write(cluster: str, batch: Batch) -> int:
         _write_topologies(cluster, batch.topologies, now)
         told = _write_events(batch.events, now)
         _note(cluster, batch, now, moved=moved)
-        groups = {pod.group for pod in batch.pods} | {one.group for one in batch.objects} | told
+        groups = {pod.group_uuid for pod in batch.pods} | {obj.group_uuid for obj in batch.objects} | told
         if groups:
             mark_due(groups)
     return len(groups)
@@ -98,72 +100,55 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
 
 
 def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
-    missed = [pod.uid for pod in pods if pod.gone and not pod.digest]  # nobody saw them go: keep their last
+    missed = [
+        pod.uid for pod in pods if pod.absent and not pod.digest
+    ]  # deleted unseen: keep the last digest
     if missed:
-        rows = ObservedPod.objects.filter(cluster_id=cluster, uid__in=missed, gone=False)
-        rows.update(gone=True, seen_at=now)
+        rows = ObservedPod.objects.filter(cluster_id=cluster, uid__in=missed, absent=False)
+        rows.update(absent=True, seen_at=now)
     ObservedPod.objects.bulk_create(
         (
-            ObservedPod(
-                cluster_id=cluster,
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                group_uuid=pod.group,
-                phase=pod.phase,
-                node_name=pod.node_name,
-                pod_ip=pod.pod_ip,
-                deleting=pod.deleting,
-                gone=pod.gone,
-                digest=pod.digest,
-                seen_at=now,
-            )
+            ObservedPod(cluster_id=cluster, seen_at=now, **_columns(pod, POD_COLUMNS))
             for pod in pods
-            if not pod.gone or pod.digest
+            if not pod.absent or pod.digest
         ),
         update_conflicts=True,
-        unique_fields=("cluster", "namespace", "name"),
-        update_fields=_POD_FIELDS,
+        unique_fields=("cluster", *_POD_KEY),
+        update_fields=(*(name for name in POD_COLUMNS if name not in _POD_KEY), "seen_at"),
         batch_size=500,
     )
 
 
 def _write_objects(cluster: str, objects: Sequence[ObjectSeen], now: datetime) -> None:
-    gone = [one for one in objects if one.gone]
-    if gone:
+    absent = [obj for obj in objects if obj.absent]
+    if absent:
         match = Q()
-        for one in gone:
-            match |= Q(kind=one.kind, namespace=one.namespace, name=one.name)
+        for obj in absent:
+            match |= Q(kind=obj.kind, namespace=obj.namespace, name=obj.name)
         ObservedObject.objects.filter(match, cluster_id=cluster).delete()
     ObservedObject.objects.bulk_create(
         (
-            ObservedObject(
-                cluster_id=cluster,
-                kind=one.kind,
-                namespace=one.namespace,
-                name=one.name,
-                uid=one.uid,
-                group_uuid=one.group,
-                deleting=one.deleting,
-                digest=one.digest,
-                seen_at=now,
-            )
-            for one in objects
-            if not one.gone
+            ObservedObject(cluster_id=cluster, seen_at=now, **_columns(obj, OBJECT_COLUMNS))
+            for obj in objects
+            if not obj.absent
         ),
         update_conflicts=True,
-        unique_fields=("cluster", "kind", "namespace", "name"),
-        update_fields=_OBJECT_FIELDS,
+        unique_fields=("cluster", *_OBJECT_KEY),
+        update_fields=(*(name for name in OBJECT_COLUMNS if name not in _OBJECT_KEY), "seen_at"),
         batch_size=500,
     )
+
+
+def _columns(value: PodSeen | ObjectSeen, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
 
 
 def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool:
     """Write nodes; returns whether one came, went or moved, rather than merely changed its health."""
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
     before = dict(rows.values_list("name", "labels")) if nodes else {}
-    moved = any(before.get(node.name) != (None if node.gone else node.labels) for node in nodes)
-    gone = [node.name for node in nodes if node.gone]
+    moved = any(before.get(node.name) != (None if node.absent else node.labels) for node in nodes)
+    gone = [node.name for node in nodes if node.absent]
     if gone:
         Node.objects.filter(cluster_id=cluster, name__in=gone).delete()
     Node.objects.bulk_create(
@@ -180,7 +165,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
                 seen_at=now,
             )
             for node in nodes
-            if not node.gone
+            if not node.absent
         ),
         update_conflicts=True,
         unique_fields=("cluster", "name"),
@@ -192,7 +177,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
 
 def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:
     for one in topologies:
-        if one.gone:
+        if one.absent:
             ObservedTopology.objects.filter(cluster_id=cluster, resource=one.resource, name=one.name).delete()
     ObservedTopology.objects.bulk_create(
         (
@@ -205,7 +190,7 @@ def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: dat
                 seen_at=now,
             )
             for one in topologies
-            if not one.gone
+            if not one.absent
         ),
         update_conflicts=True,
         unique_fields=("cluster", "resource", "name"),

@@ -93,7 +93,7 @@ def _facts(
     view: GroupView, observed: ObservedPods, *, pod_group_stage: int | None, reachable: bool
 ) -> PatienceFacts:
     pods = [observed.pods.get(task.pod_name) for task in view.tasks]
-    existing = [pod for pod in pods if pod is not None and not pod.gone]
+    existing = [pod for pod in pods if pod is not None and not pod.absent]
     finished = any(not task.live and task.node_name for task in view.tasks)
     bound = finished or any(pod.node_name for pod in existing)
     complete = len(existing) == len(pods) and not any(pod.deleting for pod in existing)
@@ -267,7 +267,7 @@ def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) ->
     gang has a place there are none: the gang is placed as a whole or not at all.
     """
     pods = {task.name: observed.pods.get(task.pod_name) for task in living}
-    ending = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.gone)}
+    ending = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.absent)}
     placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
     if not placed:
         return []

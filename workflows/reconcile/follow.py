@@ -140,7 +140,7 @@ class _TaskReader:
         if task.status not in _OBSERVABLE:
             return None
         pod = self._observed.pods.get(task.pod_name)
-        reading = self._present(pod) if pod is not None and not pod.gone else self._absent(task, pod)
+        reading = self._present(pod) if pod is not None and not pod.absent else self._absent(task, pod)
         if reading is None:
             return None
         if reading.recheck:

@@ -12,7 +12,7 @@ from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, exit_actions_of
-from workflows.values.observation import POD_GROUP, PodSeen
+from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
 MOST_EVENTS = 20
@@ -20,38 +20,16 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 
 
 def observed_pods(view: GroupView) -> ObservedPods:
-    """The pods of the group's living tasks as the observer last saw them."""
-    rows = ObservedPod.objects.filter(
-        cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=[t.pod_name for t in view.tasks if t.live]
-    ).values_list(
-        "namespace",
-        "name",
-        "uid",
-        "phase",
-        "node_name",
-        "pod_ip",
-        "deleting",
-        "gone",
-        "digest",
-        "seen_at",
-    )
+    """The pods of the group's live tasks as the observer last saw them."""
+    names = [task.pod_name for task in view.tasks if task.live]
+    rows = ObservedPod.objects.filter(cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=names)
     pods: dict[str, PodSeen] = {}
     gone_at: dict[str, datetime] = {}
-    for namespace, name, uid, phase, node_name, pod_ip, deleting, gone, digest, seen_at in rows:
-        pods[name] = PodSeen(
-            namespace=namespace,
-            name=name,
-            uid=uid,
-            group=view.uuid,
-            phase=phase,
-            node_name=node_name,
-            pod_ip=pod_ip,
-            deleting=deleting,
-            gone=gone,
-            digest=digest,
-        )
-        if gone:
-            gone_at[name] = seen_at
+    for *columns, seen_at in rows.values_list(*POD_COLUMNS, "seen_at"):
+        pod = PodSeen(**dict(zip(POD_COLUMNS, columns, strict=True)))
+        pods[pod.name] = pod
+        if pod.absent:
+            gone_at[pod.name] = seen_at
     ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name))]
     return ObservedPods(
         pods=pods,
@@ -64,7 +42,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
 
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
     """Nodes of pods that are gone which the cluster has no more, as far as its nodes are known."""
-    names = {pod.node_name for pod in pods.values() if pod.gone and pod.node_name}
+    names = {pod.node_name for pod in pods.values() if pod.absent and pod.node_name}
     if not names or not knows_nodes(view):
         return frozenset()
     rows = Node.objects.filter(cluster_id=cluster_of(view), name__in=names)
@@ -72,7 +50,7 @@ def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
 
 
 def _has_ended(pod: PodSeen | None) -> bool:
-    return pod is not None and (pod.gone or pod.phase not in ("Pending", "Running") or _unstartable(pod))
+    return pod is not None and (pod.absent or pod.phase not in ("Pending", "Running") or _unstartable(pod))
 
 
 def _unstartable(pod: PodSeen) -> bool:

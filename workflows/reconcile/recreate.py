@@ -95,5 +95,5 @@ def _waits(view: GroupView, observed: ObservedPods, lost: Sequence[TaskView]) ->
         bool(live)
         and not any(task.node_name for task in view.tasks)
         and all(task.status == TaskStatus.SCHEDULING for task in live)
-        and all(pod is not None and not pod.gone and not pod.deleting and not pod.node_name for pod in pods)
+        and all(pod is not None and not pod.absent and not pod.deleting and not pod.node_name for pod in pods)
     )

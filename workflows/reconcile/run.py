@@ -202,7 +202,7 @@ class Reconciliation:
     def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:
         """The pods as they are in the cluster now, for when the observer has not reported all of them."""
         live = GroupReader(self.cluster, view.uuid, view.placement).pod_observations()
-        missing = {name: replace(pod, gone=True) for name, pod in observed.pods.items() if name not in live}
+        missing = {name: replace(pod, absent=True) for name, pod in observed.pods.items() if name not in live}
         return ObservedPods(
             pods={**missing, **live},
             gone_at=observed.gone_at,

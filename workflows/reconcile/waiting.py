@@ -213,7 +213,7 @@ def _selectors(view: GroupView) -> list[dict[str, str]]:
 
 def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
     live = [task for task in view.tasks if task.live]
-    pods = [pod for task in live if (pod := observed.pods.get(task.pod_name)) and not pod.gone]
+    pods = [pod for task in live if (pod := observed.pods.get(task.pod_name)) and not pod.absent]
     placed = len(pods) == len(live) and all(pod.node_name for pod in pods)
     if placed:
         return Waiting(
@@ -266,7 +266,7 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
             message=str(container.get("message") or ""),
         )
         for name, pod in pods.items()
-        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.gone
+        if pod is not None and pod.node_name and pod.phase == "Pending" and not pod.absent
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
     ]

@@ -9,7 +9,7 @@ A digest leaves out what is empty. Texts come from outside and are cut.
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
@@ -37,32 +37,42 @@ _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSeen:
-    """A pod of ours. ``gone`` says that it is no longer in the cluster; the rest is as it last was."""
+    """A pod of ours; its fields are columns of ``ObservedPod``.
+
+    ``absent``: it is no longer in the cluster, and the other fields are as last seen.
+    """
 
     namespace: str
     name: str
     uid: str
-    group: UUID
+    group_uuid: UUID
     phase: str
     node_name: str = ""
     pod_ip: str = ""
     deleting: bool = False
-    gone: bool = False
+    absent: bool = False
     digest: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectSeen:
-    """A pod group, ComputeDomain or claim template of ours."""
+    """A pod group, ComputeDomain or claim template of ours; its fields are columns of ``ObservedObject``."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    group: UUID
+    group_uuid: UUID
     deleting: bool = False
-    gone: bool = False
+    absent: bool = False
     digest: Mapping[str, Any] = field(default_factory=dict)
+
+
+POD_COLUMNS = tuple(field.name for field in fields(PodSeen))
+"""The columns of a pod's row, but for its cluster and when it was seen."""
+
+OBJECT_COLUMNS = tuple(field.name for field in fields(ObjectSeen) if field.name != "absent")
+"""The same of an object's row, which is deleted with the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +84,7 @@ class NodeSeen:
     allocatable: Mapping[str, str]
     unschedulable: bool
     ready: bool
-    gone: bool = False
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +106,7 @@ class TopologySeen:
     name: str
     uid: str
     labels: tuple[str, ...]
-    gone: bool = False
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +140,7 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=metadata["uid"],
-        group=group,
+        group_uuid=group,
         phase=status.get("phase") or "Pending",
         node_name=(obj.get("spec") or {}).get("nodeName") or "",
         pod_ip=status.get("podIP") or "",
@@ -214,7 +224,7 @@ def _object(kind: str, metadata: Mapping[str, Any], **digest: Any) -> ObjectSeen
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=metadata["uid"],
-        group=group,
+        group_uuid=group,
         deleting="deletionTimestamp" in metadata,
         digest=_filled(**digest),
     )

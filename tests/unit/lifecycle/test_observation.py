@@ -4,9 +4,20 @@ import json
 import threading
 from uuid import UUID
 
+import pytest
+
+from workflows.models import ObservedObject, ObservedPod
 from workflows.observer.inbox import Inbox
 from workflows.observer.streams import Memory
-from workflows.values.observation import EventSeen, PodSeen, see_event, see_node, see_pod
+from workflows.values.observation import (
+    OBJECT_COLUMNS,
+    POD_COLUMNS,
+    EventSeen,
+    PodSeen,
+    see_event,
+    see_node,
+    see_pod,
+)
 
 GROUP = UUID(int=7)
 
@@ -17,7 +28,7 @@ def seen(name, **changes):
             "namespace": "osmo",
             "name": name,
             "uid": f"u-{name}",
-            "group": GROUP,
+            "group_uuid": GROUP,
             "phase": "Pending",
             **changes,
         }
@@ -172,3 +183,8 @@ def test_an_event_is_known_by_itself():
     memory = Memory(())
     assert memory.changed(one)
     assert not memory.changed(one)
+
+
+@pytest.mark.parametrize(("model", "columns"), [(ObservedPod, POD_COLUMNS), (ObservedObject, OBJECT_COLUMNS)])
+def test_a_row_has_the_fields_of_the_value_that_it_keeps(model, columns):
+    assert {field.name for field in model._meta.fields} == {"id", "cluster", "seen_at", *columns}

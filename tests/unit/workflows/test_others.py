@@ -102,7 +102,7 @@ def test_their_lane_never_waits_and_leaves_ours_its_room():
     for number in range(3 * BATCH):
         inbox.others("c", held(f"n{number}"))
     inbox.others_complete("c")
-    inbox.put("c", PodSeen(namespace="osmo", name="p", uid="u", group=uuid4(), phase="Running"))
+    inbox.put("c", PodSeen(namespace="osmo", name="p", uid="u", group_uuid=uuid4(), phase="Running"))
     batch = inbox.take(timeout=1.0, linger=0.0)["c"]
     assert (len(batch.pods), len(batch.others.held), batch.others.complete) == (1, BATCH, False)
     assert inbox.size() == 2 * BATCH
