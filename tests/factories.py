@@ -53,7 +53,7 @@ class NodeFactory(DjangoModelFactory):
 
 
 def foreign_usage(cluster, node, *, gpu=0, cpu=0, memory=0, storage=0, pods=1):
-    """Pods of others on a node: GPUs, thousandths of a core, bytes; all others of the cluster are known."""
+    """Other tenants' pods on a node: GPUs, thousandths of a core, bytes; those of the cluster are known."""
     cluster.others_synced_at = timezone.now()
     cluster.save()
     return ForeignUsage.objects.create(

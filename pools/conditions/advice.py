@@ -63,7 +63,7 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "NamespaceReady": ("namespace ready", "no namespace"),
     "Synced": ("in line", "not in line"),
     "ForeignObjects": ("no foreign objects", "foreign objects"),
-    "OthersSeen": ("pods of others seen", "pods of others not seen"),
+    "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
 }
 """What each type is called where all is well, and where it is not."""
 
@@ -71,26 +71,27 @@ _MINOR = frozenset({"ComputeDomainServed", "OthersSeen", "ValuesUnderTwoParents"
 """Types and reasons that need a look and no more: they harm only some uses."""
 
 TO_DO: Mapping[str, str] = {
-    "Drift": "Ours: nothing, it is replaced (below). External: correct it there, or set the pool's keys to "
-    "its levels.",
-    "TopologyNotFound": "Ours: nothing, it is made again. External: correct topology_name, or make it.",
-    "NotObserved": "Look whether the observer runs and the scheduler is installed.",
+    "Drift": "Managed: nothing, it is replaced (below). External: correct it there, or set the pool's "
+    "keys to its levels.",
+    "TopologyNotFound": "Managed: nothing, it is created again. External: correct topology_name, or "
+    "create it.",
+    "NotObserved": "Check that the observer runs and the scheduler is installed.",
     "NodesLackLabels": "Label them, or exclude them by the pool's node_selector.",
-    "ValuesUnderTwoParents": "Where domains are paths (KAI) two racks of one name in two zones are two "
-    "racks, and nothing need be done unless it is a mistake. Elsewhere use values that are unique.",
+    "ValuesUnderTwoParents": "Where domains are paths (KAI), two racks of one name in two zones are two "
+    "racks: nothing to do unless it is a mistake. Elsewhere use unique values.",
     "SeveralSchedulers": "Give the pools node selectors that exclude each other. Pools of one scheduler may "
     "overlap.",
-    "Reachable": "Look at the message: the address, the rights or the cluster. Running work is not touched.",
+    "Reachable": "Read the message: the address, the rights or the cluster. Running work is not affected.",
     "SchedulerServed": "Install the scheduler in a version that is supported, or give the backend another "
     "scheduler_type.",
-    "Conforms": "Look at the conformance card: what is not found must be installed or switched on.",
+    "Conforms": "Read the conformance card: install or switch on what is not found.",
     "ComputeDomainServed": "Install NVIDIA's DRA driver, or use no pool with NVLink on this backend.",
-    "NamespaceReady": "Look at the message: usually the right to make namespaces is missing. Or make it by "
+    "NamespaceReady": "Read the message: usually the right to create namespaces is missing. Or create it by "
     "hand.",
-    "Synced": "Look at the message; it is tried again every OSMO_SYNC_SECONDS.",
-    "ForeignObjects": "Rename or delete what the message names, if it may go; it is never touched from here.",
-    "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what pods "
-    "of others hold as free.",
+    "Synced": "Read the message; the sync is repeated every OSMO_SYNC_SECONDS.",
+    "ForeignObjects": "Rename or delete what the message names, if it may go; the service never touches it.",
+    "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what "
+    "other tenants' pods use as free.",
 }
 """What to do, by reason, and where a type has one thing to do, by type."""
 

@@ -61,14 +61,14 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
 
 
 def _others_seen(backend: Backend) -> list[Condition]:
-    """Whether pods of others are followed; nothing while the observer has not tried."""
+    """Whether other tenants' pods are followed; nothing while the observer has not tried."""
     cluster = backend.cluster
     if cluster is None or not (cluster.others_synced_at or cluster.others_problem):
         return []
     if cluster.others_synced_at:
         return [Condition(type="OthersSeen", status="True", reason="Followed")]
     message = (
-        "What pods of others hold of the nodes is not known and counts as free, because the observer may not "
+        "Other tenants' usage of the nodes is not known and counts as free, because the observer may not "
         f"follow them: {cluster.others_problem}"
     )
     return [Condition(type="OthersSeen", status="False", reason="Forbidden", message=message)]

@@ -41,7 +41,7 @@ class Holding:
     until: float | None = None
 
 
-OTHERS = "pods of others"
+OTHERS = "other tenants' pods"
 """The name that stands for pods of no workflow of this service; no workflow can have this name."""
 
 

@@ -1,4 +1,4 @@
-"""Pods of others on a real API server: what they hold is not free, and it is free again when they go."""
+"""Other tenants' pods on a real API server: what they hold is not free, and it is free again when they go."""
 
 from tests.e2e.conftest import workflow
 
@@ -19,12 +19,12 @@ def test_a_pod_of_somebody_else_takes_room_until_it_is_gone(world):
     for node in busy:
         world.view.block(node)
     said = world.wait(verdict, lambda one: one["verdict"] == "not_now")
-    assert "lacks 1, held by pods of others." in said["sentence"]
+    assert "lacks 1, held by other tenants' pods." in said["sentence"]
     waiting = world.submit(pool, workflow(PAIR, resources=SAME_RACK))
     told = world.wait(lambda: world.groups(waiting)["g"]["waiting_reason"] or "", lambda text: "rack" in text)
     (why,) = world.service.call("GET", f"/api/workflow/{waiting}/explain")["groups"]
     assert (told in why["sentence"], why["why"]) == (True, "topology")
-    assert "held by pods of others" in why["sentence"]
+    assert "held by other tenants' pods" in why["sentence"]
 
     world.view.unblock(busy[0])
     world.wait_group(waiting, "g", "RUNNING")

@@ -62,7 +62,7 @@ class NodeEntrySerializer(serializers.Serializer[Any]):
     taints = serializers.ListField(child=serializers.DictField())
     usage_fields = serializers.DictField(child=serializers.CharField())
     non_workflow_usage_fields = serializers.DictField(
-        child=serializers.CharField(), help_text="By pods of others; empty where those are not known."
+        child=serializers.CharField(), help_text="By other tenants' pods; empty where those are not known."
     )
     allocatable_fields = serializers.DictField(child=serializers.CharField())
     platform_allocatable_fields = serializers.DictField(help_text="By pool and platform.")

@@ -65,7 +65,7 @@ class DomainRoom(serializers.Serializer[Any]):
     missing = serializers.IntegerField()
     closed = serializers.IntegerField(help_text="Nodes that take no work.")
     holders = Holder(
-        many=True, help_text="Those who end soonest first; pods of others are one, by that name."
+        many=True, help_text="Those who end soonest first; other tenants' pods are one, by that name."
     )
     free_at = _time()
 
@@ -105,7 +105,7 @@ class GroupFeasibility(serializers.Serializer[Any]):
     scheduler = serializers.CharField()
     nodes = serializers.IntegerField()
     nodes_synced_at = _time()
-    others_known = serializers.BooleanField(help_text="False: what pods of others hold counts as free.")
+    others_known = serializers.BooleanField(help_text="False: what other tenants' pods hold counts as free.")
     age_seconds = serializers.FloatField(allow_null=True)
     places = serializers.DictField(
         child=serializers.CharField(), allow_null=True, help_text="Node by task; null for a large group."

@@ -87,7 +87,7 @@ def _beside(verdict: Json, why: Why) -> str:
         return "But for that, it would fit now."
     if verdict["verdict"] != NOW or why not in {Why.TOPOLOGY, Why.CAPACITY}:
         return str(verdict["sentence"])
-    unseen = "" if verdict["others_known"] else "pods of others, "
+    unseen = "" if verdict["others_known"] else "other tenants' pods, "
     return (
         "By what is observed there would be room, so something that is not observed stands in the way "
         f"({unseen}a quota, a resource claim, a pod that has only just come or gone)."

@@ -1,8 +1,8 @@
 """A snapshot of nodes, and what a task group asks of them, from rows and frozen values.
 
 A query each: the nodes, of whose labels only those that are asked for leave the database; the live tasks that
-stand on them; what pods of others hold there. Room is held until a group's execution timeout ends it at the
-latest, and by pods of others without an end that is known.
+stand on them; other tenants' usage. Room is held until a group's execution timeout ends it at the
+latest, and by other tenants' pods without an end that is known.
 """
 
 import json
@@ -41,7 +41,7 @@ _PODS = 110
 class ObservedNodes:
     """A snapshot and when its nodes were last listed completely, None if never.
 
-    ``others_known`` is False where pods of others cannot be followed: what they hold looks free.
+    ``others_known`` is False where other tenants' pods cannot be followed: what they hold looks free.
     """
 
     snapshot: fit.Snapshot
@@ -186,7 +186,7 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
 
 
 def _others(cluster: str) -> dict[str, fit.Amounts]:
-    """What pods of others hold, by node."""
+    """What other tenants' pods hold, by node."""
     rows = ForeignUsage.objects.filter(cluster_id=cluster).order_by()
     return {
         node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)

@@ -3,7 +3,7 @@
 Pools that share a node, also by way of others, are in one *node set*. ``quota_used`` counts the GPUs of
 running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
 ``quota_limit`` is the pool's guarantee, or all its nodes have where that is unlimited. ``total_capacity``
-counts nodes that are ready; ``total_free`` what is left, by whomever the rest is held (by pods of others too,
+counts nodes that are ready; ``total_free`` what is left, whoever uses the rest (other tenants' pods too,
 where those are known), on those of them that take work.
 """
 

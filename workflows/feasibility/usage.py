@@ -29,7 +29,7 @@ class NodeMembership:
 class PoolNode:
     """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms.
 
-    ``others`` is what pods of others hold; None: not known.
+    ``others`` is what other tenants' pods hold; None: not known.
     """
 
     cluster: str
@@ -100,7 +100,7 @@ def nodes_of(pools: Iterable[Pool]) -> list[PoolNode]:
 
 
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
-    """What pods of others hold by node, of each of these clusters where that is known. One query."""
+    """What other tenants' pods hold by node, of each of these clusters where that is known. One query."""
     rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
         "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
     )

@@ -1,6 +1,6 @@
 """Changes on their way to the database: gathered for a moment, bounded, the newest of an object winning.
 
-What pods of others hold has a lane of its own, which is bounded by the number of nodes and never makes
+What other tenants' pods hold has a lane of its own, which is bounded by the number of nodes and never makes
 anybody wait: it leaves once in a while and a part at a time, so their coming and going holds up nothing of
 ours.
 """
@@ -25,7 +25,7 @@ MOST = 5000
 LINGER_SECONDS = 0.1
 BATCH = 500
 OTHERS_SECONDS = 1.0
-"""How long what pods of others hold is gathered before it is written."""
+"""How long what other tenants' pods hold is gathered before it is written."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Others:
-    """News of pods of others in one cluster: sums by node, and how it stands with the following of them."""
+    """Other tenants' pods in one cluster: sums by node, and the state of their watch."""
 
     held: dict[str, ForeignUsageSeen] = field(default_factory=dict)
     complete: bool = False
@@ -120,19 +120,19 @@ class Inbox:
             self._news.notify_all()
 
     def others(self, cluster: str, change: ForeignUsageSeen) -> None:
-        """Add what pods of others hold of a node; never waits."""
+        """Add what other tenants' pods hold of a node; never waits."""
         with self._news:
             self._others.setdefault(cluster, Others()).held[change.node] = change
             self._news.notify_all()
 
     def others_complete(self, cluster: str) -> None:
-        """Note that all pods of others in the cluster are in the sums."""
+        """Note that all other tenants' pods in the cluster are in the sums."""
         with self._news:
             lane = self._others.setdefault(cluster, Others())
             lane.complete, lane.problem = True, ""
 
     def others_refused(self, cluster: str, problem: str) -> None:
-        """Note that the cluster does not let pods of others be followed."""
+        """Note that the cluster does not let other tenants' pods be followed."""
         with self._news:
             lane = self._others.setdefault(cluster, Others())
             lane.complete, lane.problem = False, problem

@@ -1,4 +1,4 @@
-"""What pods of others hold of each node: the sum is kept, not the pods.
+"""What other tenants' pods hold of each node: the sum is kept, not the pods.
 
 A pod that this installation did not make (a DaemonSet's, another product's, another installation's) takes
 room that a scheduler counts and tasks cannot have. Of those that are bound and not at their end their node
@@ -58,7 +58,7 @@ def _shared(held: Held) -> Held:
 
 
 class Tally:
-    """What pods of others hold, by node; says which nodes' sums are news.
+    """What other tenants' pods hold, by node; says which nodes' sums are news.
 
     ``known`` are the sums that the rows show.
     """
@@ -120,7 +120,7 @@ class Tally:
 
 
 class OthersFollower(Follower):
-    """Follows pods of others into their lane of the inbox; without the right to, says so and tries on."""
+    """Follows other tenants' pods into their lane of the inbox; without the right, reports it and retries."""
 
     def _remembered(self) -> Tally:
         return Tally(self._source.known())

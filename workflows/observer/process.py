@@ -111,7 +111,7 @@ class Observer:
             self._write_others(cluster, batch.others)
 
     def _write_others(self, cluster: str, others: Others) -> None:
-        """Write what pods of others hold, on its own: nothing of ours waits until that succeeds."""
+        """Write what other tenants' pods hold, on its own: nothing of ours waits until that succeeds."""
         try:
             write_others(cluster, others)
         except DatabaseError as error:

@@ -1,7 +1,7 @@
 """What to follow of a cluster, from the rows of its backends and groups.
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
-nodes once, the pods of others that stand on them, and the topology objects of its schedulers, whoever made
+nodes once, other tenants' pods on them, and the topology objects of its schedulers, whoever made
 them. Backends of one cluster share all of it.
 """
 

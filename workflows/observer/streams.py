@@ -33,7 +33,7 @@ class Source:
     """What to follow. ``known`` gives what the rows show of it, once, at the start.
 
     ``topology`` is the resource of a kind of topology object, empty for any other kind. ``others`` says that
-    it is pods of others, which are kept as sums.
+    it is other tenants' pods, which are kept as sums.
     """
 
     cluster_uid: str

@@ -2,7 +2,7 @@
 
 One transaction for a batch: rows and notifications appear together, so no group is reconciled before what
 it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. What
-pods of others hold is a transaction of its own, whose failure stops nothing.
+other tenants' pods hold is a transaction of its own, whose failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def write(cluster: str, batch: Batch) -> int:
 
 
 def write_others(cluster: str, others: Others) -> None:
-    """Write what pods of others hold, and how it stands with following them."""
+    """Write what other tenants' pods hold, and how it stands with following them."""
     with transaction.atomic():
         now = database_now()
         free = [one.node for one in others.held.values() if one.amounts == NOTHING]

@@ -146,7 +146,7 @@ def test_a_workflow_that_failed_says_why(api):
     assert explained(api, group.workflow)["sentence"] == want
 
 
-@pytest.mark.parametrize(("known", "unseen"), [(True, "(a quota"), (False, "(pods of others, a quota")])
+@pytest.mark.parametrize(("known", "unseen"), [(True, "(a quota"), (False, "(other tenants' pods, a quota")])
 def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, known, unseen):
     if known:
         foreign_usage(pool.backend.cluster, "n1", cpu=100)

@@ -1,4 +1,4 @@
-"""Pods of others: what each holds as a scheduler counts it, their sum on each node, and their lane."""
+"""Other tenants' pods: what each holds as a scheduler counts it, their sum on each node, and their lane."""
 
 from uuid import uuid4
 

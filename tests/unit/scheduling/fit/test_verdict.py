@@ -200,7 +200,7 @@ def test_a_snapshot_can_be_edited_without_touching_the_first():
 
 
 def with_others(snapshot, **gpus):
-    """The same snapshot where pods of others hold so many GPUs of these nodes, and a little of all."""
+    """The same snapshot where other tenants' pods hold so many GPUs of these nodes, and a little of all."""
     return snapshot.edited(
         lambda one: replace(one, others=amounts(gpu=gpus.get(one.name, 0), cpu=500, memory=2**30, pods=7))
     )
