@@ -15,11 +15,7 @@ from cluster.errors import ClusterError, NotServed, RequestForbidden
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import (
     COMPUTE_DOMAIN,
-    KAI_POD_GROUP,
-    KAI_QUEUE,
-    KAI_TOPOLOGY,
     POD,
-    POD_GROUP,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
     SECRET,
@@ -29,7 +25,7 @@ from cluster.kinds import (
 from doctor.facts import Facts, Seen, Thing
 from doctor.rows import read_rows
 from pools.clusters.connect import cluster_for
-from pools.clusters.kinds import pod_group_kinds
+from pools.clusters.kinds import parent_of, pod_group_kinds, scheduler_pool_kinds, topology_labels
 from pools.models import Backend, Installation
 from scheduling import names
 from web.times import read_instant
@@ -38,7 +34,6 @@ from workflows.models import TaskGroup
 from workflows.services.record import database_now
 from workflows.values.observation import DOMAIN_LABEL, group_of
 
-OURS = (POD, KAI_POD_GROUP, POD_GROUP, SERVICE, SECRET, COMPUTE_DOMAIN, KAI_QUEUE, KAI_TOPOLOGY)
 MADE_BY_OTHERS = (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE)
 
 
@@ -66,6 +61,7 @@ def gather(*, backend: str = "", history: timedelta) -> Gathered:
     mentioned = {thing.group for one in seen for thing in one.things if thing.group}
     claimants = {thing.pod for one in seen for thing in one.things if thing.pod}
     rows = read_rows(
+        installation=installation,
         clusters=None if not backend else [one.cluster for one in seen] + _uids(backend),
         mentioned=mentioned,
         claimants=claimants,
@@ -139,8 +135,8 @@ def look(cluster: ClusterApi, *, uid: str, backend: str, installation: UUID) -> 
 
 
 def _kinds() -> tuple[Kind, ...]:
-    """What we make, the pod groups of schedulers that packages bring included."""
-    return (*OURS, *(kind for kind in pod_group_kinds() if kind not in OURS))
+    """The kinds that this product creates, those of all scheduler backends included; pods first."""
+    return (POD, *pod_group_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN, *scheduler_pool_kinds())
 
 
 def _scan(cluster: ClusterApi, kind: Kind, uid: str, label: str) -> Iterator[Thing]:
@@ -169,6 +165,7 @@ def _thing(kind: Kind, obj: Obj) -> Thing | None:
     metadata, labels = obj["metadata"], obj["metadata"].get("labels") or {}
     if kind == RESOURCE_CLAIM_TEMPLATE and DOMAIN_LABEL not in labels:
         return None
+    shared = kind in scheduler_pool_kinds()
     return Thing(
         api=str(kind),
         namespace=metadata.get("namespace", ""),
@@ -181,13 +178,12 @@ def _thing(kind: Kind, obj: Obj) -> Thing | None:
         retry=labels.get(RETRY, "") if kind == POD else "",
         phase=str((obj.get("status") or {}).get("phase") or "Pending") if kind == POD else "",
         node=str((obj.get("spec") or {}).get("nodeName") or "") if kind == POD else "",
-        levels=_levels(obj) if kind == KAI_TOPOLOGY else (),
+        is_pod_group=kind in pod_group_kinds(),
+        is_shared=shared,
+        parent=parent_of(obj) if shared else "",
+        levels=topology_labels(obj),
         pod=_owner(metadata) if kind == RESOURCE_CLAIM else "",
     )
-
-
-def _levels(obj: Obj) -> tuple[str, ...]:
-    return tuple(str(level.get("nodeLabel")) for level in (obj.get("spec") or {}).get("levels") or ())
 
 
 def _owner(metadata: Obj) -> str:

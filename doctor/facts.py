@@ -95,19 +95,24 @@ class WorkflowRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRow:
-    """What a pool needs in its cluster; ``labels`` run broadest first."""
+    """What a pool needs in its cluster, as its scheduler backend says: objects, each with ``api`` and name.
+
+    Objects that list levels count by their ``levels``, labels broadest first, and not by their names.
+    """
 
     cluster: str
-    namespace: str
     name: str
-    labels: tuple[str, ...] = ()
+    objects: frozenset[tuple[str, str]] = frozenset()
+    levels: frozenset[tuple[str, ...]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thing:
     """An object with our mark. ``api`` is its kind with its API group; ``group`` is None if it names none.
 
-    ``levels`` are a Topology's labels; ``pod`` is the pod that owns a claim.
+    ``is_pod_group`` and ``is_shared`` say that a scheduler backend brings its kind, for gangs or for pools.
+    ``parent`` is the shared object of the same kind that it stands below. ``levels`` are the labels of an
+    object that lists levels, None for any other. ``pod`` is the pod that owns a claim.
     """
 
     api: str
@@ -121,7 +126,10 @@ class Thing:
     retry: str = ""
     phase: str = ""
     node: str = ""
-    levels: tuple[str, ...] = ()
+    is_pod_group: bool = False
+    is_shared: bool = False
+    parent: str = ""
+    levels: tuple[str, ...] | None = None
     pod: str = ""
 
     @property

@@ -13,7 +13,9 @@ from django.db.models import F, Q, QuerySet
 
 from doctor.facts import Backwards, GroupRow, PoolRow, TryRow, WorkflowRow
 from doctor.timelines import backwards
+from pools.clusters.kinds import as_kind, kind_of, topology_labels
 from pools.models import Pool
+from pools.services.sync import pool_objects
 from scheduling.backends.registry import installed
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, TaskGroup
@@ -57,6 +59,7 @@ class Rows:
 
 def read_rows(
     *,
+    installation: UUID,
     clusters: Sequence[str] | None,
     mentioned: Collection[UUID],
     claimants: Collection[str],
@@ -71,7 +74,7 @@ def read_rows(
             now=now,
             groups=_groups(chosen),
             workflows=_workflows(chosen),
-            pools=_pools(),
+            pools=_pools(installation),
             owners=owners,
             backwards=backwards(list(chosen.values_list("pk", flat=True))),
         )
@@ -161,8 +164,7 @@ def _group(
 
 def _pod_group_kind(scheduler: str) -> str:
     backend = installed().get(scheduler)
-    kind = backend.pod_group if backend else None
-    return f"{kind.kind}.{kind.api_version.partition('/')[0]}" if kind else ""
+    return str(as_kind(backend.pod_group)) if backend and backend.pod_group else ""
 
 
 def _topologies(
@@ -242,16 +244,27 @@ def _workflows(chosen: QuerySet[TaskGroup]) -> tuple[WorkflowRow, ...]:
     )
 
 
-def _pools() -> tuple[PoolRow, ...]:
+def _pools(installation: UUID) -> tuple[PoolRow, ...]:
     pools = Pool.objects.filter(backend__cluster__isnull=False, backend__deleted_at=None)
     return tuple(
-        PoolRow(
-            cluster=str(pool.backend.cluster_id),
-            namespace=pool.backend.namespace,
-            name=pool.name,
-            labels=tuple(key.label for key in sorted(pool.topology_keys.all(), key=lambda key: key.position)),
-        )
+        _pool(pool, installation)
         for pool in pools.select_related("backend").prefetch_related("topology_keys")
+    )
+
+
+def _pool(pool: Pool, installation: UUID) -> PoolRow:
+    objects, levels = set(), set()
+    for manifest in pool_objects(pool, installation):
+        labels = topology_labels(manifest)
+        if labels is None:
+            objects.add((str(kind_of(manifest)), str(manifest["metadata"]["name"])))
+        else:
+            levels.add(labels)
+    return PoolRow(
+        cluster=str(pool.backend.cluster_id),
+        name=pool.name,
+        objects=frozenset(objects),
+        levels=frozenset(levels),
     )
 
 

@@ -11,7 +11,6 @@ from doctor.rules.rows import LIVE, about
 COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
 TEMPLATE = "ResourceClaimTemplate.resource.k8s.io"
-SHARED = ("Queue", "Topology", "PriorityClass")
 SECOND = timedelta(seconds=1)
 MADE = ("SCHEDULING", "INITIALIZING", "RUNNING")
 
@@ -20,7 +19,7 @@ def object_rules(facts: Facts, limits: Limits) -> Iterator[Finding]:
     for seen in facts.seen:
         of_group: dict[UUID | None, list[Thing]] = defaultdict(list)
         for thing in seen.things:
-            if thing.kind not in SHARED:
+            if not thing.is_shared:
                 of_group[_owner(thing, facts)].append(thing)
         for uuid, things in of_group.items():
             group = facts.groups.get(uuid) if uuid else None
@@ -150,7 +149,7 @@ def _twice(seen: Seen, group: GroupRow, things: Sequence[Thing]) -> Iterator[Fin
         return
     same: dict[str, list[Thing]] = defaultdict(list)
     for thing in things:
-        if thing.kind == "PodGroup":
+        if thing.is_pod_group:
             same[_attempt(thing, group)].append(thing)
     for many in same.values():
         forms = {one.name.count("-") for one in many}

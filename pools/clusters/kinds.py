@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster import kinds
 from cluster.kinds import PRIORITY_CLASS, Kind
-from scheduling.backends.base import ResourceKind, SchedulerBackend
+from scheduling.backends.base import ResourceKind, SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 
 
@@ -26,30 +26,54 @@ def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
 
 def pod_group_kinds() -> tuple[Kind, ...]:
     """Of all schedulers."""
-    found = {kind for scheduler in installed().values() if (kind := pod_group_kind(scheduler))}
-    return tuple(sorted(found, key=_api))
+    pod_groups = {kind for scheduler in installed().values() if (kind := pod_group_kind(scheduler))}
+    return tuple(sorted(pod_groups, key=_api))
+
+
+def scheduler_pool_kinds() -> tuple[Kind, ...]:
+    """Kinds of the objects that schedulers need for pools, of all schedulers."""
+    resources = {as_kind(resource) for scheduler in installed().values() for resource in scheduler.pool_kinds}
+    return tuple(sorted(resources, key=_api))
 
 
 def pool_kinds() -> tuple[Kind, ...]:
-    """Kinds of the objects that pools need, of all schedulers."""
-    found = {as_kind(one) for scheduler in installed().values() for one in scheduler.pool_kinds}
-    return (PRIORITY_CLASS, *sorted(found, key=_api))
+    """Kinds of the objects that pools need: priority classes, and those of all schedulers."""
+    return (PRIORITY_CLASS, *scheduler_pool_kinds())
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """The kind of an object by its ``apiVersion`` and ``kind``. Raises ValueError for one nobody knows."""
-    asked = (str(manifest.get("apiVersion")), str(manifest.get("kind")))
-    for resource in _brought():
-        if (resource.api_version, resource.kind) == asked:
+    """The kind of an object by its ``apiVersion`` and ``kind``. Raises ValueError for an unknown one."""
+    for resource in _scheduler_kinds():
+        if _is_of(resource, manifest):
             return as_kind(resource)
     return kinds.kind_of(manifest)
 
 
-def _brought() -> Iterator[ResourceKind]:
+def parent_of(pool_object: Mapping[str, Any]) -> str:
+    """The object of the same kind that this one stands below, as its scheduler says; empty for none."""
+    for scheduler in installed().values():
+        if any(_is_of(resource, pool_object) for resource in scheduler.pool_kinds):
+            return scheduler.above(pool_object)
+    return ""
+
+
+def topology_labels(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The node labels that a scheduler's topology object lists, broadest first; None for another kind."""
+    for scheduler in installed().values():
+        if isinstance(scheduler, TopologyOwner) and _is_of(scheduler.topology, manifest):
+            return scheduler.levels_in(manifest)
+    return None
+
+
+def _scheduler_kinds() -> Iterator[ResourceKind]:
     for scheduler in installed().values():
         if scheduler.pod_group:
             yield scheduler.pod_group
         yield from scheduler.pool_kinds
+
+
+def _is_of(resource: ResourceKind, manifest: Mapping[str, Any]) -> bool:
+    return (resource.api_version, resource.kind) == (manifest.get("apiVersion"), manifest.get("kind"))
 
 
 def _api(kind: Kind) -> tuple[str, str]:

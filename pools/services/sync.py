@@ -30,7 +30,7 @@ from cluster.interface import ClusterApi, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.kinds import as_kind, kind_of, pool_kinds
+from pools.clusters.kinds import kind_of, parent_of, pool_kinds, topology_labels
 from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Pool
@@ -109,31 +109,17 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
 def _kept(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
     """Queues still in use, with those above them."""
     kept = {name for name in observed.ours if name[1] in desired.kept_queues}
-    above = {(name[0], _above(observed.ours[name])) for name in kept}
+    above = {(name[0], parent_of(observed.ours[name])) for name in kept}
     return kept | above
 
 
 def _children_first(obj: Obj) -> tuple[bool, str]:
-    return not _above(obj), str(obj["metadata"]["name"])
-
-
-def _above(obj: Obj) -> str:
-    """The object of the same kind that this one stands below, as its scheduler says; empty for none."""
-    kind = kind_of(obj)
-    for scheduler in installed().values():
-        if any(as_kind(one) == kind for one in scheduler.pool_kinds):
-            return scheduler.above(obj)
-    return ""
+    return not parent_of(obj), str(obj["metadata"]["name"])
 
 
 def _lists_other_levels(ours: Obj, manifest: Manifest) -> bool:
     """Whether both are topology objects, of different levels."""
-    kind = kind_of(manifest)
-    return any(
-        owner.levels_in(ours) != owner.levels_in(manifest)
-        for owner in installed().values()
-        if isinstance(owner, TopologyOwner) and as_kind(owner.topology) == kind
-    )
+    return topology_labels(ours) != topology_labels(manifest)
 
 
 def _covers(there: Any, wanted: Any) -> bool:

@@ -1,15 +1,23 @@
 """A scheduler that a package brings is like any other, from its registration to its last object."""
 
 import json
+from datetime import timedelta
 from importlib import invalidate_caches
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from cluster.kinds import EVENT, POD, Kind
+from doctor.clusters import gather
+from doctor.compare import compare
+from doctor.facts import Limits
+from pools import selectors
+from pools.clusters import connect
 from pools.tasks import sync_cluster
+from scheduling import names
 from scheduling.backends import registry
 from tests.api.workflows.specs import gang, text
 from tests.fakes import toy_scheduler
@@ -141,6 +149,34 @@ def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
     assert fresh(group).released_at is not None
     sync_cluster(world.uid)
     assert world.cluster.kinds() == {"PriorityClass"}
+
+
+def test_the_consistency_check_knows_its_objects(world, admin, pool, monkeypatch):
+    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
+    submit(admin, gang(2, topology=[same("rack")]))
+    world.settle()
+    group = TaskGroup.objects.get()
+    TaskGroup.objects.update(next_reconcile_at=timezone.now() + timedelta(minutes=1))
+    assert leaked() == []
+
+    label = {names.INSTALLATION_LABEL: selectors.installation().hex}
+    (whole,) = world.cluster.all(GANG)
+    for kind, spec in ((SHARE, {}), (FABRIC, {"tiers": ["example.com/row"]})):
+        world.cluster.put(kind, {"metadata": {"name": "left", "labels": label}, "spec": spec})
+    copy = {
+        "name": whole["metadata"]["name"],
+        "namespace": "elsewhere",
+        "labels": whole["metadata"]["labels"],
+    }
+    world.cluster.put(GANG, {"metadata": copy, "spec": whole["spec"]})
+    assert leaked() == ["Fabric left", f"Gang elsewhere/{group.pk.hex}-toy", "Share left"]
+
+
+def leaked():
+    """The objects that a consistency check of a system at rest finds to be too many."""
+    limits = Limits.all(timedelta(0), due_at_least=timedelta(0))
+    findings = compare(gather(history=timedelta(hours=1)).facts, limits)
+    return sorted(finding.object for finding in findings if finding.kind == "leaked")
 
 
 def test_what_it_says_of_evicting_is_told(world, admin, pool):

@@ -13,6 +13,7 @@ from doctor.timelines import forwards
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 GROUP, TASK = UUID(int=1), UUID(int=2)
 KAI_GROUP = "PodGroup.scheduling.run.ai"
+QUEUE, TOPOLOGY = "Queue.scheduling.run.ai", "Topology.kai.scheduler"
 DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
 
@@ -74,11 +75,15 @@ def thing(api, name, **changes):
     return Thing(api=api, name=name, **{**values, **changes})
 
 
+def shared(api, name, **changes):
+    return thing(api, name, **{"group": None, "is_shared": True, **changes})
+
+
 def pod(name="pod-0", **changes):
     return thing("Pod", name, **{"task": TASK.hex, "phase": "Running", "node": "n1", **changes})
 
 
-POD_GROUP = thing(KAI_GROUP, GROUP.hex)
+POD_GROUP = thing(KAI_GROUP, GROUP.hex, is_pod_group=True)
 COMPUTE_DOMAIN = thing(DOMAIN, "domain")
 WHOLE = (pod(), POD_GROUP, COMPUTE_DOMAIN)
 
@@ -141,17 +146,25 @@ WELL = {
     "a queue and a topology of a pool": facts(
         things=(
             *WHOLE,
-            thing("Queue.scheduling.run.ai", "osmo-pool-osmo-a", group=None),
-            thing("Queue.scheduling.run.ai", "osmo-default-osmo", group=None),
-            thing("Topology.kai.scheduler", "t", group=None, levels=("zone", "rack")),
+            shared(QUEUE, "osmo-pool-osmo-a"),
+            shared(QUEUE, "osmo-default-osmo"),
+            shared(TOPOLOGY, "t", levels=("zone", "rack")),
         ),
-        pools=(PoolRow(cluster="c1", namespace="osmo", name="a", labels=("zone", "rack")),),
+        pools=(
+            PoolRow(
+                cluster="c1",
+                name="a",
+                objects=frozenset({(QUEUE, "osmo-pool-osmo-a"), (QUEUE, "osmo-default-osmo")}),
+                levels=frozenset({("zone",), ("zone", "rack")}),
+            ),
+        ),
     ),
     "a queue and a topology of a deleted pool that a group still uses": facts(
         things=(
             *WHOLE,
-            thing("Queue.scheduling.run.ai", "q", group=None),
-            thing("Topology.kai.scheduler", "t", group=None, levels=("zone",)),
+            shared(QUEUE, "q", parent="above"),
+            shared(QUEUE, "above"),
+            shared(TOPOLOGY, "t", levels=("zone",)),
         )
     ),
     "a workflow between two groups": facts(
@@ -213,11 +226,11 @@ WRONG = {
     ),
     "a pod of no try": (facts(things=(*WHOLE, pod("stray", task="f" * 32))), ("leaked", "stranger")),
     "a queue that no pool needs": (
-        facts(things=(*WHOLE, thing("Queue.scheduling.run.ai", "old", group=None))),
+        facts(things=(*WHOLE, shared(QUEUE, "old"))),
         ("leaked", "unneeded"),
     ),
     "a topology that no pool needs": (
-        facts(things=(*WHOLE, thing("Topology.kai.scheduler", "old", group=None, levels=("zone", "rack")))),
+        facts(things=(*WHOLE, shared(TOPOLOGY, "old", levels=("zone", "rack")))),
         ("leaked", "unneeded"),
     ),
     "two pods of one task": (
@@ -233,7 +246,7 @@ WRONG = {
     ),
     "two ComputeDomains": (facts(things=(*WHOLE, thing(DOMAIN, "second"))), ("doubled", "compute-domains")),
     "pod groups of two schedulers": (
-        facts(things=(*WHOLE, thing("PodGroup.scheduling.k8s.io", GROUP.hex))),
+        facts(things=(*WHOLE, thing("PodGroup.scheduling.k8s.io", GROUP.hex, is_pod_group=True))),
         ("doubled", "pod-groups"),
     ),
     "a gang with fewer pods than wanted": (
