@@ -8,7 +8,7 @@ of a second. Each set with tasks on nodes gets a letter, by which the picture an
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from pages.map.tree import Chosen, Mark, Path, Room
@@ -398,7 +398,7 @@ def _told(room: DomainCapacity) -> DomainTold:
         missing=room.missing,
         closed=room.closed,
         holders=", ".join(holder.name for holder in room.holders),
-        free_at=datetime.fromtimestamp(room.free_at, UTC) if room.free_at is not None else None,
+        free_at=room.free_at,
     )
 
 

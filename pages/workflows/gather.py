@@ -16,7 +16,7 @@ from django.db.models import Count, Prefetch
 from pages.workflows.domains import DomainSeen, DomainShown, Stage, domain_shown
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.judged import explained
-from pages.workflows.outcome import GroupGot, group_got
+from pages.workflows.outcome import PlacementView, placement_view
 from pages.workflows.timeline import Line, Said, timeline
 from pages.workflows.verdicts import WaitsShown, waits_shown
 from pages.workflows.words import Look, look, span
@@ -25,7 +25,8 @@ from scheduling import names
 from scheduling.sentences import agree, count_of
 from web.access import grants_of
 from web.policy import Action
-from workflows.explain.report import in_one_line
+from workflows.explain.summary import status_sentence
+from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.selectors import compute_domains_of
@@ -160,7 +161,7 @@ class WorkflowView:
     waits: WaitsShown
     domains: tuple[DomainShown, ...]
     tasks: TasksShown
-    got: tuple[GroupGot, ...]
+    placements: tuple[PlacementView, ...]
     events: tuple[Line, ...]
     more_events: bool
     spec: str
@@ -217,7 +218,9 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
         waits=waits,
         domains=_domains(groups),
         tasks=_tasks(workflow, tasks, counts=_all(counts), now=now),
-        got=tuple(filter(None, (group_got(group.name, group.got) for group in groups))),
+        placements=tuple(
+            placement_view(group.name, PlacementResult.from_row(group.got)) for group in groups if group.got
+        ),
         events=timeline(events[-MOST_EVENTS:]),
         more_events=len(events) > MOST_EVENTS,
         spec=text[:SPEC_SHOWN],
@@ -235,7 +238,7 @@ def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsShown
     if workflow.status in WORKFLOW_TERMINAL:
         return next((group.failure_message for group in groups if group.failure_message), "")
     if not (waits.long or waits.short):
-        return in_one_line(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
+        return status_sentence(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
     first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
     rest = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     begin, dot, _ = first.sentence.partition(". ")

@@ -10,17 +10,14 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
 
 from django.core.cache import cache
 
 from pools.selectors import Caller
 from web.access import grants_of
 from web.policy import Action
-from workflows.explain.report import explain
+from workflows.explain.report import WaitExplanation, explain_waits
 from workflows.models import TaskGroup
-
-Json = dict[str, Any]
 
 SHARE = 20
 SHORTEST = 10.0
@@ -29,17 +26,17 @@ FINDING = 60
 """Seconds; ``FINDING`` is how long one is trusted to be at it before somebody else begins."""
 
 
-def explained(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[Json]:
+def explained(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
     """Explain each waiting group, as ``workflows.explain.report`` does; reuse a kept answer that holds."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []
     key = f"why:{_digest(waiting, user)}"
-    kept: tuple[float, list[Json]] | None = cache.get(key)
+    kept: tuple[float, list[WaitExplanation]] | None = cache.get(key)
     if kept and (kept[0] > time.monotonic() or not cache.add(f"{key}:finding", 1, FINDING)):
         return kept[1]
     began = time.monotonic()
-    found = explain(waiting, user=user, now=now)
+    found = explain_waits(waiting, user=user, now=now)
     ended = time.monotonic()
     good_for = max(SHORTEST, SHARE * (ended - began))
     cache.set(key, (ended + good_for, found), LONGEST + good_for)

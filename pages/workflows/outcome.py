@@ -1,90 +1,92 @@
-"""Which requirements a group's placing met, as a page shows it. Pure: reads JSON of ``feasibility.placed``.
+"""The requirements that a group's placement met, as a page shows it. Pure.
 
-Sets that got what they asked for are counted; those that did not are told one by one, the worst first.
+Sets whose requirements are met are counted; the others have a line each, the worst first.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from pages.workflows.words import Look, set_words
+from pages.workflows.words import Look
+from scheduling.fit.outcome import PlacementOutcome
+from scheduling.requirements import describe
 from scheduling.sentences import count_of, plain_listing
-from web.times import read_instant
+from workflows.feasibility.placed import PlacedSet, PlacementResult
 
 MOST_MISSED = 20
 MOST_DOMAINS = 5
 
 _LOOKS = {
-    "match": Look("match", "As asked", "✓", "good"),
-    "degraded": Look("degraded", "A preference was missed", "▲", "warn"),
-    "violation": Look("violation", "A requirement does not hold", "✕", "bad"),
+    PlacementOutcome.MATCH: Look("match", "As asked", "✓", "good"),
+    PlacementOutcome.DEGRADED: Look("degraded", "A preference was missed", "▲", "warn"),
+    PlacementOutcome.VIOLATION: Look("violation", "A requirement does not hold", "✕", "bad"),
 }
-_WORST = ("violation", "degraded", "match")
+_WORST = (PlacementOutcome.VIOLATION, PlacementOutcome.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetGot:
-    """A set, or several that got what they asked for; ``where`` are the domains with the tasks in each."""
+class SetPlacementView:
+    """A set, or several whose requirement is met; ``where`` are the domains with the tasks in each."""
 
-    asked: str
+    requirement: str
     look: Look
     where: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupGot:
+class PlacementView:
+    """The placement of one group; ``more`` counts sets that missed a requirement and have no line."""
+
     group: str
     look: Look
-    at: datetime | None
-    sets: tuple[SetGot, ...]
+    at: datetime
+    sets: tuple[SetPlacementView, ...]
     more: int
 
 
-def group_got(group: str, kept: Mapping[str, Any] | None) -> GroupGot | None:
-    """None for a group that was not placed yet, or asked for nothing."""
-    if not kept:
-        return None
-    sets: Sequence[Mapping[str, Any]] = kept["sets"]
-    missed = [one for one in sets if one["outcome"] != "match"]
-    missed.sort(key=lambda one: _WORST.index(one["outcome"]))
-    had = _had([one for one in sets if one["outcome"] == "match"])
-    told = tuple(map(_missed, missed[:MOST_MISSED]))
-    return GroupGot(
+def placement_view(group: str, result: PlacementResult) -> PlacementView:
+    missed = [placed for placed in result.sets if placed.outcome is not PlacementOutcome.MATCH]
+    missed.sort(key=lambda placed: _WORST.index(placed.outcome))
+    met = [placed for placed in result.sets if placed.outcome is PlacementOutcome.MATCH]
+    return PlacementView(
         group=group,
-        look=_LOOKS[kept["outcome"]],
-        at=read_instant(kept.get("at")),
-        sets=(*told, *had),
+        look=_LOOKS[result.outcome],
+        at=result.at,
+        sets=(*map(_missed, missed[:MOST_MISSED]), *_met(met)),
         more=max(0, len(missed) - MOST_MISSED),
     )
 
 
-def _had(sets: Sequence[Mapping[str, Any]]) -> list[SetGot]:
-    """Sets that stand together as asked, those of one key in one line."""
-    by_key = Counter((one["key"], one["required"]) for one in sets)
-    found = []
-    for (key, required), number in by_key.items():
-        domains = [one["domains"] for one in sets if (one["key"], one["required"]) == (key, required)]
-        where = Counter("/".join(each["path"]) for listed in domains for each in listed)
-        asked = f"One {key} {_kind(required)}" + (f", for each of {number} sets" if number > 1 else "")
-        found.append(SetGot(asked=asked, look=_LOOKS["match"], where=_where(list(where), len(where))))
-    return found
+def _met(sets: Sequence[PlacedSet]) -> list[SetPlacementView]:
+    """Sets that stand together as required, those of one key in one line."""
+    lines = []
+    for (key, required), number in Counter((placed.key, placed.required) for placed in sets).items():
+        alike = (placed for placed in sets if (placed.key, placed.required) == (key, required))
+        names = dict.fromkeys("/".join(path) for placed in alike for path, _ in placed.domains)
+        requirement = f"One {key} {_kind(required=required)}"
+        if number > 1:
+            requirement += f", for each of {number} sets"
+        where = _where(list(names), len(names))
+        lines.append(
+            SetPlacementView(requirement=requirement, look=_LOOKS[PlacementOutcome.MATCH], where=where)
+        )
+    return lines
 
 
-def _missed(one: Mapping[str, Any]) -> SetGot:
-    domains = [f"{'/'.join(each['path'])} ({count_of(each['tasks'], 'task')})" for each in one["domains"]]
-    where = _where(domains, one["domain_count"])
-    if one["outside"]:
-        where += f"; {count_of(one['outside'], 'task')} on nodes without the label"
-    return SetGot(
-        asked=f"One {one['key']} {_kind(one['required'])}, for set {set_words(one['path'])}",
-        look=_LOOKS[one["outcome"]],
+def _missed(placed: PlacedSet) -> SetPlacementView:
+    domains = [f"{'/'.join(path)} ({count_of(tasks, 'task')})" for path, tasks in placed.domains]
+    where = _where(domains, placed.domain_count)
+    if placed.outside:
+        where += f"; {count_of(placed.outside, 'task')} on nodes without the label"
+    return SetPlacementView(
+        requirement=f"One {placed.key} {_kind(required=placed.required)}, for set {describe(placed.path)}",
+        look=_LOOKS[placed.outcome],
         where=where,
     )
 
 
-def _kind(required: object) -> str:
+def _kind(*, required: bool) -> str:
     return "required" if required else "preferred"
 
 

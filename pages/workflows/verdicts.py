@@ -1,25 +1,24 @@
-"""An explanation and its verdict as a page shows them. Pure: JSON of ``workflows.explain.report`` in.
+"""An explanation and its verdict as a page shows them. Pure: values of ``workflows.explain.report`` in.
 
-Whatever keys an explanation has beside those told here in words are shown as evidence, as they are.
+The evidence is JSON whose keys differ with the reason; it is shown as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from pages.workflows.evidence import Evidence, evidence
-from pages.workflows.words import set_words
 from scheduling.fit.snapshot import OTHERS
+from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict
+from scheduling.requirements import describe
 from scheduling.sentences import agree, count_of
-from web.times import read_instant
 from workflows.explain.obstacles import ANOTHER_WORKFLOW
+from workflows.explain.reasons import Why
+from workflows.explain.report import WaitExplanation
+from workflows.feasibility.report import FeasibilityReport
 
 MOST_TOLD = 20
 """Waiting groups told at length; of more, each in one line."""
-
-_TOLD = {"group", "status", "why", "sentence", "since", "help", "feasibility", "conditions"}
-_UPSTREAM = "upstream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,87 +72,85 @@ class WaitsShown:
     nameless: tuple[str, ...] = (ANOTHER_WORKFLOW, OTHERS)
 
 
-def waits_shown(explained: Sequence[Mapping[str, Any]]) -> WaitsShown:
+def waits_shown(waits: Sequence[WaitExplanation]) -> WaitsShown:
     """Put explanations in order: first those about which there is something to be done."""
-    shown = [_wait(one) for one in explained]
-    long = [one for one in shown if one.why != _UPSTREAM][:MOST_TOLD]
-    told = {one.group for one in long}
-    return WaitsShown(long=tuple(long), short=tuple(one for one in shown if one.group not in told))
+    shown = [_wait(wait) for wait in waits]
+    long = [row for row, wait in zip(shown, waits, strict=True) if wait.why is not Why.UPSTREAM][:MOST_TOLD]
+    groups = {row.group for row in long}
+    return WaitsShown(long=tuple(long), short=tuple(row for row in shown if row.group not in groups))
 
 
-def _wait(one: Mapping[str, Any]) -> WaitShown:
-    verdict = one.get("feasibility")
-    conditions = [each for each in one.get("conditions") or () if each.get("status") == "True"]
+def _wait(wait: WaitExplanation) -> WaitShown:
+    conditions = [condition for condition in wait.conditions if condition.get("status") == "True"]
     return WaitShown(
-        group=one["group"],
-        why=str(one["why"]).replace("_", " "),
-        sentence=one["sentence"],
-        since=read_instant(one.get("since")),
-        help=one.get("help") or "",
-        verdict=_verdict(verdict) if verdict else None,
-        conditions=tuple((each.get("type", ""), each.get("message", "")) for each in conditions),
-        more=tuple(
-            (key.replace("_", " "), evidence(one[key])) for key in one if key not in _TOLD and one[key]
+        group=wait.group,
+        why=wait.why.replace("_", " "),
+        sentence=wait.sentence,
+        since=wait.since,
+        help=wait.help,
+        verdict=_verdict(wait.report) if wait.report else None,
+        conditions=tuple(
+            (condition.get("type", ""), condition.get("message", "")) for condition in conditions
         ),
+        more=(("evidence", evidence(wait.all_evidence)),) if wait.all_evidence else (),
     )
 
 
 _ANSWERS = {
-    "now": ("Fits now", "✓", "good"),
-    "not_now": ("Would fit when something ends", "◷", "warn"),
-    "never": ("Never fits", "✕", "bad"),
+    Answer.NOW: ("Fits now", "✓", "good"),
+    Answer.NOT_NOW: ("Would fit when something ends", "◷", "warn"),
+    Answer.NEVER: ("Never fits", "✕", "bad"),
 }
 
 
-def _verdict(one: Mapping[str, Any]) -> VerdictShown:
-    word, symbol, tone = _ANSWERS.get(one["verdict"], (str(one["verdict"]), "?", ""))
-    about = [f"Computed for scheduler {one['scheduler']} over {count_of(one['nodes'], 'node')}"]
-    if synced := read_instant(one.get("nodes_synced_at")):
-        about.append(f", listed at {synced:%Y-%m-%d %H:%M:%S} UTC and watched since")
+def _verdict(report: FeasibilityReport) -> VerdictShown | None:
+    verdict = report.verdict
+    if verdict is None:
+        return None
+    word, symbol, tone = _ANSWERS[verdict.answer]
+    about = [f"Computed for scheduler {report.scheduler} over {count_of(report.nodes, 'node')}"]
+    if report.synced_at:
+        about.append(f", listed at {report.synced_at:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
-    if one["verdict"] == "not_now" and not one.get("proven", True):
-        about.append(" It may in truth never fit: the search was not complete.")
-    if one.get("another_order"):
+    if verdict.answer is Answer.NOT_NOW and not verdict.proven:
+        about.append(" It might really never fit: the search hit its limit.")
+    if verdict.another_order:
         about.append(" With its sets in another order it would fit now.")
-    sets = tuple(map(_set, one.get("sets") or ()))
-    return VerdictShown(word=word, symbol=symbol, tone=tone, about="".join(about), sets=sets)
+    return VerdictShown(
+        word=word, tone=tone, symbol=symbol, about="".join(about), sets=tuple(map(_set, verdict.sets))
+    )
 
 
-def _set(one: Mapping[str, Any]) -> SetShown:
-    nearest = tuple(map(_nearest, one.get("nearest") or ()))
-    return SetShown(said=_said(one), nearest=nearest)
+def _set(entry: SetVerdict) -> SetShown:
+    return SetShown(said=_set_sentence(entry), nearest=tuple(map(_nearest, entry.nearest)))
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    """What a set asks for, and in how many domains there is room for it."""
-    tasks = count_of(one["tasks"], "task")
-    if one.get("key") is None:
+def _set_sentence(entry: SetVerdict) -> str:
+    """The request of a set, and in how many domains there is room for it."""
+    tasks = count_of(entry.tasks, "task")
+    if entry.key is None:
         return f"The whole group, {tasks}, in the pool."
-    path = one.get("path")
-    each = (
-        f", in each of {one['alike']} sets"
-        if one.get("alike", 1) > 1
-        else f" of set {set_words(path)}"
-        if path
-        else ""
-    )
+    each = ""
+    if entry.alike > 1:
+        each = f", in each of {entry.alike} sets"
+    elif entry.path:
+        each = f" of set {describe(entry.path)}"
     text = (
-        f"{tasks}{each} must share one {one['key']}: of {count_of(one['domains'], 'domain')}, "
-        f"{one['fit_now']} {agree(one['fit_now'], 'has', 'have')} room now and {one['fit_empty']} when empty."
+        f"{tasks}{each} must share one {entry.key}: of {count_of(entry.domains, 'domain')}, "
+        f"{entry.fit_now} {agree(entry.fit_now, 'has', 'have')} room now and {entry.fit_empty} when empty."
     )
-    if one.get("unlabelled"):
-        text += f" {count_of(one['unlabelled'], 'node')} with room cannot be used: a label is missing."
+    if entry.unlabelled:
+        text += f" {count_of(entry.unlabelled, 'node')} with room cannot be used: a label is missing."
     return text
 
 
-def _nearest(room: Mapping[str, Any]) -> Nearest:
-    holders = tuple((one["name"], count_of(one["nodes"], "node")) for one in room.get("holders") or ())
+def _nearest(domain: DomainCapacity) -> Nearest:
     return Nearest(
-        path="/".join(room["path"]) or "the whole pool",
-        free=room["free"],
-        empty=room["empty"],
-        missing=room["missing"],
-        closed=room.get("closed", 0),
-        holders=holders,
-        free_at=read_instant(room.get("free_at")),
+        path="/".join(domain.path) or "the whole pool",
+        free=domain.free,
+        empty=domain.empty,
+        missing=domain.missing,
+        closed=domain.closed,
+        holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in domain.holders),
+        free_at=domain.free_at,
     )

@@ -3,11 +3,9 @@
 The tones are classes of the frame's badges. Symbols are decoration: a screen reader hears the word.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from scheduling.requirements import describe
 from workflows.lifecycle.statuses import TERMINAL, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 
 MINUTE = 60
@@ -77,8 +75,3 @@ def duration(seconds: int) -> str:
     first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
     shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
     return " ".join(shown) or "0 s"
-
-
-def set_words(path: Iterable[Mapping[str, str]]) -> str:
-    """A co-location set of our own JSON, in the words that say it everywhere."""
-    return describe(tuple((step["key"], step["group"]) for step in path))

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region, times
@@ -39,7 +40,7 @@ class Occupant:
 
     name: str
     nodes: int
-    until: float | None
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class DomainCapacity:
     missing: int
     closed: int = 0
     holders: tuple[Occupant, ...] = ()
-    free_at: float | None = None
+    free_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ def _path(snapshot: Snapshot, region: Region) -> tuple[str, ...]:
 
 def _holders(
     board: Board, empty: Board, demand: SetDemand, region: Region, nodes: Sequence[int]
-) -> tuple[tuple[Occupant, ...], float | None]:
+) -> tuple[tuple[Occupant, ...], datetime | None]:
     """The workflows that hold room on these nodes, soonest end first, and when enough room is free.
 
     A node counts as free again when every workflow on it has ended: exact for nodes used by one workflow,
@@ -273,8 +274,11 @@ def _holders(
     for until, gain in sorted(regained):
         missing -= gain
         if missing <= 0:
-            free_at = until if until < math.inf else None
+            free_at = _instant(until)
             break
     names = sorted(on, key=lambda name: (ends[name], name))[:MOST_HOLDERS]
-    holders = tuple(Occupant(n, on[n], ends[n] if ends[n] < math.inf else None) for n in names)
-    return holders, free_at
+    return tuple(Occupant(name, on[name], _instant(ends[name])) for name in names), free_at
+
+
+def _instant(epoch: float) -> datetime | None:
+    return datetime.fromtimestamp(epoch, UTC) if epoch < math.inf else None

@@ -53,7 +53,7 @@ def test_the_page_of_a_pool_leads_to_the_form_and_the_form_answers(browser, pool
     name = Workflow.objects.get().name
     assert shown_in_page(page, f"{name} group-0 3 would become impossible It fits now")
     assert shown_in_page(page, "1 would become impossible")
-    assert shown_in_page(page, "3 nodes drained. No work of this service stands there.")
+    assert shown_in_page(page, "3 nodes drained. No workflow of this service has pods there.")
     assert shown_in_page(page, "before rack 4 3 4 of 1, 1 of 2")
     assert shown_in_page(page, "after rack 1 1 1 of 1")
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from scheduling import names
 from web.times import naive_utc
 from workflows.explain.summary import group_sentence, workflow_sentence
+from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
@@ -134,7 +135,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "waiting_since": naive_utc(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),
-        "got": _got(group.got),
+        "got": PlacementResult.from_row(group.got).as_json() if group.got else None,
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
         "template_revisions": group.placement.get("template_revisions", {}),
@@ -142,11 +143,6 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "released_at": naive_utc(group.released_at),
         "tasks": [_task(task, address=address) for task in group.tasks.all()],
     }
-
-
-def _got(kept: Json | None) -> Json | None:
-    """What the group got of what it asked for; null before it was placed, or if it asked for nothing."""
-    return None if kept is None else {name: kept[name] for name in ("outcome", "at", "sets")}
 
 
 def _patience(group: TaskGroup) -> Json | None:

@@ -25,8 +25,7 @@ from web.throttles import SubmitThrottle
 from web.times import naive_utc
 from workflows import selectors
 from workflows.api import queries, serializers, shapes
-from workflows.explain.report import explain, in_one_line
-from workflows.explain.summary import workflow_sentence
+from workflows.explain.report import explain
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
 from workflows.submission.idempotency import checked_key
@@ -212,19 +211,8 @@ class ExplainView(APIView):
         """Say why each group that waits does, what that rests on, and what would help."""
         NoQuery.of(request)
         workflow = _readable(request, workflow_id)
-        groups = list(workflow.groups.order_by("position").select_related("backend"))
-        now = timezone.now()
-        found = explain(groups, user=authenticated(request), now=now)
-        return Response(
-            {
-                "name": workflow.name,
-                "status": workflow.status,
-                "sentence": in_one_line(workflow.status, found)
-                if found
-                else workflow_sentence(workflow.status, groups, now=now),
-                "groups": found,
-            }
-        )
+        explanation = explain(workflow, user=authenticated(request), now=timezone.now())
+        return Response(explanation.as_json())
 
 
 class SpecView(APIView):

@@ -1,11 +1,12 @@
-"""Why a workflow's groups wait, put together for whoever asks: a reason each, its evidence, what would help.
+"""The explanation of a workflow: for each group that waits a reason, its evidence and what would help.
 
-The reason and its evidence are what the last look at the group kept in its row. Where a place is what it
-lacks, the verdict of ``scheduling.fit`` says which domains are too small now, by how much, who holds them and
-until when. Nothing is asked of a cluster.
+The reason and its evidence are kept in the group's row by the last reconcile. Where the group lacks a place,
+the verdict of ``scheduling.fit`` says which domains are too small now, by how much, who holds them and until
+when. No cluster is called. What decides reads these values; ``as_json`` is for REST alone.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,91 +14,172 @@ from pools.selectors import Caller
 from scheduling.fit.verdict import Answer
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
-from workflows.explain.summary import group_sentence, status_sentence
-from workflows.feasibility.report import UNKNOWN, feasibility
+from workflows.explain.summary import WaitSummary, group_sentence, status_sentence, workflow_sentence
+from workflows.feasibility.report import FeasibilityReport, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
-from workflows.models import TaskGroup
+from workflows.models import TaskGroup, Workflow
 from workflows.reconcile.group_view import group_values
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
 
 PLACELESS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
-"""Reasons about which the nodes tell more; of channels and drivers they tell nothing."""
-
-NOW = Answer.NOW.value
+"""Reasons for which a verdict on the nodes tells more; channels and drivers are not part of a verdict."""
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
 
 
-def explain(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[Json]:
-    """Explain to a user each group that waits, in order; a group that runs, or has ended, is left out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldPreferences:
+    """Keys that a group prefers and is still held to, until the next of them is relaxed."""
+
+    keys: tuple[str, ...]
+    next_relaxation: datetime | None
+
+    def as_json(self) -> Json:
+        return {"keys": list(self.keys), "next_relaxation_at": naive_utc(self.next_relaxation)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitExplanation:
+    """Why one group waits.
+
+    ``evidence`` is JSON of the reason's own (``explain.reasons``), for display: nothing is decided on it.
+    ``conditions`` are the group's. ``report`` is None where nodes are not the obstacle or none is known.
+    """
+
+    group: str
+    status: str
+    why: Why
+    sentence: str
+    since: datetime | None
+    evidence: Json
+    preferences: HeldPreferences | None
+    report: FeasibilityReport | None
+    conditions: Sequence[Json]
+
+    @property
+    def help(self) -> str:
+        return HELP[self.why]
+
+    @property
+    def all_evidence(self) -> Json:
+        """The evidence with the preferences that the group is held to."""
+        return self.evidence | ({"patience": self.preferences.as_json()} if self.preferences else {})
+
+    def as_json(self) -> Json:
+        """The shape of REST."""
+        return {
+            "group": self.group,
+            "status": self.status,
+            "why": self.why.value,
+            "sentence": self.sentence,
+            "since": naive_utc(self.since),
+            "help": self.help,
+            "evidence": self.all_evidence,
+            "feasibility": self.report.as_json() if self.report else None,
+            "conditions": list(self.conditions),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowExplanation:
+    """A workflow in one sentence, and its groups that wait."""
+
+    name: str
+    status: str
+    sentence: str
+    waits: Sequence[WaitExplanation]
+
+    def as_json(self) -> Json:
+        """The shape of REST."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "sentence": self.sentence,
+            "groups": [wait.as_json() for wait in self.waits],
+        }
+
+
+def explain(workflow: Workflow, *, user: Caller, now: datetime) -> WorkflowExplanation:
+    """Explain a workflow to a user."""
+    groups = list(workflow.groups.order_by("position").select_related("backend"))
+    waits = explain_waits(groups, user=user, now=now)
+    summaries = [WaitSummary(wait.group, wait.why, wait.sentence) for wait in waits]
+    return WorkflowExplanation(
+        name=workflow.name,
+        status=workflow.status,
+        sentence=status_sentence(workflow.status, summaries)
+        if summaries
+        else workflow_sentence(workflow.status, groups, now=now),
+        waits=waits,
+    )
+
+
+def explain_waits(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
+    """Explain each group that waits, in order; groups that run or have ended are left out.
 
     Groups came with ``backend``.
     """
     waiting = [group for group in groups if group.waiting_reason and group.status not in TERMINAL]
     judged = [group for group in waiting if group.waiting_why in PLACELESS][:MOST_VERDICTS]
-    verdicts = {group.pk: _verdict(group, user=user, now=now) for group in judged}
-    return [_explained(group, verdicts.get(group.pk), now=now) for group in waiting]
+    reports = {group.pk: _report(group, user=user, now=now) for group in judged}
+    return [_wait(group, reports.get(group.pk), now=now) for group in waiting]
 
 
-def in_one_line(status: str, explained: Sequence[Json]) -> str:
-    """How a workflow stands: what its first waiting group waits for, and how many more wait."""
-    return status_sentence(status, [(one["group"], one["why"], one["sentence"]) for one in explained])
-
-
-def _explained(group: TaskGroup, verdict: Json | None, *, now: datetime) -> Json:
-    held = patience.patience_sentence(group.constraints, since=group.unplaced_since, now=now)
+def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) -> WaitExplanation:
+    preferences = _preferences(group)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
-    beside = _beside(verdict, why) if verdict else ""
-    if held and beside:  # the verdict is on what it is held to now, not on what it will settle for
-        beside = f"While it is so held, {beside[0].lower()}{beside[1:]}"
-    said = [group_sentence(group, now=now), beside]
-    if verdict and verdict["verdict"] != NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
-        why = Why.TOPOLOGY if verdict["room"] >= verdict["tasks"] else Why.CAPACITY
-    if held and why in PLACELESS:
+    verdict = _beside(report, why) if report else ""
+    if preferences and verdict:  # the verdict is on what it is held to now, not on what it will settle for
+        verdict = f"While it is so held, {verdict[0].lower()}{verdict[1:]}"
+    if report and report.answer is not Answer.NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
+        why = Why.TOPOLOGY if report.has_room_apart else Why.CAPACITY
+    if preferences and why in PLACELESS:
         why = Why.PATIENCE
-    return {
-        "group": group.name,
-        "status": group.status,
-        "why": why.value,
-        "sentence": " ".join(filter(None, said)),
-        "since": naive_utc(group.waiting_since),
-        "help": HELP[why],
-        "evidence": group.waiting_evidence | _of_patience(group, held),
-        "feasibility": verdict,
-        "conditions": group.conditions,
-    }
+    return WaitExplanation(
+        group=group.name,
+        status=group.status,
+        why=why,
+        sentence=" ".join(filter(None, (group_sentence(group, now=now), verdict))),
+        since=group.waiting_since,
+        evidence=group.waiting_evidence,
+        preferences=preferences,
+        report=report,
+        conditions=group.conditions,
+    )
 
 
-def _of_patience(group: TaskGroup, held: str) -> Json:
-    """Until when which keys are held as required; nothing where none is."""
-    if not held:
-        return {}
+def _preferences(group: TaskGroup) -> HeldPreferences | None:
+    """The preferences that a group is held to while its clock of patience runs."""
     keys = [line["key"] for line in group.constraints if line.get("waitSeconds") and not line["relaxed"]]
-    until = naive_utc(patience.next_relaxation(group.constraints, group.unplaced_since))
-    return {"patience": {"keys": list(dict.fromkeys(keys)), "next_relaxation_at": until}}
+    if group.unplaced_since is None or not keys:
+        return None
+    return HeldPreferences(
+        keys=tuple(dict.fromkeys(keys)),
+        next_relaxation=patience.next_relaxation(group.constraints, group.unplaced_since),
+    )
 
 
-def _beside(verdict: Json, why: Why) -> str:
-    """The verdict beside what the scheduler says: where that finds no room, none is claimed against it."""
-    if verdict["verdict"] == NOW and why == Why.QUOTA:
+def _beside(report: FeasibilityReport, why: Why) -> str:
+    """The verdict beside the scheduler's reason; where the scheduler finds no room, it does not claim any."""
+    fits = report.answer is Answer.NOW
+    if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
-    if verdict["verdict"] != NOW or why not in {Why.TOPOLOGY, Why.CAPACITY}:
-        return str(verdict["sentence"])
-    unseen = "" if verdict["others_known"] else "other tenants' pods, "
+    if not fits or why not in {Why.TOPOLOGY, Why.CAPACITY}:
+        return report.sentence
+    unseen = "" if report.others_known else "other tenants' pods, "
     return (
         "By what is observed there would be room, so something that is not observed stands in the way "
         f"({unseen}a quota, a resource claim, a pod that has only just come or gone)."
     )
 
 
-def _verdict(group: TaskGroup, *, user: Caller, now: datetime) -> Json | None:
-    """Whether it would fit now; None where nothing is known of the nodes."""
+def _report(group: TaskGroup, *, user: Caller, now: datetime) -> FeasibilityReport | None:
+    """Whether it would fit now; None where no node is known."""
     placement = GroupPlacement.from_json(group.placement)
     cluster = placement.cluster_uid or group.backend.cluster_id
-    values = group_values(group, placement)
-    found = feasibility([values], cluster=cluster, user=user, now=now)
-    return next((one for one in found if one["verdict"] != UNKNOWN), None)
+    (report,) = feasibility([group_values(group, placement)], cluster=cluster, user=user, now=now)
+    return report if report.verdict else None

@@ -1,8 +1,8 @@
-"""The verdicts on task groups of one pool, as a reply shows them."""
+"""The verdicts on the task groups of one workflow, for one user, and their JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
@@ -17,89 +17,125 @@ from workflows.values.placement import GroupValues
 Json = dict[str, Any]
 
 UNKNOWN = "unknown"
-"""Said instead of a verdict while none of the nodes is known."""
+"""The JSON's answer while no node is known."""
 
 MOST_PLACES = 64
-"""Tasks of which a reply says where they would go; of larger gangs only how many."""
+"""Tasks whose nodes are listed; of larger gangs only the number is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeasibilityReport:
+    """The verdict on one task group; ``verdict`` is None while none of its nodes is known.
+
+    ``nodes`` counts the nodes that the group may use, as listed at ``synced_at`` (None: never).
+    ``others_known`` False: the usage of other tenants' pods is unknown, so it counts as free.
+    """
+
+    group: str
+    scheduler: str
+    tasks: int
+    verdict: Verdict | None
+    sentence: str
+    nodes: int
+    synced_at: datetime | None
+    others_known: bool
+    made_at: datetime
+
+    @property
+    def answer(self) -> Answer | None:
+        return self.verdict.answer if self.verdict else None
+
+    @property
+    def has_room_apart(self) -> bool:
+        """Whether the pool has room for all tasks, although perhaps not in one domain."""
+        return self.verdict is not None and self.verdict.room >= self.verdict.tasks
+
+    def as_json(self) -> Json:
+        """The shape of REST. ``places`` is null for a gang too large to list."""
+        verdict = self.verdict or Verdict(Answer.NOT_NOW, (), proven=False, tasks=self.tasks)
+        age = max(0.0, (self.made_at - self.synced_at).total_seconds()) if self.synced_at else None
+        return {
+            "group": self.group,
+            "verdict": verdict.answer.value if self.verdict else UNKNOWN,
+            "sentence": self.sentence,
+            "proven": verdict.proven,
+            "another_order": verdict.another_order,
+            "tasks": verdict.tasks,
+            "room": verdict.room,
+            "scheduler": self.scheduler,
+            "nodes": self.nodes,
+            "nodes_synced_at": naive_utc(self.synced_at),
+            "others_known": self.others_known,
+            "age_seconds": age,
+            "places": _places(verdict.places) if self.verdict else None,
+            "sets": [_set(entry) for entry in verdict.sets],
+        }
+
+
+def _places(places: Mapping[str, str]) -> dict[str, str] | None:
+    return dict(places) if len(places) <= MOST_PLACES else None
+
+
+def _set(entry: SetVerdict) -> Json:
+    fields = asdict(entry)
+    fields["path"] = [{"key": key, "group": group} for key, group in entry.path]
+    for domain in fields["nearest"]:
+        domain["path"] = list(domain["path"])
+        domain["free_at"] = naive_utc(domain["free_at"])
+        domain["holders"] = [{**holder, "until": naive_utc(holder["until"])} for holder in domain["holders"]]
+    return fields
 
 
 def feasibility(
     groups: Sequence[GroupValues], *, cluster: str | None, user: Caller, now: datetime
-) -> list[Json]:
-    """What a reply to a user says of each group of one workflow, each as if it came alone.
+) -> list[FeasibilityReport]:
+    """Judge each group of one workflow as if it came alone.
 
-    While no node for their tasks is known there is no verdict, and it says why. Who holds a domain is told by
-    name only of workflows that the user may list.
+    Without a known node for the tasks there is no verdict; the sentence says why. A holder of a domain is
+    named only if the user may list that workflow.
     """
     if not groups:
         return []
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    seen = observed_nodes(
+    observed = observed_nodes(
         cluster or "",
         selectors=selectors_of(groups),
         levels=placement.levels,
         capabilities=capabilities,
         without=[group.uuid for group in groups],
     )
-    if missing := no_nodes_reason(seen, reached=bool(cluster)):
-        return [_unknown(group, missing, seen=seen, now=now) for group in groups]
-    found = [judge(seen.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
-    known = names_known_to(user, {name for verdict in found for name in holders_of(verdict)})
+    if reason := no_nodes_reason(observed, reached=bool(cluster)):
+        return [_report(group, None, reason, observed=observed, now=now) for group in groups]
+    verdicts = [judge(observed.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
+    visible = names_known_to(user, {name for verdict in verdicts for name in holders_of(verdict)})
     return [
-        shown(group, redacted(verdict, known), seen=seen, now=now)
-        for group, verdict in zip(groups, found, strict=True)
+        _report(group, verdict, sentence(verdict), observed=observed, now=now)
+        for group, verdict in zip(groups, (redacted(each, visible) for each in verdicts), strict=True)
     ]
+
+
+def _report(
+    group: GroupValues, verdict: Verdict | None, text: str, *, observed: ObservedNodes, now: datetime
+) -> FeasibilityReport:
+    return FeasibilityReport(
+        group=group.name,
+        scheduler=group.placement.scheduler_type,
+        tasks=len(group.tasks),
+        verdict=verdict,
+        sentence=text,
+        nodes=len(observed.snapshot.nodes),
+        synced_at=observed.synced_at,
+        others_known=observed.others_known,
+        made_at=now,
+    )
 
 
 def holders_of(verdict: Verdict) -> set[str]:
     """The workflows that a verdict names."""
-    return {holder.name for one in verdict.sets for room in one.nearest for holder in room.holders}
+    return {holder.name for entry in verdict.sets for domain in entry.nearest for holder in domain.holders}
 
 
-def _unknown(group: GroupValues, reason: str, *, seen: ObservedNodes, now: datetime) -> Json:
-    nothing = Verdict(Answer.NOT_NOW, (), proven=False, tasks=len(group.tasks))
-    told = {"verdict": UNKNOWN, "sentence": reason, "places": None}
-    return shown(group, nothing, seen=seen, now=now) | told
-
-
-def shown(group: GroupValues, verdict: Verdict, *, seen: ObservedNodes, now: datetime) -> Json:
-    """One group's verdict. ``places`` is null for a gang too large to list."""
-    synced = seen.synced_at
-    places: Mapping[str, str] | None = verdict.places if len(verdict.places) <= MOST_PLACES else None
-    return {
-        "group": group.name,
-        "verdict": verdict.answer.value,
-        "sentence": sentence(verdict),
-        "proven": verdict.proven,
-        "another_order": verdict.another_order,
-        "tasks": verdict.tasks,
-        "room": verdict.room,
-        "scheduler": group.placement.scheduler_type,
-        "nodes": len(seen.snapshot.nodes),
-        "nodes_synced_at": naive_utc(synced),
-        "others_known": seen.others_known,
-        "age_seconds": max(0.0, (now - synced).total_seconds()) if synced else None,
-        "places": dict(places) if places is not None else None,
-        "sets": [_set(one) for one in verdict.sets],
-    }
-
-
-def _set(one: SetVerdict) -> Json:
-    values = asdict(one)
-    values["path"] = [{"key": key, "group": group} for key, group in one.path]
-    for room in values["nearest"]:
-        room["path"] = list(room["path"])
-        room["free_at"] = _moment(room["free_at"])
-        for holder in room["holders"]:
-            holder["until"] = _moment(holder["until"])
-    return values
-
-
-def _moment(epoch: float | None) -> str | None:
-    return None if epoch is None else naive_utc(datetime.fromtimestamp(epoch, UTC))
-
-
-def hopeless(found: Sequence[Json]) -> list[Json]:
-    """Those that can never be placed."""
-    return [one for one in found if one["verdict"] == Answer.NEVER.value]
+def infeasible(reports: Sequence[FeasibilityReport]) -> list[FeasibilityReport]:
+    """The reports on groups that can never be placed."""
+    return [report for report in reports if report.answer is Answer.NEVER]

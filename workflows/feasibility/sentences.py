@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
@@ -151,8 +151,8 @@ def _path(path: Domain | tuple[str, ...]) -> str:
     return '"' + "/".join(value or "" for value in path) + '"'
 
 
-def _time(epoch: float) -> str:
-    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d %H:%M UTC")
+def _time(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
 def missed_requirements(found: tuple[SetOutcome, ...]) -> list[str]:

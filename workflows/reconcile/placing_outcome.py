@@ -1,8 +1,9 @@
 """Keeping what a gang got, once every task of it has a node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pools.models import Node
+from scheduling.fit.outcome import PlacementOutcome
 from workflows.feasibility.placed import PlacementResult, fingerprint, judge
 from workflows.metrics import PLACED
 from workflows.reconcile import observations
@@ -25,9 +26,10 @@ def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease
     labels = _labels(view, nodes)
     if len(labels) < len(set(nodes.values())):
         return
-    if got := judge(view.values, nodes, labels, now=view.now):
-        record(lease, [PlacingOutcome(got.kept), *_notes(got)])
-        PLACED.labels(view.row.workflow.pool_name, got.asked, got.outcome.value).inc()
+    if judgement := judge(view.values, nodes, labels, now=view.now):
+        result, missed = judgement
+        record(lease, [PlacingOutcome(result.to_row()), *_notes(result, missed)])
+        PLACED.labels(view.row.workflow.pool_name, result.strictness, result.outcome.value).inc()
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
@@ -53,9 +55,9 @@ def _labels(view: GroupView, nodes: Mapping[str, str]) -> dict[str, dict[str, st
     return dict(rows.values_list("name", "labels"))
 
 
-def _notes(got: PlacementResult) -> tuple[Note, ...]:
-    if not got.missed:
+def _notes(result: PlacementResult, missed: Sequence[str]) -> tuple[Note, ...]:
+    if not missed:
         return ()
-    reason = "PlacementDegraded" if got.outcome == "degraded" else "PlacementViolated"
-    key = f"got:{got.kept['places']}"
-    return (Note(key=key, reason=reason, message=" ".join(got.missed), warning=True),)
+    degraded = result.outcome is PlacementOutcome.DEGRADED
+    reason = "PlacementDegraded" if degraded else "PlacementViolated"
+    return (Note(key=f"got:{result.places}", reason=reason, message=" ".join(missed), warning=True),)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools.models import Pool
+from workflows.feasibility.report import FeasibilityReport
 from workflows.manifests.group import GroupObjects
 from workflows.spec import WorkflowSpec
 from workflows.submission.quotas import Limit
@@ -21,7 +22,7 @@ class AcceptedSubmission:
     groups: tuple[GroupValues, ...]
     objects: tuple[GroupObjects, ...]
     limits: tuple[Limit, ...]
-    feasibility: list[dict[str, Any]]
+    feasibility: list[FeasibilityReport]
     warnings: list[str]
 
     @property
@@ -47,7 +48,7 @@ class AcceptedSubmission:
                 }
                 for group, objects in zip(self.groups, self.objects, strict=True)
             ],
-            "feasibility": self.feasibility,
+            "feasibility": [report.as_json() for report in self.feasibility],
         }
 
     def dry_run_reply(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from workflows.admission.admit import admit, capability_faults, oversized
 from workflows.admission.overrides import overridden
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import too_heavy
-from workflows.feasibility.report import feasibility, hopeless
+from workflows.feasibility.report import FeasibilityReport, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
@@ -194,29 +194,29 @@ def _refuse(faults: Sequence[Fault], *, spec: WorkflowSpec, user: AbstractBaseUs
 
 def _feasibility(
     request: SubmissionRequest, pool: Pool, spec: WorkflowSpec, groups: Sequence[GroupValues]
-) -> list[dict[str, Any]]:
+) -> list[FeasibilityReport]:
     """The verdict on each group. Raises InvalidSpec where the pool refuses what can never be placed."""
-    verdicts = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
+    reports = feasibility(groups, cluster=pool.backend.cluster_id, user=request.user, now=timezone.now())
     refuses = pool.infeasible == Pool.Infeasible.REFUSE and request.mode is not Mode.FEASIBILITY
     if refuses and not request.force_infeasible:
         paths = {group.name: group.path for group in spec.groups}
         faults = [
             Fault(
-                paths[verdict["group"]],
+                paths[report.group],
                 "infeasible",
-                f'Task group "{verdict["group"]}": {verdict["sentence"]} Submit it all the same with '
+                f'Task group "{report.group}": {report.sentence} Submit it all the same with '
                 "force_infeasible=true.",
             )
-            for verdict in hopeless(verdicts)
+            for report in infeasible(reports)
         ]
         _refuse(faults, spec=spec, user=request.user)
-    return verdicts
+    return reports
 
 
-def _infeasible_warnings(pool: Pool, verdicts: Sequence[dict[str, Any]]) -> list[str]:
+def _infeasible_warnings(pool: Pool, reports: Sequence[FeasibilityReport]) -> list[str]:
     if pool.infeasible == Pool.Infeasible.ACCEPT:
         return []
-    return [f'Task group "{verdict["group"]}": {verdict["sentence"]}' for verdict in hopeless(verdicts)]
+    return [f'Task group "{report.group}": {report.sentence}' for report in infeasible(reports)]
 
 
 def _warnings(

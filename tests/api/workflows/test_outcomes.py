@@ -8,7 +8,15 @@ pytestmark = pytest.mark.django_db
 
 
 def one(key, outcome, *, required=False):
-    return {"key": key, "required": required, "outcome": outcome, "path": [], "domains": []}
+    return {
+        "key": key,
+        "required": required,
+        "outcome": outcome,
+        "path": [],
+        "domains": [],
+        "domain_count": 0,
+        "outside": 0,
+    }
 
 
 @pytest.fixture

@@ -1,13 +1,16 @@
 """ComputeDomains, outcomes, evidence, statuses and spans as a page tells them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pages.workflows.domains import MOST_NODES, DomainSeen, domain_shown
 from pages.workflows.evidence import MOST_LONG, evidence, in_words
-from pages.workflows.outcome import group_got
+from pages.workflows.outcome import placement_view
 from pages.workflows.words import duration, look, span
+from scheduling.fit.outcome import PlacementOutcome
+from workflows.feasibility.placed import PlacedSet, PlacementResult
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -56,28 +59,27 @@ def test_a_status_of_nonsense_has_no_nodes(nodes):
     assert domain(nodes).cliques == ()
 
 
-def got(outcome, *, key="rack", required=True, domains=(("r1", 2),), outside=0):
-    listed = [{"path": list(path.split("/")), "tasks": tasks} for path, tasks in domains]
-    path = [{"key": key, "group": "default"}]
-    return {
-        "path": path,
-        "key": key,
-        "required": required,
-        "outcome": outcome,
-        "domains": listed,
-        "domain_count": len(listed),
-        "outside": outside,
-    }
+def placed(outcome, *, key="rack", required=True, domains=(("r1", 2),), outside=0):
+    return PlacedSet(
+        path=((key, "default"),),
+        key=key,
+        required=required,
+        outcome=PlacementOutcome(outcome),
+        domains=tuple((tuple(path.split("/")), tasks) for path, tasks in domains),
+        domain_count=len(domains),
+        outside=outside,
+    )
 
 
 def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_first():
-    sets = [
-        got("match"),
-        got("match", domains=[("r2", 2)]),
-        got("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)]),
-        got("violation", outside=1),
-    ]
-    shown = group_got("g", {"outcome": "violation", "at": "2026-01-01T12:00:00", "sets": sets})
+    sets = (
+        placed("match"),
+        placed("match", domains=[("r2", 2)]),
+        placed("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)]),
+        placed("violation", outside=1),
+    )
+    result = PlacementResult(outcome=PlacementOutcome.VIOLATION, at=NOW, places="x", sets=sets)
+    shown = placement_view("g", result)
     assert shown.look.word == "A requirement does not hold"
     assert [one.look.status for one in shown.sets] == ["violation", "degraded", "match"]
     assert [one.where for one in shown.sets] == [
@@ -85,11 +87,14 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
         "z/r1 (1 task) and z/r2 (3 tasks)",
         "r1 and r2",
     ]
-    assert shown.sets[2].asked == "One rack required, for each of 2 sets"
+    assert shown.sets[2].requirement == "One rack required, for each of 2 sets"
 
 
-def test_a_group_that_asked_for_nothing_got_nothing():
-    assert group_got("g", None) is None
+def test_what_the_row_keeps_of_a_placement_reads_back_as_it_was():
+    sets = (placed("degraded", required=False, domains=[("z/r1", 1), ("z/r2", 3)], outside=1),)
+    result = PlacementResult(outcome=PlacementOutcome.DEGRADED, at=NOW, places="x", sets=sets)
+    assert PlacementResult.from_row(json.loads(json.dumps(result.to_row()))) == result
+    assert set(result.as_json()) == {"outcome", "at", "sets"}
 
 
 def test_evidence_of_any_shape_is_shown():

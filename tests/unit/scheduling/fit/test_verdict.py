@@ -1,6 +1,7 @@
 """What the verdict tells: numbers per set and level, the nearest domain, who holds it until when."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.fragmentation import fragmentation
@@ -12,6 +13,10 @@ from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import POOL, RACK, ZONE, draw, gang_demand, node
 
 FOUR = build.gang("a b c d*8: rack! r")
+
+
+def at(seconds):
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def holding(snapshot, **until):
@@ -52,8 +57,8 @@ def test_not_now_names_the_nearest_domain_what_it_lacks_and_who_holds_it_until_w
     nearest = verdict.blocked[-1].nearest[0]
     assert verdict.answer is Answer.NOT_NOW
     assert (nearest.path, nearest.free, nearest.missing) == (("a", "r1"), 2, 2)
-    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [("w", 2, 900.0)]
-    assert nearest.free_at == 900.0
+    assert [(one.name, one.nodes, one.until) for one in nearest.holders] == [("w", 2, at(900))]
+    assert nearest.free_at == at(900)
 
 
 def test_a_cordoned_domain_makes_a_gang_wait_and_never_refuses_it():
@@ -224,7 +229,7 @@ def test_pods_of_others_that_cost_no_place_hide_neither_who_does_nor_until_when(
     nearest = judge(snapshot, gang_demand(FOUR)).blocked[-1].nearest[0]
 
     assert [one.name for one in nearest.holders] == ["w"]
-    assert nearest.free_at == 500.0
+    assert nearest.free_at == at(500)
 
 
 def test_a_node_with_daemons_on_it_is_still_a_whole_free_node():
