@@ -39,14 +39,14 @@ MOST_LINES = 10
 LINE_CHARACTERS = 500
 PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
-AUDIT_SECONDS = 60
+DOCTOR_SECONDS = 60
 
 
 @dataclass(slots=True)
 class Findings:
     """Each list names what is wrong; all of them must be empty.
 
-    ``unsafe`` are ComputeDomains that ended under pods; ``audit`` is what ``manage.py audit`` found.
+    ``unsafe`` are ComputeDomains that ended under pods; ``doctor`` is what ``manage.py doctor`` found.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Findings:
     half_made: list[str] = field(default_factory=list)
     backwards: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
-    audit: list[str] = field(default_factory=list)
+    doctor: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         return {counter.name.replace("_", "-"): len(getattr(self, counter.name)) for counter in fields(self)}
@@ -119,7 +119,7 @@ def wait_for_rest(
 
 def check(site: Site, work: list[Submission], *, unsafe: Iterable[str], log: Path) -> Findings:
     """Compare all three."""
-    findings = Findings(unsafe=list(unsafe), audit=_audit(site, log))
+    findings = Findings(unsafe=list(unsafe), doctor=_doctor(site, log))
     workflows = _rows(site, "SELECT idempotency_key, name, uuid FROM workflows_workflow")
     by_key: dict[str, list[str]] = {}
     for key, name, _ in workflows:
@@ -166,20 +166,20 @@ def _half_made(site: Site) -> Iterator[str]:
             yield f"{fault}: {row[0]}"
 
 
-def _audit(site: Site, log: Path) -> list[str]:
-    """What the service's own checker finds, with no time allowed for anything."""
+def _doctor(site: Site, log: Path) -> list[str]:
+    """The findings of the service's own consistency check, with no tolerance."""
     settings = site.running.settings
     ended = subprocess.run(
-        [sys.executable, "manage.py", "audit", "--json", "--grace", "0", "--submissions", str(log)],
+        [sys.executable, "manage.py", "doctor", "--json", "--grace", "0", "--submissions", str(log)],
         cwd=CHECKOUT,
         env=clean_environment() | settings.environment(),
         capture_output=True,
         text=True,
-        timeout=AUDIT_SECONDS,
+        timeout=DOCTOR_SECONDS,
         check=False,
     )
     if ended.returncode not in (0, 1):
-        return [f"it could not look: {ended.stderr[-LINE_CHARACTERS:]}{ended.stdout[-LINE_CHARACTERS:]}"]
+        return [f"it could not check: {ended.stderr[-LINE_CHARACTERS:]}{ended.stdout[-LINE_CHARACTERS:]}"]
     report = json.loads(ended.stdout)
     return [
         f"{finding['kind']} {finding['rule']}: {finding['workflow']} {finding['message']}"

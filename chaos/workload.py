@@ -2,7 +2,7 @@
 
 The log has a line for each time that a request was sent, with the status of its answer, 0 for none. What was
 not answered is repeated with its Idempotency-Key, as a careful client does, if need be once more after
-everything was healed. It is the log that ``manage.py audit --submissions`` reads.
+everything was healed. It is the log that ``manage.py doctor --submissions`` reads.
 """
 
 import itertools

@@ -1,7 +1,7 @@
-"""The independent checker of whether the rows and what is in the clusters agree.
+"""The consistency check: an independent comparison of the rows with the objects in the clusters.
 
-``facts`` are the values both sides are read into, ``compare`` holds one against the other (pure), ``gather``
-reads, ``repair`` does the few safe things that the product itself would do, ``report`` shows. It decides by
-rules of its own, restated from the promises and not shared with what it checks: a mistake in the planner of
-``workflows.reconcile`` or in ``workflows.lifecycle.derive`` must not blind it.
+``facts`` are the values both sides are read into, ``clusters`` and ``rows`` read them, ``rules`` compare them
+(pure), ``repair`` does the few safe things that the product itself would do, ``report`` prints. The rules
+restate the promises and share no decision with what they check: a mistake in ``workflows.reconcile`` or in
+``workflows.lifecycle`` must not hide itself.
 """

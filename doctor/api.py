@@ -1,8 +1,12 @@
-"""The operator's audit over REST: ask for one, and read what it found. Reads only, repairs nothing."""
+"""The consistency check over REST: request one, and read its report. It reads only and repairs nothing.
 
+Until the release after this one the addresses under ``/api/audit`` answer as well, marked as deprecated.
+"""
+
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -10,15 +14,17 @@ from rest_framework.views import APIView
 from doctor import services
 from doctor.models import ConsistencyCheck
 from scheduling.errors import NotFound
+from web.deprecation import announce
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import NoQuery
 from web.shapes import AsStored, Instant, Shape, about
-from web.throttles import AuditThrottle
+from web.throttles import DoctorThrottle
 from workflows.api.views import username
 
-AUDIT = Needs(Action.AUDIT_RUN)
+DOCTOR = Needs(Action.DOCTOR_RUN)
 DIGITS = 18  # of the longest number that a column certainly holds
+RENAMED_ON = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 class FindingShape(Shape):
@@ -51,7 +57,7 @@ class ReportShape(Shape):
     submissions: dict[str, Any] | None
 
 
-class AuditShape(Shape):
+class ConsistencyCheckShape(Shape):
     id: int
     asked_by: str
     asked_at: Instant
@@ -61,35 +67,57 @@ class AuditShape(Shape):
     report: Annotated[ReportShape | None, AsStored()]
 
 
-class AuditsView(APIView):
-    access = {"POST": AUDIT}
-    throttle_classes = [AuditThrottle]
+class ConsistencyChecksView(APIView):
+    access = {"POST": DOCTOR}
+    throttle_classes = [DoctorThrottle]
 
-    @extend_schema(operation_id="ask_for_audit", request=None, responses={200: AuditShape})
+    @extend_schema(
+        operation_id="request_consistency_check", request=None, responses={200: ConsistencyCheckShape}
+    )
     def post(self, request: Request) -> Response:
-        """Ask a worker to compare rows and clusters; while one goes on, that one is answered."""
+        """Have a worker compare rows and clusters; returns the unfinished check if there is one."""
         NoQuery.of(request)
-        return Response(_shape(services.ask(by=username(request))))
+        return Response(_shape(services.request_check(by=username(request))))
 
 
-class AuditView(APIView):
-    access = {"GET": AUDIT}
+class ConsistencyCheckView(APIView):
+    access = {"GET": DOCTOR}
 
-    @extend_schema(operation_id="get_audit", responses=AuditShape)
-    def get(self, request: Request, audit_id: str) -> Response:
-        """Show an audit that was asked for, with its report once it has ended."""
+    @extend_schema(operation_id="get_consistency_check", responses=ConsistencyCheckShape)
+    def get(self, request: Request, check_id: str) -> Response:
+        """Show a requested check, with its report once it has ended."""
         NoQuery.of(request)
-        is_number = audit_id.isascii() and audit_id.isdecimal() and len(audit_id) <= DIGITS
-        row = ConsistencyCheck.objects.filter(pk=int(audit_id)).first() if is_number else None
+        is_number = check_id.isascii() and check_id.isdecimal() and len(check_id) <= DIGITS
+        row = ConsistencyCheck.objects.filter(pk=int(check_id)).first() if is_number else None
         if row is None:
             raise NotFound(
-                f"There is no audit {audit_id[:80]!a}; the last {services.KEPT} that were asked for are kept."
+                f"There is no consistency check {check_id[:80]!a}; the service stores the last "
+                f"{services.MOST_STORED}."
             )
         return Response(_shape(row))
 
 
-def _shape(row: ConsistencyCheck) -> AuditShape:
-    return AuditShape(
+class _Renamed(APIView):
+    """An address of the release before; it goes with the next one."""
+
+    def finalize_response(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        response = super().finalize_response(request, *args, **kwargs)
+        announce(response, since=RENAMED_ON, successor=request.path.replace("/api/audit", "/api/doctor", 1))
+        return response
+
+
+@extend_schema_view(post=extend_schema(operation_id="ask_for_audit", deprecated=True))
+class AuditsView(_Renamed, ConsistencyChecksView):
+    pass
+
+
+@extend_schema_view(get=extend_schema(operation_id="get_audit", deprecated=True))
+class AuditView(_Renamed, ConsistencyCheckView):
+    pass
+
+
+def _shape(row: ConsistencyCheck) -> ConsistencyCheckShape:
+    return ConsistencyCheckShape(
         id=row.pk,
         asked_by=row.asked_by,
         asked_at=row.asked_at,

@@ -1,10 +1,10 @@
 """What the checker compares: rows and objects as plain values, and how long each may differ.
 
-Both sides move while they are read. The clusters are listed first (``Seen.began`` is the database's time
-before the first list) and the rows after it, in one snapshot. So an object without a row that wants it is
-judged by rows newer than itself, and a row without its object only if the row speaks of a time before
-``began``. What carries a time of its own is judged by it. The rest is marked ``unsure`` and counts only when
-a second look finds the same.
+Both sides change while they are read. The clusters are listed first (``ObservedCluster.listed_at`` is the
+database's time before the first list) and the rows after them, in one snapshot. So an object without a row
+that wants it is judged by rows newer than itself, and a row without its object only if the row describes a
+time before ``listed_at``. A fact with a time of its own is judged by that time. All others are marked
+``unsure`` and count only if a second reading finds the same.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ KINDS: tuple[KindOfFinding, ...] = (
     "backwards",
     "unsafe",
 )
-Repair = Literal["", "nudge", "sweep", "sync"]
+Repair = Literal["", "enqueue", "sweep", "sync"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +107,8 @@ class PoolRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thing:
-    """An object with our mark. ``api`` is its kind with its API group; ``group`` is None if it names none.
+class ClusterObject:
+    """An object with our label. ``api`` is its kind with its API group; ``group`` is None if it names none.
 
     ``is_pod_group`` and ``is_shared`` say that a scheduler backend brings its kind, for gangs or for pools.
     ``parent`` is the shared object of the same kind that it stands below. ``levels`` are the labels of an
@@ -138,8 +138,8 @@ class Thing:
 
     @property
     def label(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name}"
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {prefix}{self.name}"
 
     @property
     def active(self) -> bool:
@@ -148,14 +148,22 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One cluster as listed; ``missing`` names kinds that it does not serve."""
+class ObservedCluster:
+    """One cluster as listed; ``unserved`` names kinds that it does not serve."""
 
-    cluster: str
+    uid: str
     backend: str
-    began: datetime
-    things: tuple[Thing, ...]
-    missing: frozenset[str] = frozenset()
+    listed_at: datetime
+    objects: tuple[ClusterObject, ...]
+    unserved: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadCluster:
+    """A backend whose cluster could not be listed, and why."""
+
+    backend: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,24 +178,29 @@ class Backwards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything that is compared. ``pod_groups_of`` maps names of pods that claims belong to to groups."""
+    """Everything that is compared. ``owners`` maps the names of pods that own claims to their groups.
+
+    ``unread`` are clusters of which nothing is known; no rule judges them.
+    """
 
     now: datetime
     installation: UUID
     groups: Mapping[UUID, GroupRow] = field(default_factory=dict)
     workflows: tuple[WorkflowRow, ...] = ()
     pools: tuple[PoolRow, ...] = ()
-    seen: tuple[Seen, ...] = ()
+    clusters: tuple[ObservedCluster, ...] = ()
+    unread: tuple[UnreadCluster, ...] = ()
     owners: Mapping[str, UUID] = field(default_factory=dict)
     backwards: tuple[Backwards, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Tolerances:
     """How long the two sides may differ before it is a finding; docs/explanation/reliability.md derives them.
 
-    ``due``: a due group without a worker. ``orphan``: an object that no row wants. ``half_made``: a gang
-    made in part. ``release``: an ended group that is not released. ``overdue``: a timeout not acted on.
+    ``due``: a due group without a worker. ``orphan``: an object that no row wants. ``half_made``: a gang of
+    which only a part exists. ``release``: an ended group that is not released. ``overdue``: a timeout that
+    had no effect.
     """
 
     due: timedelta = timedelta(seconds=120)
@@ -198,16 +211,16 @@ class Limits:
 
     @classmethod
     def all(cls, grace: timedelta, *, due_at_least: timedelta) -> Self:
-        """One grace for everything; a due group must be given the time in which a sweep comes by."""
-        made = cls(**{one.name: grace for one in fields(cls)})
-        return replace(made, due=max(grace, due_at_least), overdue=max(grace, due_at_least))
+        """One grace for everything; a due group needs at least the time between two sweeps."""
+        tolerances = cls(**{limit.name: grace for limit in fields(cls)})
+        return replace(tolerances, due=max(grace, due_at_least), overdue=max(grace, due_at_least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is not as promised, in words for people.
+    """One difference from what is promised, in words for people.
 
-    ``rule`` names the check. ``since`` is when it began, as far as either side tells. ``repair`` is what
+    ``rule`` names the check. ``since`` is when it began, as far as either side records it. ``repair`` is what
     ``--repair`` does about it, empty for nothing. ``cluster`` and ``group_uuid`` are for the repair.
     """
 
@@ -226,5 +239,5 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """The same finding in another look has the same key."""
+        """The same finding has the same key in every reading."""
         return self.rule, self.workflow, str(self.group_uuid or self.group), self.object, self.cluster

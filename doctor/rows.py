@@ -1,4 +1,4 @@
-"""The rows of the audit, read in one snapshot that sees no half of a transaction."""
+"""The rows, read in one snapshot that contains no half of a transaction."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, TaskGroup
 from workflows.services.record import database_now
 
-STATEMENT_SECONDS = 120  # more than a request is given: it reads all that is unfinished
+STATEMENT_SECONDS = 120  # more than a request has: it reads everything unfinished
 _ORDER = [str(status) for status in LIVE_ORDER]
 _PLACED = (
     "cluster_uid",
@@ -65,7 +65,7 @@ def read_rows(
     claimants: Collection[str],
     history: timedelta,
 ) -> Rows:
-    """Read what may be wrong: everything unfinished, what is ``mentioned`` in a cluster, and recent ends."""
+    """Read everything unfinished, everything ``mentioned`` in a cluster, and what ended recently."""
     with _snapshot():
         now = database_now()
         owners = _owners(claimants)
@@ -82,7 +82,7 @@ def read_rows(
 
 @contextmanager
 def _snapshot() -> Iterator[None]:
-    """One view of the database for all reads; inside a caller's transaction that one's."""
+    """One view of the database for all reads: a transaction of its own, or the caller's."""
     if connection.in_atomic_block:
         yield
         return
@@ -170,27 +170,27 @@ def _pod_group_kind(scheduler: str) -> str:
 def _topologies(
     levels: Sequence[Mapping[str, str]], constraints: Sequence[Mapping[str, Any]]
 ) -> frozenset[tuple[str, ...]]:
-    """The cuts of a group's levels that its constraints end at."""
+    """The prefixes of a group's levels at which its constraints end."""
     labels = [level["label"] for level in levels]
     ends = {labels.index(line["label"]) for line in constraints if line.get("label") in labels}
     return frozenset(tuple(labels[: end + 1]) for end in ends)
 
 
 def _condition(conditions: Sequence[Mapping[str, Any]], name: str, *, status: str = "True") -> str:
-    """The message of a condition that holds; its reason if it has none."""
-    for one in conditions:
-        if one.get("type") == name and one.get("status") == status:
-            return str(one.get("message") or one.get("reason") or name)
+    """The message of a condition with this status, or its reason if it has no message."""
+    for condition in conditions:
+        if condition.get("type") == name and condition.get("status") == status:
+            return str(condition.get("message") or condition.get("reason") or name)
     return ""
 
 
 def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
-    """All tries of unreleased groups; of the others those that live."""
+    """All tries of unreleased groups, and the live tries of the others."""
     rows = Task.objects.filter(group__in=chosen.values("pk"))
     rows = rows.filter(Q(group__released_at=None) | Q(status__in=_ORDER)).order_by(
         "group_id", "position", "retry_id"
     )
-    found: dict[UUID, list[TryRow]] = defaultdict(list)
+    tries_by_group: dict[UUID, list[TryRow]] = defaultdict(list)
     columns = (
         "group_id",
         "task_uuid",
@@ -203,10 +203,19 @@ def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
         "processing_start_time",
         "scheduling_start_time",
     )
-    for group, task, name, retry, latest, lead, status, pod, made, sent in rows.values_list(
-        *columns
-    ).iterator():
-        found[group].append(
+    for (
+        group,
+        task,
+        name,
+        retry,
+        latest,
+        lead,
+        status,
+        pod,
+        processing_since,
+        scheduling_since,
+    ) in rows.values_list(*columns).iterator():
+        tries_by_group[group].append(
             TryRow(
                 task=task,
                 name=name,
@@ -215,32 +224,32 @@ def _tries(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[TryRow]]:
                 lead=lead,
                 status=status,
                 pod_name=pod,
-                processing_since=made,
-                scheduling_since=sent,
+                processing_since=processing_since,
+                scheduling_since=scheduling_since,
             )
         )
-    return found
+    return tries_by_group
 
 
 def _upstream(chosen: QuerySet[TaskGroup]) -> dict[UUID, list[tuple[str, datetime | None]]]:
-    """What the groups that wait wait for."""
+    """The upstream groups of those that wait."""
     waiting = chosen.filter(status__in=("SUBMITTING", "WAITING"), upstream__isnull=False)
-    found: dict[UUID, list[tuple[str, datetime | None]]] = defaultdict(list)
+    upstream_by_group: dict[UUID, list[tuple[str, datetime | None]]] = defaultdict(list)
     for pk, status, end in waiting.values_list("pk", "upstream__status", "upstream__end_time"):
-        found[pk].append((status, end))
-    return found
+        upstream_by_group[pk].append((status, end))
+    return upstream_by_group
 
 
 def _workflows(chosen: QuerySet[TaskGroup]) -> tuple[WorkflowRow, ...]:
     """The workflows of these groups, each with all of its groups."""
     rows = TaskGroup.objects.filter(workflow__in=chosen.values("workflow")).order_by("workflow_id")
     columns = ("workflow__name", "workflow__status", "workflow__submit_time", "workflow__end_time", "status")
-    found: dict[tuple[str, str, datetime, datetime | None], list[str]] = defaultdict(list)
+    groups_by_workflow: dict[tuple[str, str, datetime, datetime | None], list[str]] = defaultdict(list)
     for *workflow, status in rows.values_list(*columns).iterator():
-        found[tuple(workflow)].append(status)
+        groups_by_workflow[tuple(workflow)].append(status)
     return tuple(
         WorkflowRow(name=name, status=status, submitted=submitted, ended_at=ended, groups=tuple(groups))
-        for (name, status, submitted, ended), groups in found.items()
+        for (name, status, submitted, ended), groups in groups_by_workflow.items()
     )
 
 

@@ -6,6 +6,6 @@ from doctor import services
 
 
 @shared_task(acks_late=True, name="workflows.tasks.run_audit", ignore_result=True)
-def run_audit(run_id: int) -> None:
-    """Carry out a check that was asked for; a run that has begun belongs to the worker that began it."""
-    services.carry_out(run_id)
+def run_check(check_id: int) -> None:
+    """Run a requested check; one that has begun belongs to the worker that began it."""
+    services.run_check(check_id)

@@ -1,6 +1,6 @@
-"""What timelines say of the order of statuses, against that order and against the rows of today.
+"""Timelines against the order of statuses, and against the statuses that the rows have now.
 
-Read in portions of groups, since a timeline is longer than everything else of its group together.
+They are read in portions of groups: a timeline is longer than everything else of its group together.
 """
 
 from collections import defaultdict
@@ -23,11 +23,11 @@ Subject = tuple[UUID, str, int | None]
 
 
 def backwards(groups: Sequence[UUID]) -> tuple[Backwards, ...]:
-    """The tries and groups whose steps, or whose last step and row, go against the order."""
+    """Find the tries and groups whose steps, or whose last step and row, go against the order."""
     return tuple(
-        found
+        steps
         for start in range(0, len(groups), PORTION)
-        for found in _of_portion(groups[start : start + PORTION])
+        for steps in _of_portion(groups[start : start + PORTION])
     )
 
 
@@ -39,34 +39,34 @@ def _of_portion(groups: Sequence[UUID]) -> Iterator[Backwards]:
             "pk", "name", "workflow__name"
         )
     }
-    for (group, task, retry), taken in steps.items():
-        statuses = [status for status, _ in taken]
+    for (group, task, retry), changes in steps.items():
+        statuses = [status for status, _ in changes]
         if now.get((group, task, retry), statuses[-1]) != statuses[-1]:
             statuses.append(now[group, task, retry])
         if not forwards(statuses):
             name, workflow = names[group]
             label = f"group {name}, task {task}, try {retry}" if task else f"group {name}"
-            yield Backwards(workflow=workflow, subject=label, steps=tuple(statuses), since=taken[-1][1])
+            yield Backwards(workflow=workflow, subject=label, steps=tuple(statuses), since=changes[-1][1])
 
 
 def _statuses(groups: Sequence[UUID]) -> dict[Subject, str]:
-    """What the rows say."""
+    """The statuses in the rows."""
     tries = Task.objects.filter(group__in=groups).values_list("group_id", "name", "retry_id", "status")
-    found: dict[Subject, str] = {(group, name, retry): status for group, name, retry, status in tries}
+    statuses: dict[Subject, str] = {(group, name, retry): status for group, name, retry, status in tries}
     for pk, status in TaskGroup.objects.filter(pk__in=groups).values_list("pk", "status"):
-        found[pk, "", None] = status
-    return found
+        statuses[pk, "", None] = status
+    return statuses
 
 
 def _steps(groups: Sequence[UUID]) -> dict[Subject, list[tuple[str, datetime]]]:
-    """What was told of them, oldest first."""
+    """The recorded changes of status, oldest first."""
     events = Event.objects.filter(group__in=groups, source=SOURCE, reason__in=list(TaskStatus))
     columns = ("group_id", "task_name", "retry_id", "reason", "time")
-    found: dict[Subject, list[tuple[str, datetime]]] = defaultdict(list)
+    changes: dict[Subject, list[tuple[str, datetime]]] = defaultdict(list)
     for group, task, retry, reason, time in events.order_by("id").values_list(*columns):
         if group is not None:
-            found[group, task, retry].append((reason, time))
-    return found
+            changes[group, task, retry].append((reason, time))
+    return changes
 
 
 def forwards(statuses: Sequence[str]) -> bool:

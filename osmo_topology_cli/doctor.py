@@ -1,7 +1,7 @@
-"""The operator's audit: asked for, waited for, and shown.
+"""The consistency check: requested, waited for, and shown.
 
-The service does it on a worker, one at a time. Who asks while one goes on is given that one, also if somebody
-else asked; that is known by its number.
+A worker of the service runs it, one at a time. A request during a check returns that check, also if another
+person requested it.
 """
 
 import time
@@ -9,44 +9,44 @@ from collections.abc import Mapping
 from typing import Any
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.outcomes import Exit, Unreachable
+from osmo_topology_cli.outcomes import Exit, ServiceUnreachable
 from osmo_topology_cli.service import Service
 from osmo_topology_cli.show import Printer
 
 Json = Mapping[str, Any]
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
-def audited(service: Service, *, wait: float) -> Json:
-    """Ask, and return the audit once it has ended with a report. Raises Failure."""
-    asked = service.post("audit")
+def finished_check(service: Service, *, wait: float) -> Json:
+    """Request a check, and return it once it has ended with a report. Raises Failure."""
+    check = service.post("doctor")
     until = time.monotonic() + wait
-    while asked["ended_at"] is None:
+    while check["ended_at"] is None:
         if time.monotonic() > until:
-            raise Unreachable(
-                f"Audit {asked['id']} has not ended within {wait:g} s"
-                + ("." if asked["began_at"] else ": no worker has begun it.")
+            raise ServiceUnreachable(
+                f"Check {check['id']} has not ended within {wait:g} s"
+                + ("." if check["began_at"] else ": no worker has begun it.")
             )
-        time.sleep(LOOK_SECONDS)
-        asked = service.get("audit", str(asked["id"]))
-    if asked["report"] is None:
-        raise Unreachable(str(asked["failure"]))
-    found: Json = asked
-    return found
+        time.sleep(POLL_SECONDS)
+        check = service.get("doctor", str(check["id"]))
+    if check["report"] is None:
+        raise ServiceUnreachable(str(check["failure"]))
+    finished: Json = check
+    return finished
 
 
-def exit_of(report: Json) -> Exit:
+def exit_code(report: Json) -> Exit:
     if report["findings"]:
         return Exit.NOT_WELL
-    return Exit.NOT_LOOKED if report["not_looked"] else Exit.DONE
+    return Exit.NOT_CHECKED if report["not_looked"] else Exit.DONE
 
 
 def show_report(report: Json, printer: Printer) -> None:
     printer.table(tables.findings(report))
-    for one in report["not_looked"]:
-        printer.line(f"not looked at: backend {one['backend']}: {one['reason']}")
+    for cluster in report["not_looked"]:
+        printer.line(f"not checked: backend {cluster['backend']}: {cluster['reason']}")
     numbers = ", ".join(f"{number} {kind}" for kind, number in report["counts"].items() if number)
-    objects = sum(one["objects"] for one in report["looked"])
-    looked = f"groups: {report['groups']}, objects: {objects}, clusters: {len(report['looked'])}"
-    printer.line(f"{looked}; found: {numbers or 'nothing'}")
+    objects = sum(cluster["objects"] for cluster in report["looked"])
+    checked = f"groups: {report['groups']}, objects: {objects}, clusters: {len(report['looked'])}"
+    printer.line(f"{checked}; findings: {numbers or 'none'}")

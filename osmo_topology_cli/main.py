@@ -11,7 +11,7 @@ import typer
 
 from osmo_topology_cli import explain as explaining
 from osmo_topology_cli import tables
-from osmo_topology_cli.doctor import audited, exit_of, show_report
+from osmo_topology_cli.doctor import exit_code, finished_check, show_report
 from osmo_topology_cli.login import find_login
 from osmo_topology_cli.outcomes import Exit, Failure, Misused, Refused
 from osmo_topology_cli.service import Call, Service, address
@@ -20,7 +20,7 @@ from osmo_topology_cli.watching import watch as follow
 
 EPILOG = (
     "Exit codes: 0 done; 1 refused by the service; 2 not understood, or no login; 3 watch: the workflow did "
-    "not complete, audit: something was found; 4 audit: not everything could be looked at; 10 the service "
+    "not complete, doctor: there are findings; 4 doctor: not every cluster could be read; 10 the service "
     "cannot be reached or has failed; 75 too many requests, try later; 130 interrupted."
 )
 app = typer.Typer(
@@ -36,6 +36,7 @@ app = typer.Typer(
 Output = Annotated[Format, typer.Option("--output", "-o", help="A table, or the service's JSON.")]
 Workflow = Annotated[str, typer.Argument(help="A workflow's name (train-3) or its uuid.", show_default=False)]
 Interval = Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between two looks.")]
+Wait = Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")]
 
 
 @dataclass(slots=True)
@@ -295,18 +296,20 @@ def list_workflows(
 
 
 @app.command()
-def audit(
-    context: typer.Context,
-    *,
-    wait: Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for its end.")] = 300.0,
-    output: Output = Format.TABLE,
-) -> None:
-    """Have rows and clusters compared, and show what is not as promised; for administrators."""
+def doctor(context: typer.Context, *, wait: Wait = 300.0, output: Output = Format.TABLE) -> None:
+    """Compare the service's rows with its clusters, and show what differs; for administrators."""
     service, printer = context.obj.begin(output)
-    ended = audited(service, wait=wait)
-    if not printer.json(ended):
-        show_report(ended["report"], printer)
-    _end(exit_of(ended["report"]))
+    check = finished_check(service, wait=wait)
+    if not printer.json(check):
+        show_report(check["report"], printer)
+    _end(exit_code(check["report"]))
+
+
+@app.command(hidden=True)
+def audit(context: typer.Context, *, wait: Wait = 300.0, output: Output = Format.TABLE) -> None:
+    """Deprecated: use doctor."""
+    context.obj.printer.tell("osmo-topology audit is deprecated: use osmo-topology doctor")
+    doctor(context, wait=wait, output=output)
 
 
 def _read(file: str) -> str:

@@ -14,7 +14,7 @@ class Exit(IntEnum):
     REFUSED = 1
     MISUSED = 2
     NOT_WELL = 3
-    NOT_LOOKED = 4
+    NOT_CHECKED = 4
     UNREACHABLE = 10
     TRY_LATER = 75
     INTERRUPTED = 130
@@ -36,7 +36,7 @@ class Misused(Failure):
     code = Exit.MISUSED
 
 
-class Unreachable(Failure):
+class ServiceUnreachable(Failure):
     """Nobody answered, or it was not this service."""
 
     code = Exit.UNREACHABLE

@@ -18,7 +18,7 @@ import requests
 from requests.auth import AuthBase
 
 from osmo_topology_cli.login import Login
-from osmo_topology_cli.outcomes import Refused, Unreachable
+from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
 
 CONNECT, READ = 10.0, 90.0
 PATIENCE = 120.0
@@ -65,7 +65,7 @@ class Service:
         return self.json(Call(verb="POST", path=address(*parts), params=params))
 
     def json(self, call: Call) -> Any:
-        """Send a request; return its JSON. Raises Refused and Unreachable."""
+        """Send a request; return its JSON. Raises Refused and ServiceUnreachable."""
         with _connection(self.url), self._answer(call) as answer:
             return _json(answer, self.url)
 
@@ -94,7 +94,7 @@ class Service:
         for pause in PAUSES:
             try:
                 return self._try(call)
-            except Unreachable:
+            except ServiceUnreachable:
                 self._sleep(pause)
         return self._try(call)
 
@@ -133,11 +133,11 @@ def _connection(url: str) -> Iterator[None]:
     try:
         yield
     except requests.exceptions.SSLError as error:
-        raise Unreachable(f"The certificate of {url} is not trusted: {_root(error)}") from error
+        raise ServiceUnreachable(f"The certificate of {url} is not trusted: {_root(error)}") from error
     except requests.exceptions.Timeout as error:
-        raise Unreachable(f"{url} did not answer in time.") from error
+        raise ServiceUnreachable(f"{url} did not answer in time.") from error
     except (requests.exceptions.RequestException, OSError) as error:
-        raise Unreachable(f"{url} cannot be reached: {_root(error)}") from error
+        raise ServiceUnreachable(f"{url} cannot be reached: {_root(error)}") from error
 
 
 def _root(error: BaseException) -> str:
@@ -152,14 +152,16 @@ def _json(answer: requests.Response, url: str) -> Any:
         return answer.json()
     except ValueError as error:
         said = answer.text[:MOST_SHOWN].strip() or "nothing"
-        raise Unreachable(f"{url} did not answer with JSON; is it this service? It said: {said}") from error
+        raise ServiceUnreachable(
+            f"{url} did not answer with JSON; is it this service? It said: {said}"
+        ) from error
 
 
-def _refused(answer: requests.Response, url: str) -> Refused | Unreachable:
+def _refused(answer: requests.Response, url: str) -> Refused | ServiceUnreachable:
     with _connection(url):
         text = answer.text
     if 300 <= answer.status_code < 400:
-        return Unreachable(
+        return ServiceUnreachable(
             f"{url} leads to {answer.headers.get('Location', 'elsewhere')}; give that as --url."
         )
     try:

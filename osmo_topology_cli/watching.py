@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osmo_topology_cli import tables
-from osmo_topology_cli.outcomes import Exit, Refused, Unreachable
+from osmo_topology_cli.outcomes import Exit, Refused, ServiceUnreachable
 from osmo_topology_cli.service import Service
 from osmo_topology_cli.show import Format, Printer, coloured, drawn
 from osmo_topology_cli.tables import has_ended, printable
@@ -39,7 +39,7 @@ def _looks(service: Service, name: str, *, interval: float, tell: Callable[[str]
     while True:
         try:
             look = service.get("workflow", name)
-        except (Refused, Unreachable) as error:
+        except (Refused, ServiceUnreachable) as error:
             if error.code is not Exit.UNREACHABLE or time.monotonic() - answered > AWAY:
                 raise
             tell(f"{error.message} Looking again.")

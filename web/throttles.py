@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 
-AUDITS_PER_MINUTE = 6
+CHECKS_PER_MINUTE = 6
 
 
 class _Throttle(BaseThrottle):
@@ -81,12 +81,12 @@ class LoginThrottle(_Throttle):
         return int(settings.ADDRESS_LOGINS_PER_MINUTE)
 
 
-class AuditThrottle(_Throttle):
-    """Audits: each lists every cluster."""
+class DoctorThrottle(_Throttle):
+    """Consistency checks: each lists every cluster."""
 
-    scope = "audit"
+    scope = "doctor"
 
     def per_user(self) -> int:
-        return AUDITS_PER_MINUTE
+        return CHECKS_PER_MINUTE
 
     per_address = per_user

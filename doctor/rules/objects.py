@@ -1,242 +1,281 @@
-"""What a cluster holds against what its groups' rows say."""
+"""Rules over the objects of each cluster and the rows of their groups."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from doctor.facts import Facts, Finding, GroupRow, Limits, Repair, Seen, Thing, TryRow
+from doctor.facts import ClusterObject, Facts, Finding, GroupRow, ObservedCluster, Repair, Tolerances, TryRow
 from doctor.rules.rows import LIVE, about
 
 COMPUTE_DOMAIN = "ComputeDomain.resource.nvidia.com"
 CLAIM = "ResourceClaim.resource.k8s.io"
 TEMPLATE = "ResourceClaimTemplate.resource.k8s.io"
 SECOND = timedelta(seconds=1)
-MADE = ("SCHEDULING", "INITIALIZING", "RUNNING")
+CREATED = ("SCHEDULING", "INITIALIZING", "RUNNING")
 
 
-def object_rules(facts: Facts, limits: Limits) -> Iterator[Finding]:
-    for seen in facts.seen:
-        of_group: dict[UUID | None, list[Thing]] = defaultdict(list)
-        for thing in seen.things:
-            if not thing.is_shared:
-                of_group[_owner(thing, facts)].append(thing)
-        for uuid, things in of_group.items():
+def object_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
+    for cluster in facts.clusters:
+        of_group: dict[UUID | None, list[ClusterObject]] = defaultdict(list)
+        for obj in cluster.objects:
+            if not obj.is_shared:
+                of_group[_owner(obj, facts)].append(obj)
+        for uuid, objects in of_group.items():
             group = facts.groups.get(uuid) if uuid else None
-            yield from _unwanted(seen, facts, group, things, limits)
-            yield from _two_pods(seen, group, things)
-            yield from _ending_under_pods(seen, group, things)
+            yield from _unwanted(cluster, facts, group, objects, limits)
+            yield from _two_pods(cluster, group, objects)
+            yield from _ending_under_pods(cluster, group, objects)
             if group is not None and group.released_at is None:
-                yield from _twice(seen, group, things)
-                yield from _in_part(facts, seen, group, things, limits)
+                yield from _doubled_objects(cluster, group, objects)
+                yield from _incomplete(facts, cluster, group, objects, limits)
         for group in facts.groups.values():
-            if group.cluster == seen.cluster and group.released_at is None:
-                yield from _vanished(seen, group, of_group.get(group.uuid, ()))
+            if group.cluster == cluster.uid and group.released_at is None:
+                yield from _vanished(cluster, group, of_group.get(group.uuid, ()))
 
 
-def _owner(thing: Thing, facts: Facts) -> UUID | None:
-    return facts.owners.get(thing.pod, thing.group) if thing.pod else thing.group
+def _owner(obj: ClusterObject, facts: Facts) -> UUID | None:
+    return facts.owners.get(obj.pod, obj.group) if obj.pod else obj.group
 
 
 def _unwanted(
-    seen: Seen, facts: Facts, group: GroupRow | None, things: Sequence[Thing], limits: Limits
+    cluster: ObservedCluster,
+    facts: Facts,
+    group: GroupRow | None,
+    objects: Sequence[ClusterObject],
+    limits: Tolerances,
 ) -> Iterator[Finding]:
-    """Objects without a row that wants them, in the place where it wants them."""
-    tries = {one.pod_name for one in group.tries} if group else set()
-    for thing in things:
-        since = max(filter(None, (thing.created, group.released_at if group else None)), default=None)
+    """Objects without a row that needs them in that cluster and namespace."""
+    tries = {task_try.pod_name for task_try in group.tries} if group else set()
+    for obj in objects:
+        since = max(filter(None, (obj.created, group.released_at if group else None)), default=None)
         old = since is None or facts.now - since > limits.orphan
         if group is None:
-            if thing.api not in (CLAIM, TEMPLATE) and old:  # others make those, maybe for other people
-                yield _leaked(seen, thing, "unknown", "no task group wants it", since=since, group=group)
+            if obj.api not in (CLAIM, TEMPLATE) and old:  # others create those, maybe for other tenants
+                yield _leaked(cluster, obj, "unknown", "no task group needs it", since=since, group=group)
         elif group.released_at is not None:
-            yield from _after_release(seen, group, thing, since=since, old=old)
-        elif group.cluster != seen.cluster or thing.namespace != group.namespace:
+            yield from _after_release(cluster, group, obj, since=since, old=old)
+        elif group.cluster != cluster.uid or obj.namespace != group.namespace:
             if old:
-                place = f"{group.namespace} of cluster {group.cluster}"
+                home = f"{group.namespace} of cluster {group.cluster}"
                 yield _leaked(
-                    seen, thing, "elsewhere", f"its group belongs in {place}", since=since, group=group
+                    cluster, obj, "elsewhere", f"its group belongs in {home}", since=since, group=group
                 )
         elif not group.touched:
             if old:
                 yield _leaked(
-                    seen, thing, "untouched", "its group was never begun there", since=since, group=group
+                    cluster, obj, "untouched", "its group was never created there", since=since, group=group
                 )
-        elif thing.kind == "Pod" and tries and thing.name not in tries and old:
+        elif obj.kind == "Pod" and tries and obj.name not in tries and old:
             yield _leaked(
-                seen, thing, "stranger", "it is of no try of a task of its group", since=since, group=group
+                cluster,
+                obj,
+                "stranger",
+                "no try of a task of its group has that name",
+                since=since,
+                group=group,
             )
 
 
 def _after_release(
-    seen: Seen, group: GroupRow, thing: Thing, *, since: datetime | None, old: bool
+    cluster: ObservedCluster, group: GroupRow, obj: ClusterObject, *, since: datetime | None, old: bool
 ) -> Iterator[Finding]:
     released = group.released_at
-    if released is None or released >= seen.began:
-        return  # it may have gone between the list and the release
-    if thing.created is not None and thing.created < released:
-        message = f"Released at {released:%H:%M:%S}, and its {thing.label} is still there."
+    if released is None or released >= cluster.listed_at:
+        return  # it may have been deleted between the list and the release
+    if obj.created is not None and obj.created < released:
+        message = f"Released at {released:%H:%M:%S}, and its {obj.label} still exists."
         yield about(
             group,
             kind="lost",
             rule="released-early",
             message=message,
             since=released,
-            obj=thing.label,
-            repair=_sweeps(thing),
+            obj=obj.label,
+            repair=_repair_by_sweep(obj),
         )
     elif old:
-        yield _leaked(seen, thing, "released", "its group was released", since=since, group=group)
+        yield _leaked(cluster, obj, "released", "its group was released", since=since, group=group)
 
 
 def _leaked(
-    seen: Seen, thing: Thing, rule: str, why: str, *, since: datetime | None, group: GroupRow | None
+    cluster: ObservedCluster,
+    obj: ClusterObject,
+    rule: str,
+    why: str,
+    *,
+    since: datetime | None,
+    group: GroupRow | None,
 ) -> Finding:
-    ending = ", and is being deleted" if thing.deleting_since else ""
+    ending = ", and is being deleted" if obj.deleting_since else ""
     return Finding(
         kind="leaked",
         rule=rule,
-        message=f"{thing.label} is there though {why}{ending}.",
+        message=f"{obj.label} exists although {why}{ending}.",
         since=since,
-        backend=seen.backend,
+        backend=cluster.backend,
         workflow=group.workflow if group else "",
-        group=group.name if group else str(thing.group or ""),
-        object=thing.label,
-        repair=_sweeps(thing) if rule in ("unknown", "released") else "",
-        cluster=seen.cluster,
-        group_uuid=thing.group,
+        group=group.name if group else str(obj.group or ""),
+        object=obj.label,
+        repair=_repair_by_sweep(obj) if rule in ("unknown", "released") else "",
+        cluster=cluster.uid,
+        group_uuid=obj.group,
     )
 
 
-def _sweeps(thing: Thing) -> Repair:
-    """The sweep deletes what we made for a group; what others made goes with it.
+def _repair_by_sweep(obj: ClusterObject) -> Repair:
+    """The sweep deletes what the service created for a group; objects that others created go with those.
 
-    What names no group it never touches: that is for somebody to look at.
+    It never deletes an object that names no group: a person must decide about that.
     """
-    left = thing.deleting_since or thing.api in (CLAIM, TEMPLATE) or thing.group is None
-    return "" if left else "sweep"
+    is_left = obj.deleting_since or obj.api in (CLAIM, TEMPLATE) or obj.group is None
+    return "" if is_left else "sweep"
 
 
-def _two_pods(seen: Seen, group: GroupRow | None, things: Sequence[Thing]) -> Iterator[Finding]:
-    pods: dict[str, list[Thing]] = defaultdict(list)
-    for thing in things:
-        if thing.kind == "Pod" and thing.task and thing.active and not thing.deleting_since:
-            pods[thing.task].append(thing)
-    for same in pods.values():
-        if len(same) > 1:
-            names = ", ".join(sorted(f"{one.namespace}/{one.name}" for one in same))
+def _two_pods(
+    cluster: ObservedCluster, group: GroupRow | None, objects: Sequence[ClusterObject]
+) -> Iterator[Finding]:
+    pods: dict[str, list[ClusterObject]] = defaultdict(list)
+    for obj in objects:
+        if obj.kind == "Pod" and obj.task and obj.active and not obj.deleting_since:
+            pods[obj.task].append(obj)
+    for pods_of_task in pods.values():
+        if len(pods_of_task) > 1:
+            labels = ", ".join(sorted(f"{pod.namespace}/{pod.name}" for pod in pods_of_task))
             yield Finding(
                 kind="doubled",
                 rule="pods",
-                message=f"{len(same)} pods of one task at once: {names}.",
-                since=max(filter(None, (one.created for one in same)), default=None),
-                backend=seen.backend,
+                message=f"{len(pods_of_task)} pods of one task at once: {labels}.",
+                since=max(filter(None, (pod.created for pod in pods_of_task)), default=None),
+                backend=cluster.backend,
                 workflow=group.workflow if group else "",
                 group=group.name if group else "",
-                object=names,
-                cluster=seen.cluster,
-                group_uuid=same[0].group,
+                object=labels,
+                cluster=cluster.uid,
+                group_uuid=pods_of_task[0].group,
             )
 
 
-def _twice(seen: Seen, group: GroupRow, things: Sequence[Thing]) -> Iterator[Finding]:
+def _doubled_objects(
+    cluster: ObservedCluster, group: GroupRow, objects: Sequence[ClusterObject]
+) -> Iterator[Finding]:
     """One ComputeDomain for each group, one pod group for each attempt and set."""
-    del seen
-    domains = [one for one in things if one.api == COMPUTE_DOMAIN]
+    del cluster
+    domains = [obj for obj in objects if obj.api == COMPUTE_DOMAIN]
     if len(domains) > 1:
         yield _doubled(group, "compute-domains", domains)
     if not group.pod_group:
         return
-    same: dict[str, list[Thing]] = defaultdict(list)
-    for thing in things:
-        if thing.is_pod_group:
-            same[_attempt(thing, group)].append(thing)
-    for many in same.values():
-        forms = {one.name.count("-") for one in many}
-        if len({(one.api, one.namespace) for one in many}) > 1 or len(forms) > 1 or _whole_twice(many):
-            yield _doubled(group, "pod-groups", many)
+    by_attempt: dict[str, list[ClusterObject]] = defaultdict(list)
+    for obj in objects:
+        if obj.is_pod_group:
+            by_attempt[_attempt(obj, group)].append(obj)
+    for pod_groups in by_attempt.values():
+        forms = {pod_group.name.count("-") for pod_group in pod_groups}
+        if (
+            len({(pod_group.api, pod_group.namespace) for pod_group in pod_groups}) > 1
+            or len(forms) > 1
+            or _shares_name(pod_groups)
+        ):
+            yield _doubled(group, "pod-groups", pod_groups)
 
 
-def _attempt(thing: Thing, group: GroupRow) -> str:
+def _attempt(obj: ClusterObject, group: GroupRow) -> str:
     """The attempt in a pod group's name, which is ``<group>[-<attempt>[-<set>]]``."""
-    rest = thing.name.removeprefix(group.uuid.hex).strip("-")
-    return rest.partition("-")[0] if thing.name.startswith(group.uuid.hex) else thing.name
+    suffix = obj.name.removeprefix(group.uuid.hex).strip("-")
+    return suffix.partition("-")[0] if obj.name.startswith(group.uuid.hex) else obj.name
 
 
-def _whole_twice(many: Sequence[Thing]) -> bool:
-    return len(many) > 1 and len({one.name for one in many}) < len(many)
+def _shares_name(pod_groups: Sequence[ClusterObject]) -> bool:
+    return len(pod_groups) > 1 and len({pod_group.name for pod_group in pod_groups}) < len(pod_groups)
 
 
-def _doubled(group: GroupRow, rule: str, many: Sequence[Thing]) -> Finding:
-    labels = ", ".join(sorted(f"{one.api} {one.namespace}/{one.name}" for one in many))
-    message = f"{len(many)} for one group and attempt: {labels}."
-    since = max(filter(None, (one.created for one in many)), default=None)
+def _doubled(group: GroupRow, rule: str, objects: Sequence[ClusterObject]) -> Finding:
+    labels = ", ".join(sorted(f"{obj.api} {obj.namespace}/{obj.name}" for obj in objects))
+    message = f"{len(objects)} for one group and attempt: {labels}."
+    since = max(filter(None, (obj.created for obj in objects)), default=None)
     return about(group, kind="doubled", rule=rule, message=message, since=since, obj=labels)
 
 
-def _in_part(
-    facts: Facts, seen: Seen, group: GroupRow, things: Sequence[Thing], limits: Limits
+def _incomplete(
+    facts: Facts,
+    cluster: ObservedCluster,
+    group: GroupRow,
+    objects: Sequence[ClusterObject],
+    limits: Tolerances,
 ) -> Iterator[Finding]:
-    """A gang is there as a whole, or is being completed or taken down for no longer than the limit."""
-    pods = [one for one in things if one.kind == "Pod" and one.active and not one.deleting_since]
-    since = min(filter(None, (one.created for one in pods)), default=None)
+    """A gang exists completely, or is being created or deleted for no longer than the limit."""
+    pods = [obj for obj in objects if obj.kind == "Pod" and obj.active and not obj.deleting_since]
+    since = min(filter(None, (pod.created for pod in pods)), default=None)
     old = since is None or facts.now - since > limits.half_made
-    if pods and old and group.pod_group and not any(one.api == group.pod_group for one in things):
-        missing = "" if group.pod_group not in seen.missing else " (its kind is not served)"
-        message = f"{len(pods)} pods are there without their pod group{missing}."
+    if pods and old and group.pod_group and not any(obj.api == group.pod_group for obj in objects):
+        unserved = "" if group.pod_group not in cluster.unserved else " (its kind is not served)"
+        message = f"{len(pods)} pods exist without their pod group{unserved}."
         yield about(
             group,
             kind="half-made",
             rule="no-pod-group",
             message=message,
             since=since,
-            repair="nudge",
+            repair="enqueue",
             unsure=True,
         )
-    if pods and old and group.nvlink and not any(one.api == COMPUTE_DOMAIN for one in things):
-        message = f"{len(pods)} pods of an NVLink group are there without a ComputeDomain."
+    if pods and old and group.nvlink and not any(obj.api == COMPUTE_DOMAIN for obj in objects):
+        message = f"{len(pods)} pods of an NVLink group exist without a ComputeDomain."
         yield about(
             group,
             kind="half-made",
             rule="no-domain",
             message=message,
             since=since,
-            repair="nudge",
+            repair="enqueue",
             unsure=True,
         )
-    yield from _fewer_pods(facts, group, things, limits)
+    yield from _fewer_pods(facts, group, objects, limits)
 
 
-def _fewer_pods(facts: Facts, group: GroupRow, things: Sequence[Thing], limits: Limits) -> Iterator[Finding]:
-    there = {one.name for one in things if one.kind == "Pod"}
-    waits = [one for one in group.tries if one.latest and one.status == "PROCESSING"]
-    began = [one.processing_since or group.processing_since or group.submitted for one in waits]
-    if group.status not in LIVE or not waits or facts.now - max(began) <= limits.half_made:
+def _fewer_pods(
+    facts: Facts, group: GroupRow, objects: Sequence[ClusterObject], limits: Tolerances
+) -> Iterator[Finding]:
+    pod_names = {obj.name for obj in objects if obj.kind == "Pod"}
+    unmade = [task_try for task_try in group.tries if task_try.latest and task_try.status == "PROCESSING"]
+    began = [task_try.processing_since or group.processing_since or group.submitted for task_try in unmade]
+    if group.status not in LIVE or not unmade or facts.now - max(began) <= limits.half_made:
         return
-    absent = [one for one in waits if one.pod_name not in there]
-    message = (
-        f"{len(absent)} of {_latest(group)} pods are not made while other objects of the group are there."
-    )
+    absent = [task_try for task_try in unmade if task_try.pod_name not in pod_names]
+    message = f"{len(absent)} of {_latest(group)} pods do not exist while other objects of the group do."
     if group.waiting:
         message += f" {group.waiting}"
-    yield about(group, kind="half-made", rule="fewer-pods", message=message, since=max(began), repair="nudge")
+    yield about(
+        group, kind="half-made", rule="fewer-pods", message=message, since=max(began), repair="enqueue"
+    )
 
 
 def _latest(group: GroupRow) -> int:
-    return sum(one.latest for one in group.tries)
+    return sum(task_try.latest for task_try in group.tries)
 
 
-def _vanished(seen: Seen, group: GroupRow, things: Sequence[Thing]) -> Iterator[Finding]:
-    """Tasks that go on according to their rows, without a pod that does."""
-    pods = {one.name: one for one in things if one.kind == "Pod" and one.namespace == group.namespace}
-    for one in group.tries:
-        if not (one.latest and one.status in MADE) or not _before(one, group, seen):
+def _vanished(
+    cluster: ObservedCluster, group: GroupRow, objects: Sequence[ClusterObject]
+) -> Iterator[Finding]:
+    """Tasks that run according to their rows, without a pod that does."""
+    pods_by_name = {
+        obj.name: obj for obj in objects if obj.kind == "Pod" and obj.namespace == group.namespace
+    }
+    for task_try in group.tries:
+        if not (task_try.latest and task_try.status in CREATED) or not _created_before_list(
+            task_try, group, cluster
+        ):
             continue
-        pod = pods.get(one.pod_name)
+        pod = pods_by_name.get(task_try.pod_name)
         if pod is None:
-            message = f"Task {one.name} is {one.status} and its pod {one.pod_name} is gone."
+            message = (
+                f"Task {task_try.name} is {task_try.status} and its pod {task_try.pod_name} does not exist."
+            )
         elif not pod.active:
-            message = f"Task {one.name} is {one.status} and its pod {one.pod_name} is {pod.phase}."
+            message = (
+                f"Task {task_try.name} is {task_try.status} and its pod {task_try.pod_name} is {pod.phase}."
+            )
         else:
             continue
         yield about(
@@ -245,39 +284,41 @@ def _vanished(seen: Seen, group: GroupRow, things: Sequence[Thing]) -> Iterator[
             rule="unnoticed",
             message=message,
             since=None,
-            obj=f"Pod {group.namespace}/{one.pod_name}",
-            repair="nudge",
+            obj=f"Pod {group.namespace}/{task_try.pod_name}",
+            repair="enqueue",
             unsure=True,
         )
 
 
-def _before(one: TryRow, group: GroupRow, seen: Seen) -> bool:
-    """Whether the pod was made before the cluster was listed."""
-    made = one.scheduling_since or group.scheduling_since
-    return made is not None and made < seen.began
+def _created_before_list(task_try: TryRow, group: GroupRow, cluster: ObservedCluster) -> bool:
+    """Whether the pod was created before the cluster was listed."""
+    created_at = task_try.scheduling_since or group.scheduling_since
+    return created_at is not None and created_at < cluster.listed_at
 
 
-def _ending_under_pods(seen: Seen, group: GroupRow | None, things: Sequence[Thing]) -> Iterator[Finding]:
+def _ending_under_pods(
+    cluster: ObservedCluster, group: GroupRow | None, objects: Sequence[ClusterObject]
+) -> Iterator[Finding]:
     """A ComputeDomain must outlive the pods that use it.
 
-    Pods are listed before it: one whose end began during the list may have waited for them.
+    Pods are listed first: a ComputeDomain whose deletion began during the list may have waited for them.
     """
-    running = [one for one in things if one.kind == "Pod" and one.active and one.node]
-    for domain in things:
+    running = [obj for obj in objects if obj.kind == "Pod" and obj.active and obj.node]
+    for domain in objects:
         if domain.api != COMPUTE_DOMAIN or domain.deleting_since is None or not running:
             continue
-        if domain.deleting_since + SECOND > seen.began:  # the cluster writes whole seconds
+        if domain.deleting_since + SECOND > cluster.listed_at:  # the cluster writes whole seconds
             continue
         yield Finding(
             kind="unsafe",
             rule="domain-ending",
             message=f"{domain.label} is being deleted and {len(running)} pods of its group are on nodes.",
             since=domain.deleting_since,
-            backend=seen.backend,
+            backend=cluster.backend,
             workflow=group.workflow if group else "",
             group=group.name if group else str(domain.group or ""),
             object=domain.label,
-            cluster=seen.cluster,
+            cluster=cluster.uid,
             group_uuid=domain.group,
             unsure=True,
         )

@@ -1,24 +1,24 @@
-"""What rows alone must never say."""
+"""Rules over the rows alone."""
 
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Limits, Repair, WorkflowRow
+from doctor.facts import Facts, Finding, GroupRow, KindOfFinding, Repair, Tolerances, WorkflowRow
 from scheduling.sentences import agree, plain_listing
 from workflows.lifecycle.statuses import LIVE_ORDER
 
 LIVE = frozenset(str(status) for status in LIVE_ORDER)
 ASLEEP = timedelta(minutes=15)
-"""A group is looked at more often than this, whatever it waits for."""
+"""Every group is reconciled more often than this, whatever it waits for."""
 
 _DECIDING = ("FAILED_CANCELED", "FAILED_SERVER_ERROR", "FAILED_EXEC_TIMEOUT", "FAILED_QUEUE_TIMEOUT")
 
 
-def row_rules(facts: Facts, limits: Limits) -> Iterator[Finding]:
+def row_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
     for group in facts.groups.values():
         if group.released_at is None:
-            yield from _nobody_comes(group, facts.now, limits)
+            yield from _not_due(group, facts.now, limits)
             yield from _upstream_ended(group, facts.now, limits)
             yield from _overdue(group, facts.now, limits)
             yield from _not_released(group, facts.now, limits)
@@ -65,84 +65,84 @@ def about(
     )
 
 
-def _nobody_comes(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+def _not_due(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
     if group.leased_until is not None and group.leased_until > now:
         return
     if group.due is None:
-        message = f"Group is {group.status} and not released, and no look at it is planned."
+        message = f"Group is {group.status} and not released, and no reconcile is due."
         yield about(
-            group, kind="lost", rule="no-look", message=message, since=None, repair="nudge", unsure=True
+            group, kind="lost", rule="no-look", message=message, since=None, repair="enqueue", unsure=True
         )
     elif now - max(group.due, group.leased_until or group.due) > limits.due:
         since = max(group.due, group.leased_until or group.due)
-        message = f"Due since {_ago(now, since)} and no worker has taken it."
-        yield about(group, kind="lost", rule="due", message=message, since=since, repair="nudge")
+        message = f"Due for {_ago(now, since)}, and no worker has taken it."
+        yield about(group, kind="lost", rule="due", message=message, since=since, repair="enqueue")
     elif group.due - now > ASLEEP:
-        message = f"Nobody looks at it before {group.due:%Y-%m-%d %H:%M:%S}."
-        yield about(group, kind="lost", rule="asleep", message=message, since=None, repair="nudge")
+        message = f"Its next reconcile is due only at {group.due:%Y-%m-%d %H:%M:%S}."
+        yield about(group, kind="lost", rule="asleep", message=message, since=None, repair="enqueue")
 
 
-def _upstream_ended(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
-    """A group that waits moves on when the last of those it waits for has ended, or one ended badly."""
+def _upstream_ended(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
+    """A waiting group continues when the last of its upstream groups has ended, or one of them has failed."""
     if group.status not in ("SUBMITTING", "WAITING"):
         return
     ended = [end for status, end in group.upstream if status not in LIVE and end is not None]
     since = max(ended, default=group.submitted)
     if len(ended) == len(group.upstream) and now - since > limits.due:
-        message = f"Group is {group.status}, and nothing that it waits for goes on any more."
-        yield about(group, kind="lost", rule="upstream", message=message, since=since, repair="nudge")
+        message = f"Group is {group.status}, and all its upstream groups have ended."
+        yield about(group, kind="lost", rule="upstream", message=message, since=since, repair="enqueue")
 
 
-def _overdue(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+def _overdue(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
     timers = (
         ("PROCESSING", group.touched_at, group.queue_timeout, "queue timeout"),
         ("SCHEDULING", group.scheduling_since, group.queue_timeout, "queue timeout"),
         ("RUNNING", group.running_since, group.exec_timeout, "execution timeout"),
     )
-    for status, began, seconds, words in timers:
+    for status, began, seconds, timeout in timers:
         if group.status != status or began is None or seconds is None:
             continue
         if now > (until := began + timedelta(seconds=seconds)) + limits.overdue:
-            message = f"Group is {status}; its {words} of {seconds:g} s was up {_ago(now, until)} ago."
-            yield about(group, kind="stuck", rule="overdue", message=message, since=until, repair="nudge")
+            message = f"Group is {status}; its {timeout} of {seconds:g} s ended {_ago(now, until)} ago."
+            yield about(group, kind="stuck", rule="overdue", message=message, since=until, repair="enqueue")
 
 
-def _not_released(group: GroupRow, now: datetime, limits: Limits) -> Iterator[Finding]:
+def _not_released(group: GroupRow, now: datetime, limits: Tolerances) -> Iterator[Finding]:
     if group.status in LIVE:
         return
     since = group.ended_at or group.submitted
     if group.stuck:
         yield about(
-            group, kind="stuck", rule="release-stuck", message=group.stuck, since=since, repair="nudge"
+            group, kind="stuck", rule="release-stuck", message=group.stuck, since=since, repair="enqueue"
         )
     elif now - since > limits.release:
         message = f"Group ended as {group.status} {_ago(now, since)} ago and is not released."
         if group.waiting:
             message += f" {group.waiting}"
-        yield about(group, kind="stuck", rule="not-released", message=message, since=since, repair="nudge")
+        yield about(group, kind="stuck", rule="not-released", message=message, since=since, repair="enqueue")
 
 
 def _statuses_of(group: GroupRow) -> Iterator[Finding]:
-    latest = [one for one in group.tries if one.latest]
-    living = sorted(one.name for one in latest if one.status in LIVE)
+    latest = [task_try for task_try in group.tries if task_try.latest]
+    living = sorted(task_try.name for task_try in latest if task_try.status in LIVE)
     if group.status not in LIVE and living:
-        verb = agree(len(living), "is", "are")
-        message = f"Group is {group.status} and {plain_listing(living, limit=3)} still {verb} not ended."
+        verb = agree(len(living), "has", "have")
+        message = f"Group is {group.status} and {plain_listing(living, limit=3)} {verb} not ended."
         yield about(group, kind="inconsistent", rule="live-tasks", message=message, since=group.ended_at)
     if group.status in LIVE and latest and not living:
-        message = f"Group is {group.status} and every task of it has ended."
+        message = f"Group is {group.status} and all its tasks have ended."
         yield about(group, kind="inconsistent", rule="no-live-task", message=message, since=None)
-    lead = [one for one in latest if one.lead]
-    if group.status == "COMPLETED" and any(one.status not in (*LIVE, "COMPLETED") for one in lead):
+    lead = [task_try for task_try in latest if task_try.lead]
+    if group.status == "COMPLETED" and any(task_try.status not in (*LIVE, "COMPLETED") for task_try in lead):
         message = f"Group is COMPLETED and its lead ended as {lead[0].status}."
         yield about(group, kind="inconsistent", rule="lead", message=message, since=group.ended_at)
 
 
 def _two_live_tries(group: GroupRow) -> Iterator[Finding]:
-    tries = Counter(one.name for one in group.tries if one.status in LIVE)
+    tries = Counter(task_try.name for task_try in group.tries if task_try.status in LIVE)
     for name, number in sorted(tries.items()):
         if number > 1:
-            message = f"Task {name} has {number} tries that live at once."
+            message = f"Task {name} has {number} live tries at once."
             yield about(group, kind="doubled", rule="live-tries", message=message, since=None, obj=name)
 
 

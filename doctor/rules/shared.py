@@ -1,53 +1,53 @@
-"""Objects that schedulers keep for pools: needed by a pool or by a group that is not released."""
+"""Rules over objects that schedulers keep for pools: a pool or an unreleased group needs each."""
 
 from collections.abc import Iterator
 
-from doctor.facts import Facts, Finding, GroupRow, Seen, Thing
+from doctor.facts import ClusterObject, Facts, Finding, GroupRow, ObservedCluster
 
 
 def shared_rules(facts: Facts) -> Iterator[Finding]:
-    for seen in facts.seen:
-        objects, levels = _objects(facts, seen), _levels(facts, seen)
-        for thing in seen.things:
-            if not thing.is_shared or thing.deleting_since is not None:
+    for cluster in facts.clusters:
+        needed, levels = _needed(facts, cluster), _levels(facts, cluster)
+        for obj in cluster.objects:
+            if not obj.is_shared or obj.deleting_since is not None:
                 continue
-            if thing.levels not in levels if thing.levels is not None else _key(thing) not in objects:
-                yield _unneeded(seen, thing)
+            if obj.levels not in levels if obj.levels is not None else _key(obj) not in needed:
+                yield _unneeded(cluster, obj)
 
 
-def _objects(facts: Facts, seen: Seen) -> set[tuple[str, str]]:
-    """What pools need, what unreleased groups name as their queue, and what these stand below."""
-    queues = {group.queue for group in _unreleased(facts, seen)}
-    shared = [thing for thing in seen.things if thing.is_shared]
-    objects = {key for pool in facts.pools if pool.cluster == seen.cluster for key in pool.objects}
-    objects |= {_key(thing) for thing in shared if thing.name in queues}
-    return objects | {(thing.api, thing.parent) for thing in shared if _key(thing) in objects}
+def _needed(facts: Facts, cluster: ObservedCluster) -> set[tuple[str, str]]:
+    """What pools need, the queues that unreleased groups name, and the parents of both."""
+    queues = {group.queue for group in _unreleased(facts, cluster)}
+    shared = [obj for obj in cluster.objects if obj.is_shared]
+    needed = {key for pool in facts.pools if pool.cluster == cluster.uid for key in pool.objects}
+    needed |= {_key(obj) for obj in shared if obj.name in queues}
+    return needed | {(obj.api, obj.parent) for obj in shared if _key(obj) in needed}
 
 
-def _levels(facts: Facts, seen: Seen) -> set[tuple[str, ...]]:
+def _levels(facts: Facts, cluster: ObservedCluster) -> set[tuple[str, ...]]:
     """The lists of levels that pools need, and those that constraints of unreleased groups end at."""
-    levels = {labels for pool in facts.pools if pool.cluster == seen.cluster for labels in pool.levels}
-    return levels.union(*(group.topologies for group in _unreleased(facts, seen)))
+    levels = {labels for pool in facts.pools if pool.cluster == cluster.uid for labels in pool.levels}
+    return levels.union(*(group.topologies for group in _unreleased(facts, cluster)))
 
 
-def _unreleased(facts: Facts, seen: Seen) -> list[GroupRow]:
+def _unreleased(facts: Facts, cluster: ObservedCluster) -> list[GroupRow]:
     groups = facts.groups.values()
-    return [group for group in groups if group.cluster == seen.cluster and group.released_at is None]
+    return [group for group in groups if group.cluster == cluster.uid and group.released_at is None]
 
 
-def _key(thing: Thing) -> tuple[str, str]:
-    return thing.api, thing.name
+def _key(obj: ClusterObject) -> tuple[str, str]:
+    return obj.api, obj.name
 
 
-def _unneeded(seen: Seen, thing: Thing) -> Finding:
+def _unneeded(cluster: ObservedCluster, obj: ClusterObject) -> Finding:
     return Finding(
         kind="leaked",
         rule="unneeded",
-        message=f"{thing.label} is there though no pool and no unreleased group needs it.",
-        since=thing.created,
-        backend=seen.backend,
-        object=thing.label,
+        message=f"{obj.label} exists although no pool and no unreleased group needs it.",
+        since=obj.created,
+        backend=cluster.backend,
+        object=obj.label,
         repair="sync",
-        unsure=True,  # nothing says since when
-        cluster=seen.cluster,
+        unsure=True,  # nothing records since when
+        cluster=cluster.uid,
     )

@@ -1,4 +1,4 @@
-"""Audits over REST: one at a time, carried out by a worker, for administrators."""
+"""Consistency checks over REST: one at a time, run by a worker, for administrators."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def no_second_look(monkeypatch):
+def no_second_reading(monkeypatch):
     monkeypatch.setattr(services, "CONFIRM_SECONDS", 0)
 
 
@@ -25,48 +25,48 @@ def operator():
     return client
 
 
-def test_who_asks_is_given_the_audit_that_goes_on_and_then_its_report(operator):
-    first = operator.post("/api/audit").json()
+def test_a_request_returns_the_unfinished_check_and_then_its_report(operator):
+    first = operator.post("/api/doctor").json()
     assert (first["asked_by"], first["began_at"], first["report"]) == ("root", None, None)
-    assert operator.post("/api/audit").json()["id"] == first["id"]
+    assert operator.post("/api/doctor").json()["id"] == first["id"]
 
-    services.carry_out(first["id"])
-    ended = operator.get(f"/api/audit/{first['id']}").json()
+    services.run_check(first["id"])
+    ended = operator.get(f"/api/doctor/{first['id']}").json()
     assert ended["ended_at"]
     assert (ended["failure"], ended["report"]["exit_code"], ended["report"]["findings"]) == (None, 0, [])
-    assert operator.post("/api/audit").json()["id"] > first["id"]
+    assert operator.post("/api/doctor").json()["id"] > first["id"]
 
 
-def test_a_message_that_comes_twice_makes_one_look(operator):
-    number = operator.post("/api/audit").json()["id"]
-    services.carry_out(number)
+def test_a_message_that_comes_twice_makes_one_check(operator):
+    number = operator.post("/api/doctor").json()["id"]
+    services.run_check(number)
     (report, ended) = ConsistencyCheck.objects.values_list("report", "ended_at").get()
-    services.carry_out(number)
+    services.run_check(number)
     assert list(ConsistencyCheck.objects.values_list("report", "ended_at")) == [(report, ended)]
 
 
-def test_an_audit_that_fails_or_whose_worker_died_is_ended_and_says_so(operator, monkeypatch):
+def test_a_check_that_fails_or_whose_worker_died_is_ended_and_says_so(operator, monkeypatch):
     def fail(**_):
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(services, "audit", fail)
-        number = operator.post("/api/audit").json()["id"]
+        broken.setattr(services, "check", fail)
+        number = operator.post("/api/doctor").json()["id"]
         with pytest.raises(RuntimeError):
-            services.carry_out(number)
-    assert "failed" in operator.get(f"/api/audit/{number}").json()["failure"]
+            services.run_check(number)
+    assert "failed" in operator.get(f"/api/doctor/{number}").json()["failure"]
 
-    stuck = operator.post("/api/audit").json()["id"]
-    long_ago = timezone.now() - services.GIVEN_UP - timedelta(seconds=1)
+    stuck = operator.post("/api/doctor").json()["id"]
+    long_ago = timezone.now() - services.ABANDONED_AFTER - timedelta(seconds=1)
     ConsistencyCheck.objects.filter(pk=stuck).update(asked_at=long_ago, began_at=long_ago)
-    assert operator.post("/api/audit").json()["id"] > stuck
-    assert "No worker" in operator.get(f"/api/audit/{stuck}").json()["failure"]
+    assert operator.post("/api/doctor").json()["id"] > stuck
+    assert "No worker" in operator.get(f"/api/doctor/{stuck}").json()["failure"]
 
 
-def test_no_more_than_a_few_audits_are_kept(operator, monkeypatch):
-    monkeypatch.setattr(services, "KEPT", 2)
+def test_no_more_than_a_few_checks_are_stored(operator, monkeypatch):
+    monkeypatch.setattr(services, "MOST_STORED", 2)
     for _ in range(4):
-        services.carry_out(operator.post("/api/audit").json()["id"])
+        services.run_check(operator.post("/api/doctor").json()["id"])
     assert ConsistencyCheck.objects.count() == 2
 
 
@@ -77,11 +77,26 @@ def test_a_report_is_bounded_and_still_counts_everything(monkeypatch):
 
 
 def test_asking_too_often_is_told_when_to_come_back(operator):
-    answers = [operator.post("/api/audit") for _ in range(8)]
+    answers = [operator.post("/api/doctor") for _ in range(8)]
     assert {answer.status_code for answer in answers} == {200, 429}
     assert answers[-1].headers["Retry-After"]
 
 
 @pytest.mark.parametrize("number", [0, 2**31, 2**63, 2**200, "x", "%C2%B2", "-1", "%00"])
-def test_an_audit_that_is_not_there_is_a_404(operator, number):
-    assert operator.get(f"/api/audit/{number}").status_code == 404
+def test_a_check_that_does_not_exist_is_a_404(operator, number):
+    assert operator.get(f"/api/doctor/{number}").status_code == 404
+
+
+def test_the_old_addresses_answer_and_name_the_new_ones(operator):
+    requested = operator.post("/api/audit")
+    number = requested.json()["id"]
+    assert operator.post("/api/doctor").json() == requested.json()
+    shown = operator.get(f"/api/audit/{number}")
+    assert shown.json() == operator.get(f"/api/doctor/{number}").json()
+    headers = [(answer.headers["Deprecation"], answer.headers["Link"]) for answer in (requested, shown)]
+    assert headers == [
+        ("@1795305600", '</api/doctor>; rel="successor-version"'),
+        ("@1795305600", f'</api/doctor/{number}>; rel="successor-version"'),
+    ]
+    assert operator.get("/api/audit/0").headers["Deprecation"]
+    assert "Deprecation" not in operator.post("/api/doctor").headers

@@ -120,7 +120,7 @@ def used(log, namespaces):
     """{(account, verb, resource): allowed} of the requests in these namespaces or in none.
 
     Each is there twice, with the object's name behind the resource and without. What is granted in a
-    namespace may be refused everywhere: ``manage.py audit`` lists a whole cluster if it may, else its
+    namespace may be refused everywhere: ``manage.py doctor`` lists a whole cluster if it may, else its
     namespaces.
     """
     prefix = f"system:serviceaccount:{SYSTEM}:"

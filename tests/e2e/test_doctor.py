@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def audit(running_service, world):
+def doctor(running_service, world):
     """The findings about what a test made: other tests break things at the same time, on purpose."""
 
     def ask(*options, mine):
         ended = subprocess.run(
-            [sys.executable, "manage.py", "audit", "--json", *options],
+            [sys.executable, "manage.py", "doctor", "--json", *options],
             cwd=ROOT,
             env=running_service["environment"],
             capture_output=True,
@@ -35,20 +35,20 @@ def audit(running_service, world):
     return ask
 
 
-def test_nothing_is_found_of_a_gang_that_runs_and_one_that_has_ended(world, audit):
+def test_nothing_is_found_of_a_gang_that_runs_and_one_that_has_ended(world, doctor):
     pool = world.make_pool(nvlink=True)
     ended, running = (world.submit(pool, workflow(("g", ["a", "b"]))) for _ in range(2))
     for name in (ended, running):
         world.wait_group(name, "g", "RUNNING")
     world.service.cancel(ended)
     world.wait_released(ended)
-    assert audit("--grace", "5", "--confirm", "1", mine=[ended, running]) == []
+    assert doctor("--grace", "5", "--confirm", "1", mine=[ended, running]) == []
     world.service.cancel(running)
     world.wait_released(running)
-    assert audit("--grace", "0", mine=[ended, running]) == []
+    assert doctor("--grace", "0", mine=[ended, running]) == []
 
 
-def test_an_object_that_no_group_wants_is_found_in_the_cluster(world, audit):
+def test_an_object_that_no_group_wants_is_found_in_the_cluster(world, doctor):
     pool = world.make_pool()
     name = world.submit(pool, workflow(("g", ["a"])))
     world.wait_group(name, "g", "RUNNING")
@@ -58,6 +58,6 @@ def test_an_object_that_no_group_wants_is_found_in_the_cluster(world, audit):
     stray = {"metadata": {"name": f"{world.prefix}stray", "labels": labels}}
     world.api.create(f"/api/v1/namespaces/{world.namespace}/secrets", stray)
     label = f"Secret {world.namespace}/{world.prefix}stray"
-    assert [one["rule"] for one in audit("--grace", "0", mine=[label])] == ["unknown"]
+    assert [one["rule"] for one in doctor("--grace", "0", mine=[label])] == ["unknown"]
     world.api.delete(f"/api/v1/namespaces/{world.namespace}/secrets/{world.prefix}stray")
-    assert audit("--grace", "0", mine=[label]) == []
+    assert doctor("--grace", "0", mine=[label]) == []

@@ -7,7 +7,7 @@ PAIR = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}', "files": "[{path: 
 SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 
 RARE = {
-    ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py audit looks for forgotten ones",
+    ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py doctor looks for forgotten ones",
     ("worker", "list", "nodes"): "asked only while no node of the cluster was observed",
     ("worker", "delete", "priorityclasses.scheduling.k8s.io"): "once a cluster's last backend is deleted",
     ("worker", "patch", "priorityclasses.scheduling.k8s.io"): "puts back what a hand has edited",

@@ -34,12 +34,12 @@ def ask(*options):
     """The exit code and what was printed."""
     out = StringIO()
     with pytest.raises(SystemExit) as ended:
-        call_command("audit", "--json", *options, stdout=out, stderr=out)
+        call_command("doctor", "--json", *options, stdout=out, stderr=out)
     return ended.value.code, json.loads(out.getvalue()) if out.getvalue().startswith("{") else out.getvalue()
 
 
 def found(*options):
-    """What an audit of a system at rest finds."""
+    """The findings of a check of a system at rest."""
     code, said = ask("--grace", "0", *options)
     rules = [(one["kind"], one["rule"]) for one in said["findings"]]
     assert code == (1 if rules else 0)
@@ -260,16 +260,16 @@ def test_people_read_a_line_for_each_finding_and_what_repair_does(world):
     world.cluster.remove(POD, group.tasks.get(position=0).pod_name, namespace="osmo")
     out = StringIO()
     with pytest.raises(SystemExit):
-        call_command("audit", "--grace", "0", "--repair", stdout=out)
+        call_command("doctor", "--grace", "0", "--repair", stdout=out)
     lost, leaked, repair, total = out.getvalue().splitlines()
     assert lost.startswith(
         f"lost         {group.workflow.name} {group.name}: Task task-0 is RUNNING and its pod"
     )
-    assert lost.endswith(" is gone. (--repair: enqueue the group, so that a worker reconciles it now)")
-    assert leaked.startswith("leaked       Secret osmo/stray is there though no task group wants it. (since ")
+    assert lost.endswith(" does not exist. (--repair: enqueue the group, so that a worker reconciles it now)")
+    assert leaked.startswith("leaked       Secret osmo/stray exists although no task group needs it. (since ")
     assert repair == "repair: groups enqueued: 1, deletes sent: 1, clusters synced: 0"
     assert total.startswith("groups: 1, objects: ")
-    assert total.endswith("clusters: 1; found: 1 lost, 1 leaked")
+    assert total.endswith("clusters: 1; findings: 1 lost, 1 leaked")
 
 
 STEPS = """
@@ -302,3 +302,11 @@ def test_nothing_is_found_of_a_restart_that_carries_groups_over(world):
     assert found() == []
     assert Workflow.objects.get(name=again).status == "COMPLETED"
     assert world.cluster.kinds() <= {"PriorityClass", "Queue", "Topology"}
+
+
+def test_the_old_name_of_the_command_says_its_new_one(world):
+    out, err = StringIO(), StringIO()
+    with pytest.raises(SystemExit):
+        call_command("audit", "--json", stdout=out, stderr=err)
+    assert err.getvalue() == "manage.py audit is deprecated: use manage.py doctor\n"
+    assert json.loads(out.getvalue())["counts"]

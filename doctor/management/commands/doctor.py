@@ -1,4 +1,4 @@
-"""Compare the rows with the clusters and say what is not as promised. Safe at any time."""
+"""Compare the rows with the clusters and print what differs from what is promised. Safe at any time."""
 
 import json
 import sys
@@ -11,20 +11,21 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 
-from doctor.facts import Limits
-from doctor.run import as_json, as_text, audit
-from doctor.submissions import Sent, read_log
+from doctor.facts import Tolerances
+from doctor.report import as_json, as_text
+from doctor.run import check
+from doctor.submissions import SubmissionAttempt, read_log
 from pools.models import Backend
 
 SWEEPS = 5
-COULD_NOT_LOOK = 2
+COULD_NOT_CHECK = 2
 
 
 class Command(BaseCommand):
     help = (
         "Compare the database with every backend's cluster: lost, leaked, doubled, half-made and stuck work, "
-        "statuses that disagree. Reads only, unless --repair. Ends with 0 for clean, 1 for findings, 2 if it "
-        "could not look."
+        "statuses that disagree. Reads only, unless --repair. Exit code: 0 clean, 1 findings, 2 not "
+        "every cluster could be read."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +39,7 @@ class Command(BaseCommand):
             "--confirm",
             type=float,
             metavar="SECONDS",
-            help="pause before the second look at what carries no time (15; 0 with --grace 0)",
+            help="pause before the second reading of what has no time of its own (15; 0 with --grace 0)",
         )
         parser.add_argument(
             "--history", type=float, default=24.0, metavar="HOURS", help="how long ago ended work may be"
@@ -50,41 +51,41 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         del args
         try:
-            report = audit(
+            report = check(
                 limits=_limits(options["grace"]),
-                backend=_known(options["backend"]),
+                backend=_backend(options["backend"]),
                 history=timedelta(hours=options["history"]),
                 confirm=_confirm(options["grace"], options["confirm"]),
-                mend=options["repair"],
-                log=_log(options["submissions"]),
+                repairs=options["repair"],
+                attempts=_attempts(options["submissions"]),
             )
         except (DatabaseError, OSError, ValueError) as error:
-            self.stderr.write(f"could not look: {error}")
-            sys.exit(COULD_NOT_LOOK)
+            self.stderr.write(f"could not check: {error}")
+            sys.exit(COULD_NOT_CHECK)
         self.stdout.write(json.dumps(as_json(report)) if options["json"] else as_text(report))
         sys.exit(report.exit_code)
 
 
-def _limits(grace: float | None) -> Limits:
+def _limits(grace: float | None) -> Tolerances:
     if grace is None:
-        return Limits()
+        return Tolerances()
     least = timedelta(seconds=SWEEPS * settings.ENV.sweep_seconds)
-    return Limits.all(timedelta(seconds=grace), due_at_least=least)
+    return Tolerances.all(timedelta(seconds=grace), due_at_least=least)
 
 
-def _confirm(grace: float | None, given: float | None) -> float:
-    if given is not None:
-        return given
+def _confirm(grace: float | None, confirm: float | None) -> float:
+    if confirm is not None:
+        return confirm
     return 0.0 if grace == 0 else 15.0
 
 
-def _known(name: str) -> str:
-    """The name of a backend. Raises ValueError, naming those there are."""
-    there = list(Backend.objects.filter(cleaned_at=None).order_by("name").values_list("name", flat=True))
-    if name and name not in there:
-        raise ValueError(f'there is no backend "{name}"; there are {", ".join(there) or "none"}')
+def _backend(name: str) -> str:
+    """The name of a backend, or an empty one. Raises ValueError with the names that exist."""
+    names = list(Backend.objects.filter(cleaned_at=None).order_by("name").values_list("name", flat=True))
+    if name and name not in names:
+        raise ValueError(f'there is no backend "{name}"; there are {", ".join(names) or "none"}')
     return name
 
 
-def _log(path: Path | None) -> tuple[Sent, ...] | None:
+def _attempts(path: Path | None) -> tuple[SubmissionAttempt, ...] | None:
     return None if path is None else read_log(path.read_text().splitlines())

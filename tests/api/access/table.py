@@ -86,6 +86,8 @@ POST   /api/configs/history/rollback          403     403      403      403     
 DELETE /api/configs/history/{type}/revision/{no} 403     403      403      403      404      403    404
 POST   /api/configs/history/{type}/revision/{no}/tags  403  403   403      403      ok       403    ok
 
+POST   /api/doctor                            403     403      403      403      403      403    ok
+GET    /api/doctor/{no}                       403     403      403      403      403      403    404
 POST   /api/audit                             403     403      403      403      403      403    ok
 GET    /api/audit/{no}                        403     403      403      403      403      403    404
 

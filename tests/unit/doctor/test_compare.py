@@ -7,7 +7,17 @@ from uuid import UUID
 import pytest
 
 from doctor.compare import compare, confirmed, counts
-from doctor.facts import Backwards, Facts, GroupRow, Limits, PoolRow, Seen, Thing, TryRow, WorkflowRow
+from doctor.facts import (
+    Backwards,
+    ClusterObject,
+    Facts,
+    GroupRow,
+    ObservedCluster,
+    PoolRow,
+    Tolerances,
+    TryRow,
+    WorkflowRow,
+)
 from doctor.timelines import forwards
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -72,7 +82,7 @@ def released(**changes):
 
 def thing(api, name, **changes):
     values = {"namespace": "osmo", "group": GROUP, "created": ago(1000)}
-    return Thing(api=api, name=name, **{**values, **changes})
+    return ClusterObject(api=api, name=name, **{**values, **changes})
 
 
 def shared(api, name, **changes):
@@ -100,13 +110,13 @@ def facts(group=None, things=WHOLE, *, workflow=None, **changes):
                 name="train-1", status=workflow, submitted=ago(2000), ended_at=None, groups=(group.status,)
             ),
         ),
-        "seen": (Seen(cluster="c1", backend="east", began=ago(5), things=tuple(things)),),
+        "clusters": (ObservedCluster(uid="c1", backend="east", listed_at=ago(5), objects=tuple(things)),),
     }
     return Facts(**{**values, **changes})
 
 
 def rules(given):
-    return [(finding.kind, finding.rule) for finding in compare(given, Limits())]
+    return [(finding.kind, finding.rule) for finding in compare(given, Tolerances())]
 
 
 WELL = {
@@ -175,7 +185,7 @@ WELL = {
 
 @pytest.mark.parametrize("given", WELL.values(), ids=WELL.keys())
 def test_nothing_is_said_of(given):
-    assert compare(given, Limits()) == ()
+    assert compare(given, Tolerances()) == ()
 
 
 WRONG = {
@@ -309,11 +319,11 @@ def test_it_finds(given, want):
 
 
 def test_a_cluster_that_was_not_looked_at_is_no_evidence():
-    assert rules(facts(seen=())) == []
+    assert rules(facts(clusters=())) == []
 
 
 def test_without_grace_everything_counts_but_a_sweep_may_come_by():
-    limits = Limits.all(timedelta(0), due_at_least=timedelta(seconds=10))
+    limits = Tolerances.all(timedelta(0), due_at_least=timedelta(seconds=10))
     young = facts(ended(ended_at=ago(1), due=ago(3)), (thing("Secret", "s", group=UUID(int=7), created=NOW),))
     found = {(finding.kind, finding.rule) for finding in compare(young, limits)}
     assert found == {("stuck", "not-released")}
@@ -322,15 +332,15 @@ def test_without_grace_everything_counts_but_a_sweep_may_come_by():
 
 
 def test_what_carries_no_time_counts_when_it_is_seen_twice():
-    gone = compare(facts(things=(POD_GROUP, COMPUTE_DOMAIN)), Limits())
+    gone = compare(facts(things=(POD_GROUP, COMPUTE_DOMAIN)), Tolerances())
     assert confirmed((), gone) == ()
     assert confirmed(gone, gone) == gone
-    due = compare(facts(row(due=ago(500))), Limits())
+    due = compare(facts(row(due=ago(500))), Tolerances())
     assert confirmed((), due) == due
 
 
 def test_the_counts_name_every_kind():
-    found = compare(facts(row(due=ago(500))), Limits())
+    found = compare(facts(row(due=ago(500))), Tolerances())
     assert counts(found) == {
         "lost": 1,
         "leaked": 0,
@@ -360,5 +370,5 @@ def test_steps_go_forwards_or_not(steps, want):
 @pytest.mark.parametrize(("group", "want"), [(UUID(int=9), "sweep"), (None, "")])
 def test_the_sweep_is_promised_only_for_what_it_deletes(group, want):
     stray = thing("Secret", "stray", group=group, created=ago(3600))
-    found = [one for one in compare(facts(things=(*WHOLE, stray)), Limits()) if "stray" in one.object]
+    found = [one for one in compare(facts(things=(*WHOLE, stray)), Tolerances()) if "stray" in one.object]
     assert [one.repair for one in found] == [want]

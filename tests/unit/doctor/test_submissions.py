@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from doctor.submissions import Accepted, compare_submissions, read_log
+from doctor.submissions import SubmittedWorkflow, compare_submissions, read_log
 
 
 def sent(key="k1", status=201, workflow="train-1", **changes):
@@ -12,7 +12,7 @@ def sent(key="k1", status=201, workflow="train-1", **changes):
 
 
 def there(name="train-1", key="k1", **changes):
-    return Accepted(**{"name": name, "user": "ann", "pool": "p", "key": key, **changes})
+    return SubmittedWorkflow(**{"name": name, "user": "ann", "pool": "p", "key": key, **changes})
 
 
 CASES = {
