@@ -8,4 +8,4 @@ class PoolsConfig(AppConfig):
     def ready(self) -> None:
         from pools.services import health  # noqa: PLC0415 -- after the apps are loaded
 
-        health.tell()
+        health.register_findings()

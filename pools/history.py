@@ -84,35 +84,35 @@ def revisions_visible_to(user: Caller) -> QuerySet[ConfigRevision]:
     return _narrowed(ConfigRevision.objects.filter(deleted_at=None), user)
 
 
-def page(user: Caller, wanted: HistoryFilter) -> list[ConfigRevision]:
+def page(user: Caller, criteria: HistoryFilter) -> list[ConfigRevision]:
     """One page of the history, without contents: the newest that match, in the order asked for."""
-    rows = _matching(revisions_visible_to(user), wanted).only(*METADATA)
-    if wanted.at:
-        newest = rows.filter(created_at__lte=wanted.at).order_by("config_type", "-revision")
-        found = sorted(newest.distinct("config_type"), key=_age)
+    rows = _matching(revisions_visible_to(user), criteria).only(*METADATA)
+    if criteria.at:
+        newest = rows.filter(created_at__lte=criteria.at).order_by("config_type", "-revision")
+        rows_of_page = sorted(newest.distinct("config_type"), key=_age)
     else:
         ordered = rows.order_by("-created_at", "-pk")
-        found = list(ordered[wanted.offset : wanted.offset + wanted.limit])[::-1]
-    return found[::-1] if wanted.newest_first else found
+        rows_of_page = list(ordered[criteria.offset : criteria.offset + criteria.limit])[::-1]
+    return rows_of_page[::-1] if criteria.newest_first else rows_of_page
 
 
 def _age(row: ConfigRevision) -> tuple[datetime, int]:
     return row.created_at, row.pk
 
 
-def _matching(rows: QuerySet[ConfigRevision], wanted: HistoryFilter) -> QuerySet[ConfigRevision]:
-    if wanted.types:
-        rows = rows.filter(config_type__in=wanted.types)
-    if wanted.name:
-        rows = rows.filter(name=wanted.name)
-    if wanted.revision is not None:
-        rows = rows.filter(revision=wanted.revision)
-    if wanted.tags:
-        rows = rows.filter(tags__contains=list(wanted.tags))
-    if wanted.created_after:
-        rows = rows.filter(created_at__gt=wanted.created_after)
-    if wanted.created_before:
-        rows = rows.filter(created_at__lt=wanted.created_before)
+def _matching(rows: QuerySet[ConfigRevision], criteria: HistoryFilter) -> QuerySet[ConfigRevision]:
+    if criteria.types:
+        rows = rows.filter(config_type__in=criteria.types)
+    if criteria.name:
+        rows = rows.filter(name=criteria.name)
+    if criteria.revision is not None:
+        rows = rows.filter(revision=criteria.revision)
+    if criteria.tags:
+        rows = rows.filter(tags__contains=list(criteria.tags))
+    if criteria.created_after:
+        rows = rows.filter(created_at__gt=criteria.created_after)
+    if criteria.created_before:
+        rows = rows.filter(created_at__lt=criteria.created_before)
     return rows
 
 
@@ -132,16 +132,16 @@ def sets_after(user: Caller, rows: Iterable[ConfigRevision]) -> dict[tuple[str, 
 
     Raises InvalidSpec if they hold too much for one reply.
     """
-    wanted: dict[str, list[int]] = {}
+    revisions_by_type: dict[str, list[int]] = {}
     for row in rows:
-        wanted.setdefault(row.config_type, []).append(row.revision)
-    found: dict[tuple[str, int], Contents] = {}
-    for config_type, revisions in wanted.items():
+        revisions_by_type.setdefault(row.config_type, []).append(row.revision)
+    sets: dict[tuple[str, int], Contents] = {}
+    for config_type, revisions in revisions_by_type.items():
         for revision, contents in _sets(user, config_type, sorted(set(revisions))):
-            found[config_type, revision] = contents
-            if sum(map(len, found.values())) > MAX_OBJECTS:
+            sets[config_type, revision] = contents
+            if sum(map(len, sets.values())) > MAX_OBJECTS:
                 raise _too_much()
-    return found
+    return sets
 
 
 def _too_much() -> InvalidSpec:
@@ -154,7 +154,9 @@ def _sets(user: Caller, config_type: str, revisions: Sequence[int]) -> Iterable[
     rows = _narrowed(ConfigRevision.objects.filter(config_type=config_type), user)
     first, last = revisions[0], revisions[-1]
     start = rows.filter(revision__lte=first).order_by("name", "-revision").distinct("name")
-    held = {name: content for name, content in start.values_list("name", "content") if content is not None}
+    contents = {
+        name: content for name, content in start.values_list("name", "content") if content is not None
+    }
     later = rows.filter(revision__gt=first, revision__lte=last).order_by("revision")
     changes = (
         later.values_list("revision", "name", "content").iterator(chunk_size=200) if last > first else ()
@@ -162,12 +164,12 @@ def _sets(user: Caller, config_type: str, revisions: Sequence[int]) -> Iterable[
     due = list(revisions)
     for revision, name, content in changes:
         while due[0] < revision:
-            yield due.pop(0), dict(held)
+            yield due.pop(0), dict(contents)
         if content is None:
-            held.pop(name, None)
+            contents.pop(name, None)
         else:
-            held[name] = content
-    yield from ((revision, dict(held)) for revision in due)
+            contents[name] = content
+    yield from ((revision, dict(contents)) for revision in due)
 
 
 def _narrowed(rows: QuerySet[ConfigRevision], user: Caller) -> QuerySet[ConfigRevision]:
@@ -175,12 +177,12 @@ def _narrowed(rows: QuerySet[ConfigRevision], user: Caller) -> QuerySet[ConfigRe
     grants = grants_of(user)
     others = [kind for kind in ConfigRevision.Type.values if kind not in NAMED]
     allowed = [kind for kind in others if grants.allows(Action.CONFIG_READ, resource_of(kind, ""))]
-    seen = Q(config_type__in=allowed)
+    visible = Q(config_type__in=allowed)
     for config_type, kind in NAMED.items():
         names = grants.names(kind, {Action.CONFIG_READ})
-        one = Q(config_type=config_type)
-        seen |= one if names is None else one & Q(name__in=names)
-    return rows.filter(seen)
+        of_type = Q(config_type=config_type)
+        visible |= of_type if names is None else of_type & Q(name__in=names)
+    return rows.filter(visible)
 
 
 def as_set(config_type: str, contents: Contents) -> Any:

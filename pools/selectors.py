@@ -193,7 +193,7 @@ def node_labels(nodes: QuerySet[Node]) -> frozenset[str]:
     return frozenset(nodes.order_by().annotate(label=key).values_list("label", flat=True).distinct())
 
 
-_SEEN_LABELS = """
+_LABEL_COUNTS = """
     SELECT key, sum(nodes)::int, count(*)
       FROM (SELECT entry.key, count(*) AS nodes
               FROM pools_node, jsonb_each_text(labels) AS entry
@@ -203,8 +203,8 @@ _SEEN_LABELS = """
 """
 
 
-def seen_labels(pool: Pool) -> dict[str, SeenLabel]:
+def label_counts(pool: Pool) -> dict[str, SeenLabel]:
     """Every label that some of the pool's nodes carry. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(_SEEN_LABELS, [pool.backend.cluster_id, json.dumps(node_selection(pool))])
+        cursor.execute(_LABEL_COUNTS, [pool.backend.cluster_id, json.dumps(node_selection(pool))])
         return {label: SeenLabel(label, nodes, values) for label, nodes, values in cursor.fetchall()}

@@ -59,12 +59,12 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
     scheduler = installed().get(backend.scheduler_type)
     if scheduler is None:
         return silent
-    asked = Address.of(backend)
+    address = Address.of(backend)
     cluster = cluster_for(backend, read_seconds=READ_SECONDS)
-    probe = silent or ask(cluster, scheduler, namespace=asked.namespace, installation=installation())
+    probe = silent or ask(cluster, scheduler, namespace=address.namespace, installation=installation())
     lives = probe.reachable and not backend.deleted_at
-    made = [ensure_namespace(cluster, backend.namespace)] if lives else []
-    record_probe(backend.pk, probe, asked=asked, more=made)
+    more = [ensure_namespace(cluster, backend.namespace)] if lives else []
+    record_probe(backend.pk, probe, address=address, more=more)
     return probe
 
 

@@ -11,10 +11,10 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from pools import selectors, services
-from pools.admin.base import ConfigurationAdmin, shown_conditions, shown_mark, shown_table
+from pools.admin.base import ConfigurationAdmin, render_conditions, render_mark, render_table
 from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, YamlField
-from pools.admin.revision import shown_history
+from pools.admin.revision import render_history
 from pools.clusters.capabilities import capabilities_of, table_of
 from pools.conditions.advice import Tone
 from pools.documents.backend import COLUMNS
@@ -22,7 +22,7 @@ from pools.models import Backend, ConfigRevision
 from pools.services import ConfigChange, Saved
 from scheduling.backends.registry import installed
 
-_HELD = {True: (Tone.GOOD, "held"), False: ("", "no")}
+_SUPPORT = {True: (Tone.GOOD, "held"), False: ("", "no")}
 
 SETTINGS = ("scheduler_type", "scheduler_name", "scheduler_timeout")
 
@@ -67,12 +67,12 @@ class BackendAdmin(ConfigurationAdmin):
     list_display = ("name", "enabled", "scheduler_type", "scheduler_version", "namespace", "glance")
     search_fields = ("name", "description")
     readonly_fields = (
-        "conditions_shown",
-        "seen_shown",
-        "card_shown",
-        "capabilities_shown",
+        "conditions_table",
+        "observed_table",
+        "card_table",
+        "capabilities_table",
         "revision",
-        "history_shown",
+        "history_table",
     )
     fieldsets = (
         (
@@ -102,11 +102,11 @@ class BackendAdmin(ConfigurationAdmin):
         return badges(backend)
 
     @admin.display(description="conditions")
-    def conditions_shown(self, backend: Backend) -> SafeString:
-        return shown_conditions(backend)
+    def conditions_table(self, backend: Backend) -> SafeString:
+        return render_conditions(backend)
 
     @admin.display(description="as last seen")
-    def seen_shown(self, backend: Backend) -> SafeString:
+    def observed_table(self, backend: Backend) -> SafeString:
         scheduler = f"{backend.scheduler_type} {backend.scheduler_version or '(version not known)'}"
         rows = [
             ("Scheduler", scheduler),
@@ -115,31 +115,41 @@ class BackendAdmin(ConfigurationAdmin):
             ("Probed (UTC)", _moment(backend.probed_at)),
             ("Brought in line (UTC)", _moment(backend.synced_at)),
         ]
-        return shown_table("What was last seen of it", ("What", "Seen"), rows)
+        return render_table("What was last seen of it", ("What", "Seen"), rows)
 
     @admin.display(description="capabilities")
-    def capabilities_shown(self, backend: Backend) -> SafeString:
+    def capabilities_table(self, backend: Backend) -> SafeString:
         rows = [
-            (one.capability, one.meaning, one.needs or "none has it", shown_mark(*_HELD[one.held]))
-            for one in table_of(backend)
+            (
+                row.capability,
+                row.meaning,
+                row.needs or "none has it",
+                render_mark(*_SUPPORT[row.is_supported]),
+            )
+            for row in table_of(backend)
         ]
         most = str(capabilities_of(backend).max_levels)
         levels = ("max_levels", "the most topology keys of a pool", "", most)
-        return shown_table(
+        return render_table(
             "Capabilities", ("Capability", "Meaning", "Needs version", "Held"), [*rows, levels]
         )
 
     @admin.display(description="conformance card")
-    def card_shown(self, backend: Backend) -> SafeString:
+    def card_table(self, backend: Backend) -> SafeString:
         rows = [
-            (one["name"], one["purpose"] or "nothing here", shown_mark(*_found(one)), one["how"])
-            for one in backend.card.get("findings", [])
+            (
+                finding["name"],
+                finding["purpose"] or "nothing here",
+                render_mark(*_presence(finding)),
+                finding["how"],
+            )
+            for finding in backend.card.get("findings", [])
         ]
-        return shown_table("Conformance card", ("Feature", "Needed for", "Found", "How it is known"), rows)
+        return render_table("Conformance card", ("Feature", "Needed for", "Found", "How it is known"), rows)
 
     @admin.display(description="history")
-    def history_shown(self, backend: Backend) -> SafeString:
-        return shown_history(ConfigRevision.Type.BACKEND, backend.name)
+    def history_table(self, backend: Backend) -> SafeString:
+        return render_history(ConfigRevision.Type.BACKEND, backend.name)
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         del formsets
@@ -166,7 +176,7 @@ def _moment(when: datetime | None) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S") if when else "never"
 
 
-def _found(finding: Mapping[str, Any]) -> tuple[str, str]:
+def _presence(finding: Mapping[str, Any]) -> tuple[str, str]:
     """How grave it is that a feature is there or not; what nothing needs harms nobody."""
     if finding["found"]:
         return Tone.GOOD, "yes"

@@ -67,12 +67,12 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         """The document that valid forms stand for."""
         raise NotImplementedError
 
-    def is_only_shown(self, request: HttpRequest) -> bool:
+    def is_preview(self, request: HttpRequest) -> bool:
         """Whether the form was posted to see what it comes to, and not to save it."""
         del request
         return False
 
-    def shown_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
+    def preview_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
         """What saving the valid forms would refuse; saves nothing."""
         raise NotImplementedError
 
@@ -84,14 +84,14 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponseBase:
         request.faults = ()  # type: ignore[attr-defined]  # what the forms of this request shall show
-        _tell_of_file(request)
+        _report_declared_file(request)
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         except _ReadyError as ready:
             valid = ready
-        if self.is_only_shown(request):
-            request.faults = self.shown_faults(request, valid.form, valid.formsets)  # type: ignore[attr-defined]  # as above
-            request.only_shown = True  # type: ignore[attr-defined]  # the same
+        if self.is_preview(request):
+            request.faults = self.preview_faults(request, valid.form, valid.formsets)  # type: ignore[attr-defined]  # as above
+            request.preview_only = True  # type: ignore[attr-defined]  # the same
             return super().changeform_view(request, object_id, form_url, extra_context)  # type: ignore[no-any-return]  # unfold
         try:
             saved = self._write(request, valid)
@@ -101,7 +101,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         return self._saved(request, valid, saved)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        _tell_of_file(request)
+        _report_declared_file(request)
         return super().changelist_view(request, extra_context)
 
     def _write(self, request: HttpRequest, valid: _ReadyError) -> Saved[Any]:
@@ -114,7 +114,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
 
     def _saved(self, request: HttpRequest, valid: _ReadyError, saved: Saved[Any]) -> HttpResponse:
         for notice in saved.notices:
-            messages.warning(request, _said(notice))
+            messages.warning(request, _notice_text(notice))
         response: HttpResponse
         if valid.change:
             self.log_change(request, saved.value, "Saved.")
@@ -158,7 +158,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
     def get_formsets_with_inlines(self, request: HttpRequest, obj: Any = None) -> Any:
         for formset, inline in super().get_formsets_with_inlines(request, obj):
             formset.faults = getattr(request, "faults", ())
-            formset.only_shown = getattr(request, "only_shown", False)
+            formset.preview_only = getattr(request, "preview_only", False)
             yield formset, inline
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -198,7 +198,7 @@ def _may_write(request: HttpRequest) -> bool:
     return _is_staff(request) and not declared_file()
 
 
-def _tell_of_file(request: HttpRequest) -> None:
+def _report_declared_file(request: HttpRequest) -> None:
     """Say that a file is the source of configuration, and what became of it."""
     if not declared_file() or request.method != "GET":
         return
@@ -219,20 +219,20 @@ def _change(request: HttpRequest) -> ConfigChange:
     return ConfigChange(username=request.user.get_username(), description=reason[:10_000])
 
 
-def _said(notice: Notice) -> str:
+def _notice_text(notice: Notice) -> str:
     return f"{format_path(notice.path)}: {notice.message}" if notice.path else notice.message
 
 
-def shown_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> SafeString:
+def render_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> SafeString:
     """A small table for people."""
     return render_to_string("pools/admin/table.html", {"title": title, "head": head, "rows": rows})
 
 
-def shown_conditions(obj: Backend | Pool) -> SafeString:
+def render_conditions(obj: Backend | Pool) -> SafeString:
     """Conditions as a table for people, the gravest first, with what to do."""
-    return render_to_string("pools/admin/conditions.html", {"told": advice_of(obj)})
+    return render_to_string("pools/admin/conditions.html", {"advice": advice_of(obj)})
 
 
-def shown_mark(tone: str, text: str) -> str:
+def render_mark(tone: str, text: str) -> str:
     """A word with its sign and colour; plain without a tone."""
     return render_to_string("pools/admin/mark.html", {"tone": tone, "text": text}) if tone else text

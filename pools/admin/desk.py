@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from pools import selectors
-from pools.conditions.advice import advice_of, needs_a_look
+from pools.conditions.advice import advice_of, concerns
 from pools.interfaces import usage
 from pools.models import Backend, Pool
 
@@ -22,8 +22,8 @@ admin.site.index_template = "pools/admin/desk.html"
 
 def badges(obj: Backend | Pool) -> SafeString:
     """The conditions of a pool or backend in a word each, those that are well in one together."""
-    told = advice_of(obj)
-    return render_to_string("pools/admin/badges.html", {"bad": needs_a_look(told), "all": told})
+    advice = advice_of(obj)
+    return render_to_string("pools/admin/badges.html", {"concerns": concerns(advice), "all": advice})
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,9 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     living = usage().living_by_pool()
     rows = Pool.objects.select_related("backend").prefetch_related("topology_keys").order_by("name")
     pools = [_pool(row, living=living.get(row.name, 0)) for row in rows]
-    todo = [{"advice": one, "of": entry} for entry in (*backends, *pools) for one in entry["bad"]]
+    todo = [
+        {"advice": advice, "entry": entry} for entry in (*backends, *pools) for advice in entry["concerns"]
+    ]
     return context | {
         "desk_backends": _gravest(backends),
         "desk_pools": _gravest(pools),
@@ -43,12 +45,12 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _gravest(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(entries, key=lambda one: (-len(one["bad"]), one["name"]))[:MOST]
+    return sorted(entries, key=lambda entry: (-len(entry["concerns"]), entry["name"]))[:MOST]
 
 
 def _backend(row: Backend) -> dict[str, Any]:
     findings = row.card.get("findings", [])
-    missing = [one["name"] for one in findings if one["found"] is not True and one["purpose"]]
+    missing = [finding["name"] for finding in findings if finding["found"] is not True and finding["purpose"]]
     advice = advice_of(row)
     return {
         "kind": "backend",
@@ -56,8 +58,8 @@ def _backend(row: Backend) -> dict[str, Any]:
         "address": reverse("admin:pools_backend_change", args=[row.pk]),
         "row": row,
         "advice": advice,
-        "bad": needs_a_look(advice),
-        "found": sum(one["found"] is True for one in findings),
+        "concerns": concerns(advice),
+        "present": sum(finding["found"] is True for finding in findings),
         "features": len(findings),
         "missing": missing,
     }
@@ -73,7 +75,7 @@ def _pool(row: Pool, *, living: int) -> dict[str, Any]:
         "address": reverse("admin:pools_pool_change", args=[row.pk]),
         "row": row,
         "advice": advice,
-        "bad": needs_a_look(advice),
+        "concerns": concerns(advice),
         "keys": [key.key for key in row.topology_keys.all()],
         "living": living,
     }

@@ -82,11 +82,11 @@ class FileActions:
         return page.response(request, self.opts)
 
 
-def _imported(request: HttpRequest, given: dict[str, Any]) -> services.Imported:
-    why = given["reason"] or "Imported in the admin."
+def _imported(request: HttpRequest, values: dict[str, Any]) -> services.Imported:
+    why = values["reason"] or "Imported in the admin."
     mode = WriteMode.COMMIT if request.POST.get("do") == "import" else WriteMode.DRY_RUN
     change = ConfigChange(username=request.user.get_username(), description=why, mode=mode)
-    return services.import_configuration(text=given["text"], change=change, prune=given["prune"])
+    return services.import_configuration(text=values["text"], change=change, prune=values["prune"])
 
 
 def _staff(request: HttpRequest) -> None:

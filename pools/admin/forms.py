@@ -86,8 +86,8 @@ class DocumentForm(AnyModelForm):
             if fault.path[:1] and fault.path[0] in self.rows_under:
                 continue  # a formset shows it
             field = self._field_of(fault.path)
-            rest = format_path(fault.path[1:]) if field else format_path(fault.path)
-            self.add_error(field, _message(fault, rest))
+            path_below = format_path(fault.path[1:]) if field else format_path(fault.path)
+            self.add_error(field, _message(fault, path_below))
         return cleaned
 
     def _field_of(self, path: Path) -> str | None:
@@ -113,11 +113,11 @@ class RowFormSet(AnyInlineFormSet):
 
     faults: ClassVar[Sequence[Fault]] = ()
     under: ClassVar[str] = ""
-    only_shown: ClassVar[bool] = False
+    preview_only: ClassVar[bool] = False
     """Whether the form is shown again, however sound it is."""
 
     def is_valid(self) -> bool:
-        return super().is_valid() and not self.only_shown
+        return super().is_valid() and not self.preview_only
 
     def add_fields(self, form: Any, index: int | None) -> None:
         """Take any id: rows are written anew, and what somebody else wrote is told by the revision."""
@@ -141,11 +141,11 @@ class RowFormSet(AnyInlineFormSet):
         super().clean()
         if any(self.errors):
             return
-        left = [fault for fault in self._here() if not self._beside_a_field(fault)]
+        left = [fault for fault in self._own_faults() if not self._beside_a_field(fault)]
         if left:
             raise ValidationError([_message(fault, format_path(fault.path[1:])) for fault in left])
 
-    def _here(self) -> Iterable[Fault]:
+    def _own_faults(self) -> Iterable[Fault]:
         return (fault for fault in self.faults if fault.path[:1] == (self.under,))
 
     def _beside_a_field(self, fault: Fault) -> bool:
@@ -153,17 +153,17 @@ class RowFormSet(AnyInlineFormSet):
         if form is None:
             return False
         field = str(fault.path[2]) if len(fault.path) > 2 else "name"
-        known = field in form.fields
-        rest = format_path(fault.path[3:] if known else fault.path[2:])
-        form.add_error(field if known else None, _message(fault, rest))
+        is_field = field in form.fields
+        path_below = format_path(fault.path[3:] if is_field else fault.path[2:])
+        form.add_error(field if is_field else None, _message(fault, path_below))
         return True
 
     def validate_unique(self) -> None:
         """Leave uniqueness to the services."""
 
 
-def _message(fault: Fault, rest: str) -> str:
-    message = f"{rest}: {fault.message}" if rest else fault.message
+def _message(fault: Fault, path_below: str) -> str:
+    message = f"{path_below}: {fault.message}" if path_below else fault.message
     if fault.allowed and len(fault.allowed) <= 8 and not fault.code.startswith("invalid_"):
         message += f" Accepted: {', '.join(map(str, fault.allowed))}."
     return message

@@ -17,7 +17,7 @@ from scheduling.errors import Fault
 from scheduling.key_rows import RowCoverage, SeenLabel, Suggestion, candidates, cover_rows, suggest
 from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels, is_label_key
 
-LOOKED_AT = 24
+MAX_CANDIDATES = 24
 """Labels that are looked at as suggestions, for one grouping of the nodes by all of them."""
 
 MAX_ROWS = 32
@@ -37,7 +37,7 @@ class DraftRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeysSeen:
+class KeyCoverage:
     """What the rows find: ``coverage`` and ``faults`` by the row's prefix, faults of the whole under "".
 
     ``unknown`` says why nothing can be told of the nodes; empty if it can. ``order`` has the rows' prefixes,
@@ -48,13 +48,13 @@ class KeysSeen:
     nodes: int = 0
     synced_at: datetime | None = None
     order: tuple[str, ...] = ()
-    coverage: Mapping[str, RowCoverage] = field(default_factory=dict)
+    rows: Mapping[str, RowCoverage] = field(default_factory=dict)
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
     suggestions: tuple[Suggestion, ...] = ()
     offered: tuple[SeenLabel, ...] = ()
 
 
-def see_keys(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") -> KeysSeen:
+def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") -> KeyCoverage:
     """Look at rows, given broadest first, on the nodes of a pool that need not be saved.
 
     ``pool`` is None, or ``unknown`` says why, where the form does not tell which nodes would be the pool's.
@@ -65,52 +65,56 @@ def see_keys(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") 
     order = tuple(row.prefix for row in rows)
     unknown = unknown or ("" if pool else "Choose a backend to see what its nodes carry.")
     if unknown or pool is None or capabilities is None:
-        return KeysSeen(unknown=unknown, order=order, faults=faults)
+        return KeyCoverage(unknown=unknown, order=order, faults=faults)
     cluster = pool.backend.cluster
     if cluster is None or cluster.nodes_synced_at is None:
         unknown = f'The nodes of backend "{pool.backend.name}" have not been listed yet.'
-        return KeysSeen(unknown=unknown, order=order, faults=faults)
-    seen = selectors.seen_labels(pool)
+        return KeyCoverage(unknown=unknown, order=order, faults=faults)
+    labels = selectors.label_counts(pool)
     sound = [row for row in rows if is_label_key(row.label)]
     levels = tuple(Level(row.key, row.label) for row in sound)
     places = selectors.pool_places(pool, levels)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    covered = cover_rows(places, levels, paths=paths, seen=seen)
-    return KeysSeen(
+    covered = cover_rows(places, levels, paths=paths, seen=labels)
+    return KeyCoverage(
         nodes=places.total(),
         synced_at=cluster.nodes_synced_at,
         order=order,
-        coverage={row.prefix: one for row, one in zip(sound, covered, strict=True)},
+        rows={row.prefix: row_coverage for row, row_coverage in zip(sound, covered, strict=True)},
         faults=faults,
-        suggestions=_suggestions(pool, levels, _without(seen, covered), nodes=places.total(), paths=paths),
-        offered=tuple(sorted(seen.values(), key=lambda one: (-one.nodes, one.label))[:MAX_OFFERED]),
+        suggestions=_suggestions(pool, levels, _without(labels, covered), nodes=places.total(), paths=paths),
+        offered=tuple(
+            sorted(labels.values(), key=lambda row_coverage: (-row_coverage.nodes, row_coverage.label))[
+                :MAX_OFFERED
+            ]
+        ),
     )
 
 
 def _faults(rows: Sequence[DraftRow], capabilities: Capabilities | None) -> dict[str, list[Fault]]:
     """What saving would refuse of the rows themselves, by the row it concerns."""
     levels: Levels = tuple(Level(row.key, row.label) for row in rows)
-    found = check_levels(levels, path=())
+    faults = check_levels(levels, path=())
     if capabilities is not None:
-        found = [*found, *check_pool_levels(levels, capabilities=capabilities, path=())]
+        faults = [*faults, *check_pool_levels(levels, capabilities=capabilities, path=())]
     by_row: dict[str, list[Fault]] = {}
-    for fault in found:
+    for fault in faults:
         place = fault.path[0] if fault.path else None
         prefix = rows[place].prefix if isinstance(place, int) else ""
         by_row.setdefault(prefix, []).append(fault)
     return by_row
 
 
-def _without(seen: Mapping[str, SeenLabel], covered: Sequence[RowCoverage]) -> Mapping[str, SeenLabel]:
+def _without(labels: Mapping[str, SeenLabel], covered: Sequence[RowCoverage]) -> Mapping[str, SeenLabel]:
     """The labels seen but those that a row is offered as its look-alike."""
-    taken = {row.other.label for row in covered if row.other}
-    return {label: one for label, one in seen.items() if label not in taken}
+    alternatives = {row.other.label for row in covered if row.other}
+    return {label: counts for label, counts in labels.items() if label not in alternatives}
 
 
 def _suggestions(
-    pool: Pool, levels: Levels, seen: Mapping[str, SeenLabel], *, nodes: int, paths: bool
+    pool: Pool, levels: Levels, labels: Mapping[str, SeenLabel], *, nodes: int, paths: bool
 ) -> tuple[Suggestion, ...]:
-    offered = candidates(seen, levels, nodes=nodes, most=LOOKED_AT)
-    further = tuple(Level(one.label, one.label) for one in offered)
+    offered = candidates(labels, levels, nodes=nodes, most=MAX_CANDIDATES)
+    further = tuple(Level(candidate.label, candidate.label) for candidate in offered)
     places = selectors.pool_places(pool, (*levels, *further)) if offered else {}
-    return suggest(places, levels, offered, paths=paths, host=seen.get(HOSTNAME_LABEL))
+    return suggest(places, levels, offered, paths=paths, host=labels.get(HOSTNAME_LABEL))

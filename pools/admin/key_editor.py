@@ -20,7 +20,7 @@ from unfold.admin import TabularInline
 
 from pools.admin.base import StaffInline
 from pools.admin.forms import RowForm, RowFormSet
-from pools.admin.key_coverage import DraftRow, KeysSeen, see_keys
+from pools.admin.key_coverage import DraftRow, KeyCoverage, key_coverage
 from pools.documents.pool import KEY_FIELDS
 from pools.models import Backend, Pool, TopologyKey
 from pools.values.selection import label_faults
@@ -31,7 +31,7 @@ EDIT = "_preview"
 """The button that shows what a change comes to; its value may name an edit to make first."""
 
 MOST_ROWS = 48
-"""Rows that are read and shown: thrice what a pool may have of keys, for each costs a look at all nodes."""
+"""Rows that are read: three times what a pool may have of keys, because each costs a query over all nodes."""
 
 
 class TopologyKeyForm(RowForm):
@@ -141,19 +141,22 @@ class KeyEditor:
             raise Http404
         form = self.get_form(request, pool, change=pool is not None)(request.POST, instance=pool or Pool())
         formsets, _ = self._create_formsets(request, form.instance, change=pool is not None)
-        rows = next(one for one in formsets if one.prefix == PREFIX)
-        seen = keys_seen(form, rows)
-        pieces = {place: render_to_string(template, whole(seen)) for place, template in WHOLE.items()}
-        return JsonResponse({"rows": _pieces(rows, seen), **pieces})
+        rows = next(formset for formset in formsets if formset.prefix == PREFIX)
+        coverage = form_coverage(form, rows)
+        pieces = {
+            place: render_to_string(template, summary_context(coverage))
+            for place, template in SUMMARIES.items()
+        }
+        return JsonResponse({"rows": _pieces(rows, coverage), **pieces})
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
         form, pool = context["adminform"].form, kwargs.get("obj")
         for inline in context["inline_admin_formsets"]:
             if inline.formset.prefix == PREFIX:
-                seen = keys_seen(form, inline.formset)
+                coverage = form_coverage(form, inline.formset)
                 for row in inline.formset.forms:
-                    row.shown = _of_row(row.prefix, seen) | ({"faults": ()} if row.errors else {})
-                context |= whole(seen)
+                    row.findings = _of_row(row.prefix, coverage) | ({"faults": ()} if row.errors else {})
+                context |= summary_context(coverage)
                 if inline.formset.is_bound and inline.formset.non_form_errors():
                     context["faults_of_all"] = ()  # the form tells them
                 context["key_rows"] = sorted(inline.formset.forms, key=_place)
@@ -165,7 +168,7 @@ class KeyEditor:
         return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above
 
 
-WHOLE = {
+SUMMARIES = {
     "coverage": "pools/admin/coverage.html",
     "suggestions": "pools/admin/suggestions.html",
     "labels": "pools/admin/labels_seen.html",
@@ -173,29 +176,35 @@ WHOLE = {
 """What is told of all rows together: by its place in the page, the template of its piece."""
 
 
-def whole(seen: KeysSeen) -> dict[str, Any]:
+def summary_context(coverage: KeyCoverage) -> dict[str, Any]:
     """The context of what is told of all rows together."""
-    lines = [(row, seen.coverage[row]) for row in seen.order if row in seen.coverage]
-    return {"seen": seen, "lines": [one for _, one in lines], "faults_of_all": seen.faults.get("", ())}
-
-
-def _pieces(rows: Any, seen: KeysSeen) -> dict[str, str]:
+    lines = [(row, coverage.rows[row]) for row in coverage.order if row in coverage.rows]
     return {
-        row.prefix: render_to_string("pools/admin/row_coverage.html", {"shown": _of_row(row.prefix, seen)})
+        "coverage": coverage,
+        "lines": [row_coverage for _, row_coverage in lines],
+        "faults_of_all": coverage.faults.get("", ()),
+    }
+
+
+def _pieces(rows: Any, coverage: KeyCoverage) -> dict[str, str]:
+    return {
+        row.prefix: render_to_string(
+            "pools/admin/row_coverage.html", {"findings": _of_row(row.prefix, coverage)}
+        )
         for row in rows.forms
     }
 
 
-def _of_row(prefix: str, seen: KeysSeen) -> dict[str, Any]:
+def _of_row(prefix: str, coverage: KeyCoverage) -> dict[str, Any]:
     return {
         "prefix": prefix,
         "index": prefix.rpartition("-")[2],
-        "coverage": seen.coverage.get(prefix),
-        "faults": seen.faults.get(prefix, ()),
+        "coverage": coverage.rows.get(prefix),
+        "faults": coverage.faults.get(prefix, ()),
     }
 
 
-def keys_seen(form: Any, rows: Any) -> KeysSeen:
+def form_coverage(form: Any, rows: Any) -> KeyCoverage:
     """What the keys of a form find, as the form stands, valid or not."""
     pool, unknown = _drafted_pool(form)
     drafted = [
@@ -203,7 +212,7 @@ def keys_seen(form: Any, rows: Any) -> KeysSeen:
         for row in sorted(rows.forms, key=_place)
         if not (row.is_bound and row["DELETE"].value() if "DELETE" in row.fields else False)
     ]
-    return see_keys(pool, drafted, unknown=unknown)
+    return key_coverage(pool, drafted, unknown=unknown)
 
 
 def _drafted_pool(form: Any) -> tuple[Pool | None, str]:
@@ -254,17 +263,17 @@ def edited(sent: QueryDict, edit: str) -> QueryDict:
     ``label:2:example.com/rack`` gives row 2 another label, ``add:1:rack:example.com/rack`` puts a new row at
     place 1 of the order, ``row`` appends an empty one.
     """
-    verb, *told = edit.split(":")
+    verb, *arguments = edit.split(":")
     form = sent.copy()
     total = _number(sent.get(f"{PREFIX}-TOTAL_FORMS", ""))
     if total is None or total >= MOST_ROWS:
         return form
     if verb == "row":
         form[f"{PREFIX}-TOTAL_FORMS"] = str(total + 1)
-    elif verb == "label" and len(told) == 2 and is_label_key(told[1]):
-        form[f"{PREFIX}-{told[0]}-label"] = told[1]
-    elif verb == "add" and len(told) == 3 and is_label_key(told[2]):
-        _add(form, total, place=_number(told[0]) or 0, key=told[1], label=told[2])
+    elif verb == "label" and len(arguments) == 2 and is_label_key(arguments[1]):
+        form[f"{PREFIX}-{arguments[0]}-label"] = arguments[1]
+    elif verb == "add" and len(arguments) == 3 and is_label_key(arguments[2]):
+        _add(form, total, place=_number(arguments[0]) or 0, key=arguments[1], label=arguments[2])
     return form
 
 

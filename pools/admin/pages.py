@@ -71,5 +71,5 @@ def render_diff(diff: str) -> SafeString:
     if not diff:
         return format_html("<p>{}</p>", "Nothing differs.")
     lines = ((_KINDS.get(line[:1], "desk-same"), line) for line in diff.splitlines())
-    shown = format_html_join("\n", '<span class="{}">{}</span>', lines)
-    return format_html('<pre class="desk-diff" tabindex="0" aria-label="Difference">{}</pre>', shown)
+    spans = format_html_join("\n", '<span class="{}">{}</span>', lines)
+    return format_html('<pre class="desk-diff" tabindex="0" aria-label="Difference">{}</pre>', spans)

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from pools import services
-from pools.admin.base import ConfigurationAdmin, shown_table
+from pools.admin.base import ConfigurationAdmin, render_table
 from pools.admin.forms import DocumentForm, YamlField
 from pools.models import PodTemplate
 from pools.pod_templates.variables import VARIABLES
@@ -56,7 +56,7 @@ class PodTemplateAdmin(ConfigurationAdmin):
 
     @admin.display(description="used by")
     def used_by(self, row: PodTemplate) -> SafeString:
-        return shown_table("Where it is used", ["Pool or platform"], [[one] for one in users_of(row.name)])
+        return render_table("Where it is used", ["Pool or platform"], [[user] for user in users_of(row.name)])
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         del formsets

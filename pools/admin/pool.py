@@ -16,20 +16,20 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from pools import selectors, services
-from pools.admin.base import ConfigurationAdmin, StaffInline, shown_conditions
+from pools.admin.base import ConfigurationAdmin, StaffInline, render_conditions
 from pools.admin.desk import badges
 from pools.admin.forms import DocumentForm, RowForm, RowFormSet, YamlField
 from pools.admin.key_editor import KeyEditor, TopologyKeyInline
 from pools.admin.preview import Previewing
 from pools.admin.rename import RenameAction
-from pools.admin.revision import shown_history
-from pools.conditions.advice import advice_of, needs_a_look
+from pools.admin.revision import render_history
+from pools.conditions.advice import advice_of, concerns
 from pools.documents.pool import COLUMNS, PLATFORM_COLUMNS
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Platform, Pool
 from pools.services import ConfigChange, Saved
 
-SHOWN_DOMAINS = 20
+MAX_DOMAINS = 20
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
 TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
 TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later ones go over earlier."
@@ -95,12 +95,12 @@ class PlatformFormSet(RowFormSet):
         super().clean()
         if any(self.errors):
             return
-        seen: set[str] = set()
+        names: set[str] = set()
         for form in self.rows():
             name = form.cleaned_data["name"]
-            if name in seen:
+            if name in names:
                 form.add_error("name", f'There is a platform "{name}" already.')
-            seen.add(name)
+            names.add(name)
 
 
 class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfold has no types
@@ -131,7 +131,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
     list_display = ("name", "backend", "nvlink", "topology", "enable_maintenance", "revision", "glance")
     list_filter = ("backend", "nvlink")
     search_fields = ("name", "description")
-    readonly_fields = ("revision", "compute_domains_shown", "conditions_shown", "history_shown")
+    readonly_fields = ("revision", "compute_domains_table", "conditions_table", "history_table")
     fieldsets = (
         (
             None,
@@ -141,7 +141,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "description",
                     "backend",
                     "nvlink",
-                    "compute_domains_shown",
+                    "compute_domains_table",
                     "enable_maintenance",
                 )
             },
@@ -161,7 +161,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         ),
         (
             "State",
-            {"fields": ("revision", "conditions_shown", "history_shown", "change_reason", "revision_read")},
+            {"fields": ("revision", "conditions_table", "history_table", "change_reason", "revision_read")},
         ),
         (
             "Pods",
@@ -206,8 +206,8 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
         if pool := kwargs.get("obj"):
-            told = advice_of(pool)
-            context |= {"told": told, "told_bad": needs_a_look(told)}
+            advice = advice_of(pool)
+            context |= {"advice": advice, "pool_concerns": concerns(advice)}
         return super().render_change_form(request, context, **kwargs)
 
     @action(description="What if", url_path="ask-what-if")  # type: ignore[untyped-decorator]  # unfold
@@ -225,20 +225,20 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
         return badges(pool)
 
     @admin.display(description="ComputeDomains")
-    def compute_domains_shown(self, pool: Pool) -> SafeString:
+    def compute_domains_table(self, pool: Pool) -> SafeString:
         """Those of the pool's workflows, wherever they are: a flag that was taken away leaves some."""
-        domains = usage().compute_domains(pool.name, most=SHOWN_DOMAINS)
+        domains = usage().compute_domains(pool.name, most=MAX_DOMAINS)
         return render_to_string(
             "pools/admin/compute_domains.html", {"domains": domains, "pool": pool, "now": timezone.now()}
         )
 
     @admin.display(description="conditions")
-    def conditions_shown(self, pool: Pool) -> SafeString:
-        return shown_conditions(pool)
+    def conditions_table(self, pool: Pool) -> SafeString:
+        return render_conditions(pool)
 
     @admin.display(description="history")
-    def history_shown(self, pool: Pool) -> SafeString:
-        return shown_history(ConfigRevision.Type.POOL, pool.name)
+    def history_table(self, pool: Pool) -> SafeString:
+        return render_history(ConfigRevision.Type.POOL, pool.name)
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
         cleaned = form.cleaned_data

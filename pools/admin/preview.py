@@ -19,7 +19,7 @@ class Previewing:
     change_form_before_template = "pools/admin/preview.html"
     document: Any
 
-    def is_only_shown(self, request: HttpRequest) -> bool:
+    def is_preview(self, request: HttpRequest) -> bool:
         return EDIT in request.POST
 
     def changeform_view(
@@ -36,17 +36,17 @@ class Previewing:
         response: HttpResponseBase = super().changeform_view(request, object_id, form_url, context)  # type: ignore[misc]  # of the admin it is mixed into
         return response
 
-    def shown_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
-        shown = services.preview_pool(
+    def preview_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
+        preview = services.preview_pool(
             name=form.instance.name,
             document=self.document(form, formsets),
             change=ConfigChange(username=request.user.get_username()),
             expected_revision=form.cleaned_data["revision_read"] or 0,
         )
-        request.preview = shown  # type: ignore[attr-defined]  # for the page
-        return shown.faults
+        request.preview = preview  # type: ignore[attr-defined]  # for the page
+        return preview.faults
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], **kwargs: Any) -> Any:
-        if shown := getattr(request, "preview", None):
-            context |= {"preview": shown, "preview_diff": render_diff(shown.diff)}
+        if preview := getattr(request, "preview", None):
+            context |= {"preview": preview, "preview_diff": render_diff(preview.diff)}
         return super().render_change_form(request, context, **kwargs)  # type: ignore[misc]  # as above

@@ -66,13 +66,13 @@ class RenameAction:
         return page.response(request, self.opts)
 
 
-def _renamed(request: HttpRequest, pool: Pool, given: dict[str, Any], *, back: str) -> HttpResponse:
+def _renamed(request: HttpRequest, pool: Pool, values: dict[str, Any], *, back: str) -> HttpResponse:
     saved = services.rename_pool(
         name=pool.name,
-        new_name=given["new_name"],
-        change=ConfigChange(username=request.user.get_username(), description=given["reason"]),
-        force=given["force"],
-        expected_revision=given["revision_read"],
+        new_name=values["new_name"],
+        change=ConfigChange(username=request.user.get_username(), description=values["reason"]),
+        force=values["force"],
+        expected_revision=values["revision_read"],
     )
     for notice in saved.notices:
         messages.warning(request, notice.message)

@@ -22,7 +22,7 @@ from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.services import ConfigChange
 from scheduling.errors import Fault, InvalidSpec, TopologyError
 
-SHOWN_REVISIONS = 100
+MAX_REVISIONS = 100
 """Of one object, in its own history and to compare with."""
 
 
@@ -68,9 +68,9 @@ def revisions_of(config_type: str, name: str) -> Any:
     return rows.order_by("-revision")
 
 
-def shown_history(config_type: str, name: str) -> SafeString:
+def render_history(config_type: str, name: str) -> SafeString:
     """An object's own history, with what can be done with each revision."""
-    rows = revisions_of(config_type, name).only(*history.METADATA)[:SHOWN_REVISIONS]
+    rows = revisions_of(config_type, name).only(*history.METADATA)[:MAX_REVISIONS]
     return render_to_string("pools/admin/history.html", {"rows": rows})
 
 
@@ -79,7 +79,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     list_display = ("config_type", "revision", "name", "username", "created_at", "description", "tags")
     list_filter = ("config_type", "username", "created_at")
     search_fields = ("name", "username", "description")
-    fields = (*list_display, "present_shown", "changed_shown", "content_shown")
+    fields = (*list_display, "current_object", "changes", "content_text")
     readonly_fields = fields
     ordering = ("-created_at", "-revision")
     actions_detail = ("go_back", "compare", "edit_tags", "take_out")
@@ -92,27 +92,27 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         return super().get_queryset(request).filter(deleted_at=None)
 
     @admin.display(description="as it is now")
-    def present_shown(self, revision: ConfigRevision) -> SafeString:
+    def current_object(self, revision: ConfigRevision) -> SafeString:
         """A way to the object itself, if it is there under this name."""
         rows: dict[str, tuple[str, Any]] = {
             ConfigRevision.Type.POOL: ("pool", Pool.objects.all()),
             ConfigRevision.Type.BACKEND: ("backend", selectors.living_backends()),
             ConfigRevision.Type.POD_TEMPLATE: ("podtemplate", PodTemplate.objects.all()),
         }
-        model, found = rows.get(revision.config_type, ("", Pool.objects.none()))
-        key = found.filter(name=revision.name).values_list("pk", flat=True).first()
+        model, objects = rows.get(revision.config_type, ("", Pool.objects.none()))
+        key = objects.filter(name=revision.name).values_list("pk", flat=True).first()
         if key is None:
             return format_html("{}", "Not there, or without a page here.")
         address = reverse(f"admin:pools_{model}_change", args=[key])
         return format_html('<a class="desk-link" href="{}">{}</a>', address, revision.name)
 
     @admin.display(description="what it changed")
-    def changed_shown(self, revision: ConfigRevision) -> SafeString:
+    def changes(self, revision: ConfigRevision) -> SafeString:
         older = revisions_of(revision.config_type, revision.name).filter(revision__lt=revision.revision)
         return render_diff(_diff(older.first(), revision))
 
     @admin.display(description="content")
-    def content_shown(self, revision: ConfigRevision) -> SafeString:
+    def content_text(self, revision: ConfigRevision) -> SafeString:
         if revision.content is None:
             return format_html("{}", "Deleted.")
         return format_html("<pre>{}</pre>", json.dumps(revision.content, indent=2, ensure_ascii=False))
@@ -144,14 +144,14 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         return page.response(request, self.opts)
 
     def _went_back(
-        self, request: HttpRequest, revision: ConfigRevision, given: dict[str, Any]
+        self, request: HttpRequest, revision: ConfigRevision, values: dict[str, Any]
     ) -> HttpResponse:
         saved = services.roll_back(
             config_type=revision.config_type,
             revision=revision.revision,
-            change=ConfigChange(username=request.user.get_username(), description=given["reason"]),
-            force=given["force"],
-            expected_revision=given["revision_read"],
+            change=ConfigChange(username=request.user.get_username(), description=values["reason"]),
+            force=values["force"],
+            expected_revision=values["revision_read"],
         )
         messages.success(request, f'"{saved.name}" is as {_name(revision)} left it.')
         return redirect(_address(saved))
@@ -247,7 +247,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
 
 
 def _write_tags(request: HttpRequest, revision: ConfigRevision, written: str) -> None:
-    tags = [tag for one in written.split(",") if (tag := one.strip())]
+    tags = [tag for part in written.split(",") if (tag := part.strip())]
     if long := [tag for tag in tags if len(tag) > 63]:
         message = f"A tag has at most 63 characters; {long[0][:63]!r} is longer."
         raise InvalidSpec(message, [Fault(("tags",), "too_long", message)])

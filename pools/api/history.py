@@ -126,7 +126,7 @@ class HistoryView(APIView):
         """Show changes of configuration, each with the whole set of its type after it."""
         query = HistoryQuery.of(request)
         _one_time(query)
-        wanted = HistoryFilter(
+        criteria = HistoryFilter(
             types=query["config_types"],
             name=query["name"],
             revision=query["revision"],
@@ -138,7 +138,7 @@ class HistoryView(APIView):
             offset=query["offset"],
             limit=query["limit"],
         )
-        rows = history.page(caller(request), wanted)
+        rows = history.page(caller(request), criteria)
         sets = {} if query["omit_data"] else history.sets_after(caller(request), rows)
         return Response({"configs": [_row(row, sets) for row in rows]})
 
@@ -146,12 +146,14 @@ class HistoryView(APIView):
 def _one_time(query: Mapping[str, Any]) -> None:
     both = [name for name in ("created_after", "created_before") if query[name] and query["at_timestamp"]]
     if both:
-        said = [ErrorDetail("Not together with at_timestamp, which picks one moment.", code="contradiction")]
-        raise serializers.ValidationError(dict.fromkeys(both, said))
+        errors = [
+            ErrorDetail("Not together with at_timestamp, which picks one moment.", code="contradiction")
+        ]
+        raise serializers.ValidationError(dict.fromkeys(both, errors))
 
 
 def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) -> dict[str, Any]:
-    held = sets.get((row.config_type, row.revision))
+    contents = sets.get((row.config_type, row.revision))
     return {
         "config_type": row.config_type,
         "revision": row.revision,
@@ -160,7 +162,7 @@ def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) 
         "created_at": naive_utc(row.created_at, precision="microseconds"),
         "description": row.description,
         "tags": row.tags,
-        "data": None if held is None else as_set(row.config_type, held),
+        "data": None if contents is None else as_set(row.config_type, contents),
     }
 
 
@@ -182,8 +184,8 @@ class DiffView(APIView):
             )
             for name in changed
         ]
-        told = {"first_data": as_set(kind, before), "second_data": as_set(kind, after)}
-        return Response({**told, "changed": changed, "diff": "\n".join(parts)})
+        data = {"first_data": as_set(kind, before), "second_data": as_set(kind, after)}
+        return Response({**data, "changed": changed, "diff": "\n".join(parts)})
 
 
 class RollbackView(APIView):

@@ -79,10 +79,10 @@ class ProfileSettingsView(APIView):
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
     def post(self, request: Request) -> JsonResponse:
         """Choose a default pool; one that the caller may not submit to is refused."""
-        asked = ProfileSettingsSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        if "pool" in asked.validated_data:
-            pool = asked.validated_data["pool"] or ""
+        settings = ProfileSettingsSerializer(data=request.data)
+        settings.is_valid(raise_exception=True)
+        if "pool" in settings.validated_data:
+            pool = settings.validated_data["pool"] or ""
             if pool:
                 selectors.pool_visible_to(request.user, pool, action=Action.WORKFLOW_CREATE)
             Profile.objects.update_or_create(user=caller(request), defaults={"pool": pool})

@@ -5,12 +5,11 @@ document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET retu
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from pools import conditions
-from pools.clusters.capabilities import capabilities_of, table_of
+from pools.clusters.capabilities import CapabilityRow, capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
@@ -62,16 +61,16 @@ def editable_pool(pool: Pool, *, now: datetime, verbose: bool) -> dict[str, Any]
 
     Accounting uses the same one: what a pod costs follows from what its task asks for.
     """
-    shown = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
+    reply = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
     if verbose:
-        shown |= {
+        reply |= {
             "parsed_pod_template": pool.applied_template.get("pod", {}),
             "parsed_resource_validations": [],
             "parsed_group_templates": [],
             "parsed_pod_template_for_accounting": pool.applied_template.get("pod", {}),
             "last_heartbeat": naive_utc(pool.backend.probed_at),
         }
-    return shown
+    return reply
 
 
 def _observed_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
@@ -104,13 +103,22 @@ def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
         "version": backend.kubernetes_version,
         "scheduler_version": backend.scheduler_version,
         "capabilities": capabilities_of(backend).as_json(),
-        "capability_table": [asdict(row) for row in table_of(backend)],
+        "capability_table": [_capability(row) for row in table_of(backend)],
         "card": backend.card,
         "conditions": backend.conditions,
         "last_heartbeat": naive_utc(backend.probed_at),
         "created_date": naive_utc(backend.created_at),
         "online": online(backend, now=now),
         "revision": backend.revision,
+    }
+
+
+def _capability(row: CapabilityRow) -> dict[str, Any]:
+    return {
+        "capability": row.capability,
+        "held": row.is_supported,
+        "needs": row.needs,
+        "meaning": row.meaning,
     }
 
 
@@ -125,13 +133,13 @@ def keys_of(pool: Pool) -> dict[str, Any]:
     }
 
 
-def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
+def topology_of(pool: Pool, pool_domains: PoolDomains) -> dict[str, Any]:
     """A pool's keys with their live domains."""
     return {
         **keys_of(pool),
         "capabilities": capabilities_of(pool.backend).as_json(),
-        "nodes": found.nodes,
-        "nodes_synced_at": naive_utc(found.synced_at),
+        "nodes": pool_domains.nodes,
+        "nodes_synced_at": naive_utc(pool_domains.synced_at),
         "topology_keys": [
             {
                 **key,
@@ -141,7 +149,7 @@ def topology_of(pool: Pool, found: PoolDomains) -> dict[str, Any]:
                 "domains": [{"path": list(path), "nodes": n} for path, n in domains.domains.items()],
             }
             for level, (key, domains) in enumerate(
-                zip(pool_shape.key_documents(pool), found.keys, strict=True)
+                zip(pool_shape.key_documents(pool), pool_domains.keys, strict=True)
             )
         ],
     }

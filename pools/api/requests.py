@@ -37,8 +37,8 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
         raise InvalidSpec(
             "The body must be a JSON object.", [Fault((), "not_a_mapping", "An object is needed.")]
         )
-    known = [*([holds] if holds else ["force"]), *also, "description", "tags"]
-    faults = [unknown_field((str(key),), known) for key in body if key not in known]
+    fields = [*([holds] if holds else ["force"]), *also, "description", "tags"]
+    faults = [unknown_field((str(key),), fields) for key in body if key not in fields]
     if holds and holds not in body:
         faults.append(Fault((holds,), "required", f'The configuration is given as "{holds}".'))
     description, tags = body.get("description") or "", body.get("tags") or []

@@ -263,9 +263,9 @@ class PoolsView(APIView):
     def get(self, request: Request) -> Response:
         """List the pools the caller may use."""
         pools = selectors.pools_allowed_to(request.user, Action.POOL_LIST).order_by("name")
-        wanted = request.query_params.getlist("pools")
-        if wanted and not flag(request, "all_pools"):
-            pools = pools.filter(name__in=[name for name in wanted if "\0" not in name])
+        names = request.query_params.getlist("pools")
+        if names and not flag(request, "all_pools"):
+            pools = pools.filter(name__in=[name for name in names if "\0" not in name])
         now = timezone.now()
         rows = pools.prefetch_related("topology_keys", "platforms")
         return Response({"pools": {row.name: show.minimal_pool(row, now=now) for row in rows}})

@@ -71,10 +71,10 @@ def check_backend_serves_pools(
     """
     faults = []
     for pool, fields in sorted(lacks.items()):
-        for field, gone in fields.items():
+        for field, explanations in fields.items():
             message = (
                 f'Pool "{pool}" of this backend has {field}, and what that needs is not served there: '
-                f"{'; '.join(gone)}."
+                f"{'; '.join(explanations)}."
             )
             faults.append(Fault(path, "not_served", message))
     for pool, name in sorted(external.items()) if not owns_topologies else ():

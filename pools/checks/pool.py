@@ -74,8 +74,8 @@ def check_placement(
     if moved and capabilities.scheduler not in schedulers:  # what it could hold is not known
         return [*disabled, _uninstalled(backend, capabilities.scheduler, schedulers)]
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
-    for field, gone in lacks.items():
-        message = f'Backend "{backend}" does not serve what this needs: {"; ".join(gone)}.'
+    for field, explanations in lacks.items():
+        message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'
         faults.append(Fault((field,), "not_served", message))
     if document.topology_source == "external" and not owns_topologies:
         message = f"{owns_no_topologies(capabilities.scheduler, backend)}, so there is none to name."
@@ -83,20 +83,20 @@ def check_placement(
     return [*faults, *disabled]
 
 
-def unknown_backend(name: str, *, known: Sequence[str]) -> Fault:
-    near = get_close_matches(name, known, n=1)
+def unknown_backend(name: str, *, names: Sequence[str]) -> Fault:
+    near = get_close_matches(name, names, n=1)
     hint = f'; did you mean "{near[0]}"?' if near else "."
     message = f'There is no backend "{name[:MAX_NAME]}"{hint}'
-    return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(known)))
+    return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(names)))
 
 
 def _uninstalled(backend: str, scheduler: str, schedulers: Sequence[str]) -> Fault:
-    there = tuple(sorted(schedulers))
+    installed = tuple(sorted(schedulers))
     message = (
         f'Backend "{backend}" has scheduler "{scheduler}", which is not installed here; there are '
-        f"{', '.join(there)}: install it, or name a backend with one of these."
+        f"{', '.join(installed)}: install it, or name a backend with one of these."
     )
-    return Fault(("backend",), "scheduler_not_installed", message, allowed=there)
+    return Fault(("backend",), "scheduler_not_installed", message, allowed=installed)
 
 
 def _topology_source(document: PoolDocument) -> Iterator[Fault]:
@@ -144,11 +144,13 @@ def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iter
     yield from toleration_faults(_plain(platform.tolerations), path=(*path, "tolerations"))
     yield from default_faults(platform.default_variables, path=(*path, "default_variables"))
     for label, value in platform.node_selector.items():
-        ours = pool.node_selector.get(label, value)
-        if ours != value:
-            message = f'The pool selects {label}={ours}; a platform adds to that and cannot say "{value}".'
+        selected = pool.node_selector.get(label, value)
+        if selected != value:
+            message = (
+                f'The pool selects {label}={selected}; a platform adds to that and cannot say "{value}".'
+            )
             where = (*path, "node_selector", label)
-            yield Fault(where, "contradicts_pool", message, allowed=(ours,))
+            yield Fault(where, "contradicts_pool", message, allowed=(selected,))
     for field in ("allowed_mounts", "default_mounts"):
         for i, mount in enumerate(getattr(platform, field)):
             if not _MOUNT.fullmatch(mount) or not mount.isprintable() or ".." in re.split("[/:]", mount):

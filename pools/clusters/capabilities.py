@@ -24,21 +24,26 @@ def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CapabilityRow:
     """One capability as a backend has it. ``needs`` is the scheduler's version for it; None: no version."""
 
     capability: str
-    held: bool
+    is_supported: bool
     needs: str | None
     meaning: str
 
 
-def table_of(backend: Backend) -> tuple[Held, ...]:
+def table_of(backend: Backend) -> tuple[CapabilityRow, ...]:
     """Every capability, for REST and the admin page: the table that refusals read."""
     scheduler = installed().get(backend.scheduler_type)
     needs = scheduler.needs if scheduler else {}
-    held = capabilities_of(backend)
+    capabilities = capabilities_of(backend)
     return tuple(
-        Held(str(one), one in held, str(needs[one]) if one in needs else None, MEANING[one])
-        for one in Capability
+        CapabilityRow(
+            str(capability),
+            capability in capabilities,
+            str(needs[capability]) if capability in needs else None,
+            MEANING[capability],
+        )
+        for capability in Capability
     )

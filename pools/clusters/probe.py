@@ -85,8 +85,8 @@ def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, insta
     version = refusal = doubt = ""
     try:
         schema = _schema(cluster, scheduler.pod_group) if scheduler.pod_group else None
-        found = scheduler.version_of(kubernetes=kubernetes, pod_group_schema=schema)
-        version = str(found)
+        version_found = scheduler.version_of(kubernetes=kubernetes, pod_group_schema=schema)
+        version = str(version_found)
     except UnsupportedCapability as error:
         refusal = error.message
     except (RequestForbidden, ValueError) as error:
@@ -191,29 +191,37 @@ def conditions_of(probe: Probe) -> list[Condition]:
 
 def missing(findings: Sequence[Mapping[str, Any]], purpose: Purpose) -> list[str]:
     """What a card says is not there for one purpose; a kind that is not served is told once."""
-    gone = (one["how"] for one in findings if one["purpose"] == purpose and one["found"] is False)
-    return list(dict.fromkeys(gone))
+    explanations = (
+        finding["how"] for finding in findings if finding["purpose"] == purpose and finding["found"] is False
+    )
+    return list(dict.fromkeys(explanations))
 
 
 def lacks(findings: Sequence[Mapping[str, Any]], *, nvlink: bool, keys: bool) -> dict[str, list[str]]:
     """What a card says is not there for a pool, by the field of the pool that needs it."""
-    asked = {"nvlink": (nvlink, Purpose.NVLINK), "topology_keys": (keys, Purpose.TOPOLOGY)}
+    needs = {"nvlink": (nvlink, Purpose.NVLINK), "topology_keys": (keys, Purpose.TOPOLOGY)}
     return {
-        field: gone
-        for field, (wanted, purpose) in asked.items()
-        if wanted and (gone := missing(findings, purpose))
+        field: explanations
+        for field, (is_needed, purpose) in needs.items()
+        if is_needed and (explanations := missing(findings, purpose))
     }
 
 
 def _conformance_condition(probe: Probe) -> Condition:
     """Whether all that is needed was found; NVLink has a condition of its own."""
-    needed = [one for one in probe.findings if one.purpose in (Purpose.SCHEDULER, Purpose.TOPOLOGY)]
-    gone = dict.fromkeys(one.how for one in needed if one.found is False)
-    untold = [f"{one.name}: {one.how}" for one in needed if one.found is None]
-    if gone:
-        return Condition(type="Conforms", status="False", reason="Missing", message="; ".join(gone))
-    if untold:
-        return Condition(type="Conforms", status="Unknown", reason="NotTold", message="; ".join(untold))
+    needed = [
+        finding for finding in probe.findings if finding.purpose in (Purpose.SCHEDULER, Purpose.TOPOLOGY)
+    ]
+    missing_features = dict.fromkeys(finding.how for finding in needed if finding.found is False)
+    unknown_features = [f"{finding.name}: {finding.how}" for finding in needed if finding.found is None]
+    if missing_features:
+        return Condition(
+            type="Conforms", status="False", reason="Missing", message="; ".join(missing_features)
+        )
+    if unknown_features:
+        return Condition(
+            type="Conforms", status="Unknown", reason="NotTold", message="; ".join(unknown_features)
+        )
     return Condition(type="Conforms", status="True", reason="AllFound")
 
 

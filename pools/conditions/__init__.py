@@ -52,8 +52,8 @@ def upsert(
 
 def without(conditions: Sequence[dict[str, Any]], kinds: Iterable[str]) -> list[dict[str, Any]]:
     """The conditions except those of these types."""
-    gone = set(kinds)
-    return [entry for entry in conditions if entry["type"] not in gone]
+    excluded = set(kinds)
+    return [entry for entry in conditions if entry["type"] not in excluded]
 
 
 def find(conditions: Iterable[dict[str, Any]], kind: str) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ class Tone(StrEnum):
     """How grave something is; the word is shown beside every colour."""
 
     GOOD = "good"
-    LOOK = "look at it"
+    MINOR = "look at it"
     BAD = "wrong"
     UNKNOWN = "not known"
 
@@ -119,14 +119,14 @@ def _tone(kind: str, status: str, reason: str) -> Tone:
         return Tone.GOOD
     if status == "Unknown":
         return Tone.UNKNOWN
-    return Tone.LOOK if {kind, reason} & _MINOR else Tone.BAD
+    return Tone.MINOR if {kind, reason} & _MINOR else Tone.BAD
 
 
 def advice_of(obj: Pool | Backend) -> list[Advice]:
     """All conditions of a pool or backend, the gravest first."""
-    order = [Tone.BAD, Tone.LOOK, Tone.UNKNOWN, Tone.GOOD]
-    return sorted(map(advise, obj.conditions), key=lambda one: (order.index(one.tone), one.type))
+    order = [Tone.BAD, Tone.MINOR, Tone.UNKNOWN, Tone.GOOD]
+    return sorted(map(advise, obj.conditions), key=lambda advice: (order.index(advice.tone), advice.type))
 
 
-def needs_a_look(advice: Iterable[Advice]) -> list[Advice]:
-    return [one for one in advice if one.tone is not Tone.GOOD]
+def concerns(advice: Iterable[Advice]) -> list[Advice]:
+    return [entry for entry in advice if entry.tone is not Tone.GOOD]

@@ -38,7 +38,7 @@ class TopologyObject:
 
     name: str
     levels: Levels
-    found: Sequence[str] | None
+    labels: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +84,24 @@ def _drift(pool: EvaluatedPool) -> Iterator[Condition]:
         message = "The cluster's Topology objects have not been listed yet."
         yield Condition(type=DRIFT, status="Unknown", reason="NotObserved", message=message)
         return
-    states = [(one, compare(one.found, expected=one.levels)) for one in pool.topologies]
-    wrong = [(one, state) for one, state in states if not isinstance(state, InSync)]
+    states = [(topology, compare(topology.labels, expected=topology.levels)) for topology in pool.topologies]
+    wrong = [(topology, state) for topology, state in states if not isinstance(state, InSync)]
     if not wrong:
         yield Condition(type=DRIFT, status="False", reason=InSync.reason)
         return
     drifted = [entry for entry in wrong if isinstance(entry[1], Drift)]
     worst = (drifted or wrong)[0][1]
-    told = " ".join(_told(one, state) for one, state in (drifted or wrong)[:NAMED])
+    differences = " ".join(_difference(topology, state) for topology, state in (drifted or wrong)[:NAMED])
     yield Condition(
-        type=DRIFT, status=worst.status, reason=worst.reason, message=f"{told} {_remedy(pool, worst)}"
+        type=DRIFT, status=worst.status, reason=worst.reason, message=f"{differences} {_remedy(pool, worst)}"
     )
 
 
-def _told(one: TopologyObject, state: Drift | TopologyNotFound | InSync) -> str:
+def _difference(topology: TopologyObject, state: Drift | TopologyNotFound | InSync) -> str:
     if isinstance(state, Drift):
-        found = ", ".join(state.found) or "no level"
-        return f"Topology {one.name} lists {found} where {', '.join(state.expected)} is expected."
-    return f"Topology {one.name} is not in the cluster."
+        labels = ", ".join(state.found) or "no level"
+        return f"Topology {topology.name} lists {labels} where {', '.join(state.expected)} is expected."
+    return f"Topology {topology.name} is not in the cluster."
 
 
 def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> str:
@@ -118,23 +118,23 @@ def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> st
 def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
     if not pool.levels:
         return
-    found = cover(members, pool.levels, named=NAMED, paths=pool.paths)
-    if found.is_complete and not found.shared:
+    coverage = cover(members, pool.levels, named=NAMED, paths=pool.paths)
+    if coverage.is_complete and not coverage.shared:
         yield Condition(type=INCOMPLETE, status="False", reason="Complete")
         return
-    told = [_lacking(found, level) for level in found.levels if level.lacking]
-    values = [_parents(pool, value) for value in found.shared[:NAMED]]
-    if len(found.shared) > NAMED:
-        values.append(f"So do {len(found.shared) - NAMED} more values.")
-    reason = "NodesLackLabels" if told else "ValuesUnderTwoParents"
-    yield Condition(type=INCOMPLETE, status="True", reason=reason, message=" ".join(told + values))
+    lacking = [_lacking(coverage, level) for level in coverage.levels if level.lacking]
+    values = [_parents(pool, value) for value in coverage.shared[:NAMED]]
+    if len(coverage.shared) > NAMED:
+        values.append(f"So do {len(coverage.shared) - NAMED} more values.")
+    reason = "NodesLackLabels" if lacking else "ValuesUnderTwoParents"
+    yield Condition(type=INCOMPLETE, status="True", reason=reason, message=" ".join(lacking + values))
 
 
-def _lacking(found: LabelCoverage, level: LevelCoverage) -> str:
-    verb, those = agree(level.lacking, "lacks", "lack"), agree(level.lacking, "it", "them")
+def _lacking(coverage: LabelCoverage, level: LevelCoverage) -> str:
+    verb, pronoun = agree(level.lacking, "lacks", "lack"), agree(level.lacking, "it", "them")
     return (
-        f"{level.lacking} of the pool's {count_of(found.nodes, 'node')} {verb} label {level.level.label} of "
-        f'key "{level.level.key}", so no requirement on it sees {those}: '
+        f"{level.lacking} of the pool's {count_of(coverage.nodes, 'node')} {verb} label {level.level.label} "
+        f'of key "{level.level.key}", so no requirement on it sees {pronoun}: '
         f"{plain_listing(level.lacking_names, limit=NAMED, total=level.lacking)}."
     )
 
@@ -163,19 +163,19 @@ def _sharers(
 
 
 def _shared(pool: EvaluatedPool, members: Nodes, sharers: Mapping[str, list[EvaluatedPool]]) -> Condition:
-    mine = sorted(members.keys() & sharers.keys())
-    if not mine:
+    shared_nodes = sorted(members.keys() & sharers.keys())
+    if not shared_nodes:
         return Condition(type=SHARED, status="False", reason="NotShared")
     others: AbstractSet[tuple[str, str]] = {
         (other.name, other.scheduler)
-        for name in mine
+        for name in shared_nodes
         for other in sharers[name]
         if other.scheduler != pool.scheduler
     }
     named = [f'"{name}" (scheduler {scheduler})' for name, scheduler in sorted(others)]
     message = (
-        f"{count_of(len(mine), 'node')} of the pool {agree(len(mine), 'is', 'are')} also of "
+        f"{count_of(len(shared_nodes), 'node')} of the pool {agree(len(shared_nodes), 'is', 'are')} also of "
         f"{plain_listing(named, limit=NAMED)}, and neither scheduler knows what the other has placed: "
-        f"{plain_listing(mine, limit=NAMED)}. Give the pools node selectors that exclude each other."
+        f"{plain_listing(shared_nodes, limit=NAMED)}. Give the pools node selectors that exclude each other."
     )
     return Condition(type=SHARED, status="True", reason="SeveralSchedulers", message=message)

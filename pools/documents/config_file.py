@@ -35,7 +35,7 @@ LIMITS = "workflow"
 class ConfigFile:
     """What a file says: by type, each object's document by name, and where it stands."""
 
-    held: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     paths: dict[tuple[str, str], Path] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     text: ParsedDocument | None = None
@@ -51,33 +51,33 @@ class ConfigFile:
 def read_config_file(text: str) -> ConfigFile:
     """Read a file. Raises InvalidSpec for what is no YAML; other faults are in the result."""
     parsed = parse_document(text, limits=TextLimits())
-    whole = ConfigFile(text=parsed)
+    file = ConfigFile(text=parsed)
     sections = parsed.data
     if not isinstance(sections, Mapping) or not sections:
         message = f"A mapping with one or more of {', '.join(SECTIONS)} is needed."
-        whole.faults.append(Fault((), "not_a_mapping", message, allowed=tuple(SECTIONS)))
-        return whole
+        file.faults.append(Fault((), "not_a_mapping", message, allowed=tuple(SECTIONS)))
+        return file
     for name, written in sections.items():
         if name in SECTIONS:
-            _section(whole, name, {} if written is None else written)
+            _section(file, name, {} if written is None else written)
         elif name in NOT_CARRIED:
-            whole.faults += _not_carried(name, written)
+            file.faults += _not_carried(name, written)
         else:
-            whole.faults.append(unknown_field((name,), list(SECTIONS)))
-    return whole
+            file.faults.append(unknown_field((name,), list(SECTIONS)))
+    return file
 
 
-def _section(whole: ConfigFile, section: str, written: Any) -> None:
+def _section(file: ConfigFile, section: str, written: Any) -> None:
     config_type = SECTIONS[section]
-    held = whole.held.setdefault(config_type, {})
-    for name, path, document in _objects(whole, section, written):
-        if name in held:
-            whole.faults.append(Fault(path, "twice", f'There is a "{name[:63]}" above already.'))
-        held[name] = document
-        whole.paths[config_type, name] = path
+    objects = file.objects.setdefault(config_type, {})
+    for name, path, document in _objects(file, section, written):
+        if name in objects:
+            file.faults.append(Fault(path, "twice", f'There is a "{name[:63]}" above already.'))
+        objects[name] = document
+        file.paths[config_type, name] = path
 
 
-def _objects(whole: ConfigFile, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
+def _objects(file: ConfigFile, section: str, written: Any) -> Iterator[tuple[str, Path, Any]]:
     if section == LIMITS:  # one object, so an empty section is one that says nothing: the defaults
         yield LIMITS, (section,), written
         return
@@ -85,32 +85,32 @@ def _objects(whole: ConfigFile, section: str, written: Any) -> Iterator[tuple[st
         yield from ((name, (section, name), document) for name, document in written.items())
         return
     if section != "backends" or not isinstance(written, list):
-        whole.faults.append(Fault((section,), "not_a_mapping", "An object by name is needed here."))
+        file.faults.append(Fault((section,), "not_a_mapping", "An object by name is needed here."))
         return
     for place, document in enumerate(written):
         name = document.get("name") if isinstance(document, Mapping) else None
         if isinstance(name, str):
             yield name, (section, place), document
         else:
-            whole.faults.append(Fault((section, place), "required", "A backend in a list has a name."))
+            file.faults.append(Fault((section, place), "required", "A backend in a list has a name."))
 
 
 def _not_carried(section: str, written: Any) -> Iterator[Fault]:
-    said = f"{NOT_CARRIED[section]} are not carried out by this service: take it out of the file."
+    message = f"{NOT_CARRIED[section]} are not carried out by this service: take it out of the file."
     if isinstance(written, Mapping):
-        yield from (Fault((section, name), "not_carried", said) for name in written)
+        yield from (Fault((section, name), "not_carried", message) for name in written)
     elif isinstance(written, list):
-        yield from (Fault((section, place), "not_carried", said) for place in range(len(written)))
+        yield from (Fault((section, place), "not_carried", message) for place in range(len(written)))
     elif written is not None:
-        yield Fault((section,), "not_carried", said)
+        yield Fault((section,), "not_carried", message)
 
 
-def write_config_file(held: Mapping[str, Mapping[str, Any]]) -> str:
+def write_config_file(objects_by_type: Mapping[str, Mapping[str, Any]]) -> str:
     """The file of these types; the same for the same configuration."""
     names = {config_type: section for section, config_type in SECTIONS.items()}
     sections: dict[str, Any] = {}
-    for config_type in sorted(held, key=lambda one: names[one]):
-        objects = held[config_type]
+    for config_type in sorted(objects_by_type, key=lambda config_type: names[config_type]):
+        objects = objects_by_type[config_type]
         if names[config_type] == LIMITS:
             if LIMITS in objects:
                 sections[LIMITS] = objects[LIMITS]

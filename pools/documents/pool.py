@@ -30,8 +30,8 @@ READ_ONLY = frozenset(
 
 def _not_carried_out(value: Any) -> Any:
     if value:
-        said = f"This is not carried out here ({', '.join(map(str, value))[:200]}): leave it empty"
-        raise PydanticCustomError("not_carried", "{said}", {"said": said})
+        message = f"This is not carried out here ({', '.join(map(str, value))[:200]}): leave it empty"
+        raise PydanticCustomError("not_carried", "{said}", {"said": message})
     return value
 
 

@@ -59,9 +59,9 @@ def read(
     """
     if not isinstance(written, Mapping):
         return None, [Fault(path, "not_a_mapping", f"An object is needed here, not {_kind(written)}.")]
-    given = {key: value for key, value in written.items() if key not in read_only}
+    fields = {key: value for key, value in written.items() if key not in read_only}
     try:
-        return shape.model_validate(_without_nulls(given)), []
+        return shape.model_validate(_without_nulls(fields)), []
     except ValidationError as error:
         return None, [_fault(shape, entry, path) for entry in error.errors(include_url=False)]
 
@@ -69,9 +69,11 @@ def read(
 def _without_nulls(value: Any, *, depth: int = 8) -> Any:
     """Drop null members of objects, as deep as any shape goes."""
     if depth and isinstance(value, Mapping):
-        return {key: _without_nulls(each, depth=depth - 1) for key, each in value.items() if each is not None}
+        return {
+            key: _without_nulls(entry, depth=depth - 1) for key, entry in value.items() if entry is not None
+        }
     if depth and isinstance(value, list):
-        return [_without_nulls(each, depth=depth - 1) for each in value]
+        return [_without_nulls(entry, depth=depth - 1) for entry in value]
     return value
 
 
@@ -85,13 +87,13 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
     return Fault((*path, *where), entry["type"], f"{message}.".replace("..", "."))
 
 
-def unknown_field(path: Path, known: Collection[str]) -> Fault:
+def unknown_field(path: Path, fields: Collection[str]) -> Fault:
     """The fault of a field nobody knows, with the one that was probably meant."""
     name = str(path[-1])
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    near = get_close_matches(name, fields, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "."
     message = f'There is no field "{name[:63]}" here{hint}'
-    return Fault(path, "unknown_field", message, allowed=tuple(sorted(known)))
+    return Fault(path, "unknown_field", message, allowed=tuple(sorted(fields)))
 
 
 def _fields_at(shape: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:

@@ -64,13 +64,13 @@ class ParsedDocument:
 
     def locate(self, path: Path) -> Place:
         """Line and column of a path; of its nearest ancestor where the text has no such place."""
-        here, place = self.data, self._root
+        value, place = self.data, self._root
         for step in path:
-            places = self._children.get(id(here), {})
+            places = self._children.get(id(value), {})
             if step not in places:
                 break
             place = places[step]
-            here = here[step]
+            value = value[step]
         return place
 
 
@@ -84,8 +84,8 @@ def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise _refused(f"This is not YAML: {said}.", "yaml_syntax", place) from error
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
+        raise _refused(f"This is not YAML: {problem}.", "yaml_syntax", place) from error
     except yaml.YAMLError as error:
         raise _refused(f"This is not YAML: {str(error)[:200]}.", "yaml_syntax") from error
     if builder.faults:
@@ -204,11 +204,11 @@ class _Builder:
         self._aliases += 1
         if self._aliases > self.limits.aliases:
             raise _refused(f"More than {self.limits.aliases} aliases.", "too_many_aliases", place)
-        known = self._anchors.get(event.anchor)
-        if known is None or known.count == 0:
-            what = "nothing defined before it" if known is None else "something that holds it"
-            raise _refused(f"The alias *{event.anchor[:63]} stands for {what}.", "yaml_alias", place)
-        self._add(known.value, place, known.count)
+        anchored = self._anchors.get(event.anchor)
+        if anchored is None or anchored.count == 0:
+            target = "nothing defined before it" if anchored is None else "something that holds it"
+            raise _refused(f"The alias *{event.anchor[:63]} stands for {target}.", "yaml_alias", place)
+        self._add(anchored.value, place, anchored.count)
 
     def _add(self, value: Any, place: Place, count: int) -> None:
         if not self._stack:
@@ -254,9 +254,9 @@ class _Builder:
                     self._fault("Only mappings can be merged with <<.", "yaml_merge", place)
                     continue
                 places = self._children[id(source)]
-                for key, one in source.items():
+                for key, merged_value in source.items():
                     if key not in done.value:
-                        done.value[key] = one
+                        done.value[key] = merged_value
                         done.places[key] = places.get(key, place)
 
     def _fault(self, message: str, code: str, place: Place) -> None:
@@ -280,7 +280,7 @@ class _Scalars:
     def __init__(self) -> None:
         self._resolver: Any = yaml.resolver.Resolver()  # its stubs carry no annotations
         self._constructor = yaml.constructor.SafeConstructor()
-        self._known: dict[tuple[str, str | None], tuple[Any, str | None]] = {}
+        self._cache: dict[tuple[str, str | None], tuple[Any, str | None]] = {}
 
     def read(self, event: Any, *, as_key: bool) -> tuple[Any, str | None]:
         """The value and its tag; a tag of None says that the written one is not accepted."""
@@ -291,10 +291,10 @@ class _Scalars:
             return text, _MERGE if text == "<<" else _PREFIX + "str"
         if len(text) > _LONGEST_NUMBER:
             return text, _PREFIX + "str" if tag is None or tag in _PLAIN_TAGS else None
-        found = self._known.get((text, tag))
-        if found is None:
-            found = self._known[text, tag] = self._read(text, tag)
-        return found
+        scalar = self._cache.get((text, tag))
+        if scalar is None:
+            scalar = self._cache[text, tag] = self._read(text, tag)
+        return scalar
 
     def _read(self, text: str, written: str | None) -> tuple[Any, str | None]:
         if written is not None and written not in _PLAIN_TAGS:

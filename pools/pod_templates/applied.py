@@ -63,21 +63,21 @@ def node_selection(pool: Pool, platform: Platform | None = None) -> dict[str, st
 
 def tolerations_of(pool: Pool, platform: Platform) -> list[Mapping[str, Any]]:
     """Every toleration of the platform's pods, each once."""
-    given = [
+    entries = [
         *pool.tolerations,
         *platform.tolerations,
         *_of_template(pool.applied_template, "tolerations", []),
         *_of_template(platform.applied_template, "tolerations", []),
     ]
-    return [entry for place, entry in enumerate(given) if entry not in given[:place]]
+    return [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
 
 
 def frozen_pod(platform: Platform) -> dict[str, Any]:
     """The platform's template as a submission freezes it: without what its tasks' placements hold."""
     pod = dict(platform.applied_template.get("pod", {}))
     if "spec" in pod:
-        kept = {k: v for k, v in pod["spec"].items() if k not in {"nodeSelector", "tolerations"}}
-        pod["spec"] = kept
+        spec = {k: v for k, v in pod["spec"].items() if k not in {"nodeSelector", "tolerations"}}
+        pod["spec"] = spec
     return {part: value for part, value in pod.items() if value}
 
 

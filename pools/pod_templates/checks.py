@@ -16,53 +16,59 @@ def contradictions(*, pool: Named, platforms: Mapping[str, Named], templates: Te
 
     A platform's nodes are some of its pool's, so what a pool and its templates select holds below too.
     """
-    faults = list(_missing(pool[0], templates, (COMMON,)))
+    faults = list(_name_faults(pool[0], templates, (COMMON,)))
     yield from faults
     if faults:
         return
     common = applied({}, named=pool[0], variables={}, templates=templates)
-    yield from _against(pool[0], pool[1], templates, (COMMON,), whose="the pool")
-    yield from _whole(common, (COMMON,))
+    yield from _selector_faults(pool[0], pool[1], templates, (COMMON,), whose="the pool")
+    yield from _without_image(common, (COMMON,))
     selected = {**_selector(common), **pool[1]}
     for name, (named, selector) in platforms.items():
         path: Path = ("platforms", name, OVERRIDE)
-        faults = list(_missing(named, templates, path))
+        faults = list(_name_faults(named, templates, path))
         yield from faults
         if faults:
             continue
-        yield from _against(named, selected, templates, path, whose="the pool")
-        yield from _against(named, selector, templates, path, whose="the platform")
-        yield from _below(selector, _selector(common), ("platforms", name, "node_selector"))
+        yield from _selector_faults(named, selected, templates, path, whose="the pool")
+        yield from _selector_faults(named, selector, templates, path, whose="the platform")
+        yield from _platform_selector_faults(
+            selector, _selector(common), ("platforms", name, "node_selector")
+        )
         if named:
-            yield from _whole(applied(common, named=named, variables={}, templates=templates), path)
+            yield from _without_image(applied(common, named=named, variables={}, templates=templates), path)
 
 
-def _missing(named: Sequence[str], templates: Templates, path: Path) -> Iterator[Fault]:
+def _name_faults(named: Sequence[str], templates: Templates, path: Path) -> Iterator[Fault]:
     for place, name in enumerate(named):
         if name not in templates:
-            said = f'There is no pod template "{name[:63]}".'
-            yield Fault((*path, place), "unknown_pod_template", said, allowed=tuple(sorted(templates))[:50])
+            message = f'There is no pod template "{name[:63]}".'
+            yield Fault(
+                (*path, place), "unknown_pod_template", message, allowed=tuple(sorted(templates))[:50]
+            )
         elif name in named[:place]:
             yield Fault((*path, place), "twice", f'"{name}" stands above already.')
 
 
-def _against(
-    named: Sequence[str], held: Mapping[str, str], templates: Templates, path: Path, *, whose: str
+def _selector_faults(
+    named: Sequence[str], selected: Mapping[str, str], templates: Templates, path: Path, *, whose: str
 ) -> Iterator[Fault]:
     for place, name in enumerate(named):
         for label, value in _selector({"pod": templates[name][0]}).items():
-            ours = held.get(label, value)
-            if ours != value:
-                said = f'{whose} selects {label}={ours}, and pod template "{name}" {label}={value}.'
-                yield Fault((*path, place), "contradicts_selector", said, allowed=(ours,))
+            expected = selected.get(label, value)
+            if expected != value:
+                message = f'{whose} selects {label}={expected}, and pod template "{name}" {label}={value}.'
+                yield Fault((*path, place), "contradicts_selector", message, allowed=(expected,))
 
 
-def _below(selector: Mapping[str, str], held: Mapping[str, str], path: Path) -> Iterator[Fault]:
+def _platform_selector_faults(
+    selector: Mapping[str, str], selected: Mapping[str, str], path: Path
+) -> Iterator[Fault]:
     for label, value in selector.items():
-        ours = held.get(label, value)
-        if ours != value:
-            said = f'The pool\'s templates select {label}={ours}; a platform cannot say "{value}".'
-            yield Fault((*path, label), "contradicts_pool", said, allowed=(ours,))
+        expected = selected.get(label, value)
+        if expected != value:
+            message = f'The pool\'s templates select {label}={expected}; a platform cannot say "{value}".'
+            yield Fault((*path, label), "contradicts_pool", message, allowed=(expected,))
 
 
 def _selector(result: Mapping[str, object]) -> Mapping[str, str]:
@@ -70,10 +76,10 @@ def _selector(result: Mapping[str, object]) -> Mapping[str, str]:
     return pod.get("spec", {}).get("nodeSelector", {})  # type: ignore[attr-defined,no-any-return]  # JSON
 
 
-def _whole(result: Mapping[str, object], path: Path) -> Iterator[Fault]:
+def _without_image(result: Mapping[str, object], path: Path) -> Iterator[Fault]:
     """Init containers are made by templates alone, so together they must say the image."""
     pod = result.get("pod") or {}
     for container in pod.get("spec", {}).get("initContainers", []):  # type: ignore[attr-defined]  # JSON
         if not container.get("image"):
-            said = f'Init container "{container["name"][:63]}" has no image in these templates together.'
-            yield Fault(path, "no_image", said)
+            message = f'Init container "{container["name"][:63]}" has no image in these templates together.'
+            yield Fault(path, "no_image", message)

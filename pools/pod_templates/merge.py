@@ -73,11 +73,11 @@ def _once(entries: Sequence[Any]) -> list[Any]:
 
 
 def _by_key(lower: Sequence[Any], upper: Sequence[Any], key: str, where: Where) -> list[Any]:
-    held: dict[Any, Any] = {entry[key]: entry for entry in lower}
+    entries: dict[Any, Any] = {entry[key]: entry for entry in lower}
     for entry in upper:
-        before = held.get(entry[key])
+        before = entries.get(entry[key])
         if before is None or where[-1] in _ONE_OF:
-            held[entry[key]] = entry
+            entries[entry[key]] = entry
         else:
-            held[entry[key]] = _object(before, entry, where)
-    return list(held.values())
+            entries[entry[key]] = _object(before, entry, where)
+    return list(entries.values())

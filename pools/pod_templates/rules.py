@@ -15,7 +15,14 @@ from typing import Any
 from cluster.pod_schema import pod_shape_faults
 from pools.documents.reading import unknown_field
 from pools.pod_templates.merge import MERGE_KEYS
-from pools.pod_templates.variables import DEFAULTS, QUANTITY, USER_CONTAINER, VARIABLES, texts, unknown
+from pools.pod_templates.variables import (
+    DEFAULTS,
+    QUANTITY,
+    USER_CONTAINER,
+    VARIABLES,
+    texts,
+    unknown_variables,
+)
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.errors import Fault, Path, in_order
@@ -23,63 +30,73 @@ from scheduling.errors import Fault, Path, in_order
 MAX_BYTES = 64 * 1024
 GPU = "nvidia.com/gpu"
 
-_OURS = re.compile(
+_RESERVED = re.compile(
     r"osmo\.|runai[-/]|gpu-(fraction|memory)|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"
     r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|"
     r"scheduling\.k8s\.io|(kueue\.)?x-k8s\.io)/"
 )
-_NAMED_BY_US = "This service says it of every pod: leave it out."
-_NOT_OURS_TO_TAKE: Mapping[str, str] = {
+_SET_BY_SERVICE = "This service says it of every pod: leave it out."
+_EXCLUDED: Mapping[str, str] = {
     "activeDeadlineSeconds": "Write default_exec_timeout and max_exec_timeout on the pool.",
     "ephemeralContainers": "They are made in a running pod only.",
-    "hostname": _NAMED_BY_US,
-    "hostnameOverride": _NAMED_BY_US,
+    "hostname": _SET_BY_SERVICE,
+    "hostnameOverride": _SET_BY_SERVICE,
     "nodeName": "It would pass by the scheduler: write nodeSelector.",
     "preemptionPolicy": "It follows from the workflow's priority.",
     "priority": "It follows from the workflow's priority.",
     "priorityClassName": "It follows from the workflow's priority.",
     "resources": "Resources of a whole pod are not counted: write them on the containers.",
-    "restartPolicy": _NAMED_BY_US,
+    "restartPolicy": _SET_BY_SERVICE,
     "schedulerName": "It is the backend's: write scheduler_settings there.",
     "schedulingGates": "A gated pod would hold its whole gang back.",
-    "schedulingGroup": _NAMED_BY_US,
-    "setHostnameAsFQDN": _NAMED_BY_US,
-    "subdomain": _NAMED_BY_US,
+    "schedulingGroup": _SET_BY_SERVICE,
+    "setHostnameAsFQDN": _SET_BY_SERVICE,
+    "subdomain": _SET_BY_SERVICE,
     "topologySpreadConstraints": "It is decided against the gang's topology: write topology in the workflow.",
 }
-_USERS = ("args", "command", "image", "workingDir")
+_OF_THE_USER = ("args", "command", "image", "workingDir")
 
 
 def template_faults(template: Any) -> list[Fault]:
     """Find everything wrong with a template that can be seen from it alone."""
     if not isinstance(template, Mapping):
         return [Fault((), "not_a_mapping", "An object with metadata, spec or both is needed here.")]
-    shape = [_misshapen(one.path, one.said, one.allowed, one.unknown) for one in pod_shape_faults(template)]
+    shape = [
+        _shape_fault(misfit.path, misfit.said, misfit.allowed, misfit.unknown)
+        for misfit in pod_shape_faults(template)
+    ]
     if shape:
         return in_order(shape)
     size = len(json.dumps(template, default=str))
     if size > MAX_BYTES:
-        said = f"The template has {size} bytes; at most {MAX_BYTES} are accepted."
-        return [Fault((), "too_large", said, allowed=(str(MAX_BYTES),))]
-    faults = [*_metadata(template), *_spec(template.get("spec", {})), *_keyed(template), *_words(template)]
+        message = f"The template has {size} bytes; at most {MAX_BYTES} are accepted."
+        return [Fault((), "too_large", message, allowed=(str(MAX_BYTES),))]
+    faults = [
+        *_metadata_faults(template),
+        *_spec_faults(template.get("spec", {})),
+        *_merge_key_faults(template),
+        *_text_faults(template),
+    ]
     return in_order(faults)
 
 
-def _misshapen(path: Path, said: str, allowed: tuple[str, ...], unknown_one: bool) -> Fault:  # noqa: FBT001 -- a private echo of a value's field
-    return unknown_field(path, allowed) if unknown_one else Fault(path, "wrong_type", said, allowed)
+def _shape_fault(path: Path, message: str, allowed: tuple[str, ...], is_unknown: bool) -> Fault:  # noqa: FBT001 -- a private echo of a value's field
+    return unknown_field(path, allowed) if is_unknown else Fault(path, "wrong_type", message, allowed)
 
 
-def _metadata(template: Mapping[str, Any]) -> Iterator[Fault]:
+def _metadata_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
     metadata = template.get("metadata", {})
     for field in metadata:
         if field not in {"labels", "annotations"}:
-            said = "A template gives labels and annotations; all else of a pod's metadata is said here."
-            yield Fault(("metadata", field), "not_in_template", said, allowed=("annotations", "labels"))
+            message = "A template gives labels and annotations; all else of a pod's metadata is said here."
+            yield Fault(("metadata", field), "not_in_template", message, allowed=("annotations", "labels"))
     for field in ("labels", "annotations"):
         for key in metadata.get(field, {}):
-            if _OURS.match(key):
-                said = f'"{key[:100]}" gives orders to a scheduler or to this service, which alone writes it.'
-                yield Fault(("metadata", field, key), "reserved", said)
+            if _RESERVED.match(key):
+                message = (
+                    f'"{key[:100]}" gives orders to a scheduler or to this service, which alone writes it.'
+                )
+                yield Fault(("metadata", field, key), "reserved", message)
     for field in ("labels", "annotations"):
         # what a variable will say is not known here, and an annotation may say anything
         checked = {
@@ -90,82 +107,88 @@ def _metadata(template: Mapping[str, Any]) -> Iterator[Fault]:
         yield from label_faults(checked, path=("metadata", field))
 
 
-def _spec(spec: Mapping[str, Any]) -> Iterator[Fault]:
-    for field, why in _NOT_OURS_TO_TAKE.items():
+def _spec_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    for field, why in _EXCLUDED.items():
         if field in spec:
             yield Fault(("spec", field), "not_in_template", why)
-    yield from _claims(spec)
+    yield from _claim_faults(spec)
     selector = {key: value for key, value in spec.get("nodeSelector", {}).items() if "{{" not in key + value}
     yield from label_faults(selector, path=("spec", "nodeSelector"))
     if not any("{{" in text for _, text in texts(spec.get("tolerations", []))):
         yield from toleration_faults(spec.get("tolerations", []), path=("spec", "tolerations"))
     node = spec.get("affinity", {}).get("nodeAffinity", {})
     if "requiredDuringSchedulingIgnoredDuringExecution" in node:
-        said = (
+        message = (
             "It would hide nodes that are counted as the pool's: write nodeSelector, which is counted. Nodes "
             "that a task excludes are excluded without it."
         )
         path: Path = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-        yield Fault(path, "not_in_template", said, allowed=("spec.nodeSelector",))
-    yield from _containers(spec)
+        yield Fault(path, "not_in_template", message, allowed=("spec.nodeSelector",))
+    yield from _container_faults(spec)
 
 
-def _claims(spec: Mapping[str, Any]) -> Iterator[Fault]:
+def _claim_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     for place, claim in enumerate(spec.get("resourceClaims", [])):
         if claim.get("name") == names.CHANNEL_CLAIM:
-            said = f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel: name it otherwise.'
-            yield Fault(("spec", "resourceClaims", place, "name"), "reserved", said)
+            message = (
+                f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel: name it otherwise.'
+            )
+            yield Fault(("spec", "resourceClaims", place, "name"), "reserved", message)
 
 
-def _containers(spec: Mapping[str, Any]) -> Iterator[Fault]:
+def _container_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
     for place, container in enumerate(spec.get("containers", [])):
         path: Path = ("spec", "containers", place)
         if container.get("name") != USER_CONTAINER:
-            said = (
+            message = (
                 f'Only the user\'s container is made, "{USER_CONTAINER}". A helper beside it is an entry of '
                 "initContainers with restartPolicy: Always, which ends when the task does."
             )
-            yield Fault((*path, "name"), "unknown_container", said, allowed=(USER_CONTAINER,))
-        for field in _USERS:
+            yield Fault((*path, "name"), "unknown_container", message, allowed=(USER_CONTAINER,))
+        for field in _OF_THE_USER:
             if field in container:
                 yield Fault((*path, field), "not_in_template", "It is the user's to say.")
-        yield from _gpus(container, path, is_user=True)
+        yield from _gpu_faults(container, path, is_user=True)
     for place, container in enumerate(spec.get("initContainers", [])):
         if "{{" in container.get("name", ""):
-            said = "Containers before and beside the user's have names of their own, the same in every pod."
-            yield Fault(("spec", "initContainers", place, "name"), "not_constant", said)
-        yield from _gpus(container, ("spec", "initContainers", place), is_user=False)
+            message = (
+                "Containers before and beside the user's have names of their own, the same in every pod."
+            )
+            yield Fault(("spec", "initContainers", place, "name"), "not_constant", message)
+        yield from _gpu_faults(container, ("spec", "initContainers", place), is_user=False)
 
 
-def _gpus(container: Mapping[str, Any], path: Path, *, is_user: bool) -> Iterator[Fault]:
+def _gpu_faults(container: Mapping[str, Any], path: Path, *, is_user: bool) -> Iterator[Fault]:
     resources = container.get("resources", {})
     for kind in ("limits", "requests"):
         amount = resources.get(kind, {}).get(GPU)
         if amount is not None and (not is_user or amount != "{{USER_GPU}}"):
-            said = (
+            message = (
                 "GPUs are those that the task asks for: gangs, quotas and ComputeDomains count these alone."
             )
-            yield Fault((*path, "resources", kind, GPU), "not_in_template", said, allowed=("{{USER_GPU}}",))
+            yield Fault(
+                (*path, "resources", kind, GPU), "not_in_template", message, allowed=("{{USER_GPU}}",)
+            )
     for place, claim in enumerate(resources.get("claims", [])):
         if claim.get("name") == names.CHANNEL_CLAIM:
-            said = f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel.'
-            yield Fault((*path, "resources", "claims", place), "reserved", said)
+            message = f'"{names.CHANNEL_CLAIM}" is the claim of a ComputeDomain\'s channel.'
+            yield Fault((*path, "resources", "claims", place), "reserved", message)
 
 
-def _keyed(template: Mapping[str, Any]) -> Iterator[Fault]:
+def _merge_key_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
     """Entries of lists that are merged by a key have it, each its own."""
     for where, key in MERGE_KEYS.items():
         for path, entries in _lists(template, where):
-            seen: set[str] = set()
+            keys: set[str] = set()
             for place, entry in enumerate(entries):
                 if key not in entry:
-                    said = f"Entries here are told apart by {key}."
-                    yield Fault((*path, place, key), "required", said)
-                elif str(entry[key]) in seen:
-                    said = f'There is an entry "{str(entry[key])[:100]}" above already.'
-                    yield Fault((*path, place, key), "twice", said)
+                    message = f"Entries here are told apart by {key}."
+                    yield Fault((*path, place, key), "required", message)
+                elif str(entry[key]) in keys:
+                    message = f'There is an entry "{str(entry[key])[:100]}" above already.'
+                    yield Fault((*path, place, key), "twice", message)
                 else:
-                    seen.add(str(entry[key]))
+                    keys.add(str(entry[key]))
 
 
 def _lists(value: Any, where: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
@@ -182,17 +205,17 @@ def _lists(value: Any, where: tuple[str, ...], path: Path = ()) -> Iterator[tupl
         yield path, value
 
 
-def _words(template: Mapping[str, Any]) -> Iterator[Fault]:
+def _text_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
     for path, text in texts(template):
         if "\0" in text:
             yield Fault(path, "nul", "A NUL character is not accepted.")
-        for mark in unknown(text):
-            said = f"{mark[:63]} is no variable of pod templates; nothing else is evaluated in them."
-            yield Fault(path, "unknown_variable", said, allowed=VARIABLES)
+        for mark in unknown_variables(text):
+            message = f"{mark[:63]} is no variable of pod templates; nothing else is evaluated in them."
+            yield Fault(path, "unknown_variable", message, allowed=VARIABLES)
         constant = path[:2] in {("spec", "nodeSelector"), ("spec", "tolerations")}
-        if constant and "{{" in text and not unknown(text):
-            said = "It selects the pool's nodes for all tasks alike, so it is a constant."
-            yield Fault(path, "not_constant", said)
+        if constant and "{{" in text and not unknown_variables(text):
+            message = "It selects the pool's nodes for all tasks alike, so it is a constant."
+            yield Fault(path, "not_constant", message)
     for path, key in _keys(template):
         if "{{" in key or "\0" in key:
             yield Fault(path, "not_constant", "Names of fields are constants.")
@@ -212,8 +235,8 @@ def default_faults(defaults: Mapping[str, Any], *, path: Path) -> Iterator[Fault
     """Find what is wrong with default variables of a pool or a platform."""
     for name, value in defaults.items():
         if name not in DEFAULTS:
-            said = f'"{name[:63]}" takes no default; the amounts a task may leave out do, GPUs excepted.'
-            yield Fault((*path, name), "unknown_variable", said, allowed=DEFAULTS)
+            message = f'"{name[:63]}" takes no default; the amounts a task may leave out do, GPUs excepted.'
+            yield Fault((*path, name), "unknown_variable", message, allowed=DEFAULTS)
         elif isinstance(value, bool) or not QUANTITY.fullmatch(str(value)):
-            said = "An amount as Kubernetes writes it is needed here."
-            yield Fault((*path, name), "invalid_amount", said, allowed=("500m", "4", "16Gi"))
+            message = "An amount as Kubernetes writes it is needed here."
+            yield Fault((*path, name), "invalid_amount", message, allowed=("500m", "4", "16Gi"))

@@ -81,18 +81,18 @@ class TaskValues:
     labels: Mapping[str, str]
 
 
-def values_of(asked: TaskValues, *, defaults: Mapping[str, str]) -> dict[str, str]:
+def values_of(task: TaskValues, *, defaults: Mapping[str, str]) -> dict[str, str]:
     """Every known variable with its text; empty where there is nothing to say."""
     values = dict.fromkeys(VARIABLES, "")
     values |= {
-        CONTAINER: asked.container,
-        "USER_CPU": asked.cpu or str(defaults.get("USER_CPU", "")),
-        "USER_GPU": asked.gpu,
-        "USER_EXCLUDED_NODES": ",".join(asked.excluded),
-        **_amount("USER_MEMORY", asked.memory or str(defaults.get("USER_MEMORY", ""))),
-        **_amount("USER_STORAGE", asked.storage or str(defaults.get("USER_STORAGE", ""))),
+        CONTAINER: task.container,
+        "USER_CPU": task.cpu or str(defaults.get("USER_CPU", "")),
+        "USER_GPU": task.gpu,
+        "USER_EXCLUDED_NODES": ",".join(task.excluded),
+        **_amount("USER_MEMORY", task.memory or str(defaults.get("USER_MEMORY", ""))),
+        **_amount("USER_STORAGE", task.storage or str(defaults.get("USER_STORAGE", ""))),
     }
-    return values | {name: asked.labels.get(label, "") for name, label in WORKFLOW.items()}
+    return values | {name: task.labels.get(label, "") for name, label in WORKFLOW.items()}
 
 
 def _amount(name: str, text: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _amount(name: str, text: str) -> dict[str, str]:
         return {name: text}
     number, unit = match[1], match[2] or ""
     exact = Decimal(number) * _ALL_UNITS[unit]
-    parts = {f"{name}_{one}": _plain(exact / size) for one, size in _UNITS.items()}
+    parts = {f"{name}_{binary_unit}": _plain(exact / size) for binary_unit, size in _UNITS.items()}
     return {name: text, f"{name}_VAL": number, f"{name}_UNIT": unit or "B", **parts}
 
 
@@ -119,10 +119,10 @@ def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any
         result = {}
         for key, entry in value.items():
             inner = key in {"limits", "requests"}
-            said = fill(entry, values, amounts=inner)
-            if amounts and said == "" and entry != "":
+            filled = fill(entry, values, amounts=inner)
+            if amounts and filled == "" and entry != "":
                 continue
-            result[key] = said
+            result[key] = filled
         return result
     if isinstance(value, list):
         return [fill(entry, values) for entry in value]
@@ -141,8 +141,8 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield from texts(entry, (*path, place))
 
 
-def unknown(text: str) -> list[str]:
+def unknown_variables(text: str) -> list[str]:
     """What of a text stands in double braces and is no variable, nor the templating OSMO would run."""
-    found = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in VARIABLES]
-    rest = _VARIABLE.sub("", text)
-    return found + [mark for mark in ("{{", "{%", "{#") if mark in rest]
+    names = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in VARIABLES]
+    remainder = _VARIABLE.sub("", text)
+    return names + [mark for mark in ("{{", "{%", "{#") if mark in remainder]

@@ -127,7 +127,7 @@ def try_backend(*, name: str, written: Any, merge: bool, expected_revision: int 
     expect(before, expected_revision)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
-    address = _wanted(document)
+    address = _address(document)
     probe = None if before and Address.of(before) == address else probe_address(address)
     return Tried(name=name, written=written, merge=merge, address=address, probe=probe)
 
@@ -141,7 +141,7 @@ def write_tried(
         backend = _locked(name)
         expect(backend, expected_revision)
         document, faults = _read(name, tried.written, backend, merge=tried.merge)
-        if document is None or _wanted(document) != tried.address:
+        if document is None or _address(document) != tried.address:
             raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')
         refuse([*faults, *_check(backend, document, tried.probe)])
         backend = _write(backend or Backend(name=name), document, tried.probe, change=change)
@@ -159,11 +159,11 @@ def _read(
     """Read the document, and find what can be told without any other row."""
     faults = check_name(name, path=("name",)) if backend is None else []
     if isinstance(written, Mapping):
-        written, spoken = _one_namespace(written)
-        faults += spoken
-        if (said := written.get("name")) not in (None, name):
+        written, namespace_faults = _one_namespace(written)
+        faults += namespace_faults
+        if (written_name := written.get("name")) not in (None, name):
             message = (
-                f'The backend is named "{name[:63]}" by the address, not {said!r:.80}; leave the name out.'
+                f'The address names the backend "{name[:63]}", not {written_name!r:.80}: leave the name out.'
             )
             faults.append(Fault(("name",), "wrong_name", message, allowed=(name,)))
         if merge and backend is not None:
@@ -177,14 +177,14 @@ def _read(
 
 def _one_namespace(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
     """Accept ``namespace`` for OSMO's ``k8s_namespace``."""
-    given = dict(written)
-    if "namespace" not in given:
-        return given, []
-    namespace = given.pop("namespace")
-    if given.setdefault("k8s_namespace", namespace) != namespace:
+    fields = dict(written)
+    if "namespace" not in fields:
+        return fields, []
+    namespace = fields.pop("namespace")
+    if fields.setdefault("k8s_namespace", namespace) != namespace:
         message = "Said twice, and differently: leave it out beside k8s_namespace."
-        return given, [Fault(("namespace",), "contradiction", message)]
-    return given, []
+        return fields, [Fault(("namespace",), "contradiction", message)]
+    return fields, []
 
 
 def _merged(backend: Backend, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _merged(backend: Backend, changes: Mapping[str, Any]) -> dict[str, Any]:
     return merged(base, changes)
 
 
-def _wanted(document: shape.BackendDocument | None) -> Address:
+def _address(document: shape.BackendDocument | None) -> Address:
     if document is None:
         raise AssertionError("unreachable: a document that cannot be read has faults")
     return Address(
@@ -249,8 +249,12 @@ def _newly_lacking(
     lost = {}
     for pool in pools:
         wants = {"nvlink": pool.nvlink, "keys": bool(pool.topology_keys.all())}
-        known = lacks(before, **wants)
-        if new := {field: gone for field, gone in lacks(after, **wants).items() if field not in known}:
+        missing_before = lacks(before, **wants)
+        if new := {
+            field: explanations
+            for field, explanations in lacks(after, **wants).items()
+            if field not in missing_before
+        }:
             lost[pool.name] = new
     return lost
 

@@ -27,7 +27,7 @@ from scheduling.sentences import first
 
 log = structlog.get_logger(__name__)
 
-SHOWN_FAULTS = 20
+MAX_FAULTS = 20
 
 
 def apply() -> dict[str, Any] | None:
@@ -49,7 +49,7 @@ def apply() -> dict[str, Any] | None:
     try:
         import_configuration(text=text, change=change, prune=True)
     except TopologyError as error:
-        return _note(digest, _failed("Refused", _told(path, error)))
+        return _note(digest, _failed("Refused", _refusal(path, error)))
     return _note(
         digest, Condition(type="ConfigurationApplied", status="True", reason="Applied", message=path)
     )
@@ -81,8 +81,8 @@ def _failed(reason: str, message: str) -> Condition:
     return Condition(type="ConfigurationApplied", status="False", reason=reason, message=message)
 
 
-def _told(path: str, error: TopologyError) -> str:
-    lines, others = first(lines_of(error.faults), SHOWN_FAULTS)
+def _refusal(path: str, error: TopologyError) -> str:
+    lines, others = first(lines_of(error.faults), MAX_FAULTS)
     texts = [*lines, f"{others}."] if others else lines or [error.message]
     return "\n".join([f"{path} was refused and nothing was changed.", *texts])
 

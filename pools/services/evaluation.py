@@ -27,7 +27,7 @@ from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capability
 
-Found = Mapping[tuple[str, str], tuple[str, ...]]
+TopologyLabels = Mapping[tuple[str, str], tuple[str, ...]]
 """Labels of topology objects, by resource and name."""
 
 
@@ -54,7 +54,7 @@ def node_labels(uid: str) -> dict[str, Mapping[str, str]]:
     return dict(Node.objects.filter(cluster_id=uid).values_list("name", "labels"))
 
 
-def topologies_of(uid: str) -> Found:
+def topologies_of(uid: str) -> TopologyLabels:
     """What the topology objects of a cluster list. One query."""
     rows = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
     return {(resource, name): tuple(labels) for resource, name, labels in rows}
@@ -67,15 +67,17 @@ def topologies_listed(uid: str) -> frozenset[str]:
 
 def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
     """Evaluate the pools of a cluster whose nodes are these; returns how many pools changed."""
-    listed, found, installation = topologies_listed(uid), topologies_of(uid), selectors.installation()
+    listed, topologies, installation = topologies_listed(uid), topologies_of(uid), selectors.installation()
     rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
     pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
-    seen = [_seen(pool, listed, found, installation) for pool in pools]
-    verdicts = evaluate(seen, nodes)
+    evaluated = [_evaluated(pool, listed, topologies, installation) for pool in pools]
+    verdicts = evaluate(evaluated, nodes)
     return sum(_record(pool, verdicts[pool.name]) for pool in pools)
 
 
-def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) -> EvaluatedPool:
+def _evaluated(
+    pool: Pool, listed: frozenset[str], topologies: TopologyLabels, installation: UUID
+) -> EvaluatedPool:
     return EvaluatedPool(
         name=pool.name,
         scheduler=pool.backend.scheduler_name,
@@ -83,12 +85,12 @@ def _seen(pool: Pool, listed: frozenset[str], found: Found, installation: UUID) 
         levels=selectors.pool_levels(pool),
         paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend),
         external=pool.topology_source == Pool.TopologySource.EXTERNAL,
-        topologies=_topologies(pool, listed, found, installation),
+        topologies=_topologies(pool, listed, topologies, installation),
     )
 
 
 def _topologies(
-    pool: Pool, listed: frozenset[str], found: Found, installation: UUID
+    pool: Pool, listed: frozenset[str], observed: TopologyLabels, installation: UUID
 ) -> tuple[TopologyObject, ...] | None:
     """The objects a pool counts on: somebody else's, or ours, one for each cut of its levels."""
     owner = installed().get(pool.backend.scheduler_type)
@@ -103,7 +105,7 @@ def _topologies(
         cuts = [levels[: rank + 1] for rank in range(len(levels))]
         names = {owner.topology_of(installation, cut)["metadata"]["name"]: cut for cut in cuts}
     return tuple(
-        TopologyObject(name=name, levels=cut, found=found.get((resource, name)))
+        TopologyObject(name=name, levels=cut, labels=observed.get((resource, name)))
         for name, cut in names.items()
     )
 
@@ -122,6 +124,6 @@ def _record(pool: Pool, verdict: list[Condition]) -> bool:
 
 
 def _upserted(pool: Pool, verdict: list[Condition]) -> list[dict[str, object]]:
-    said = {condition.type for condition in verdict}
-    kept = conditions.without(pool.conditions, set(TYPES) - said)
-    return conditions.upsert(kept, verdict, now=timezone.now(), observed_revision=pool.revision)
+    evaluated_types = {condition.type for condition in verdict}
+    entries = conditions.without(pool.conditions, set(TYPES) - evaluated_types)
+    return conditions.upsert(entries, verdict, now=timezone.now(), observed_revision=pool.revision)

@@ -31,7 +31,7 @@ from pools.services.recording import ConfigChange, configuration_change, refuse_
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
 from web.errors import summary
 
-Held = dict[str, dict[str, Any]]
+Configuration = dict[str, dict[str, Any]]
 """Type -> name -> document."""
 
 BACKEND, POD_TEMPLATE, POOL, WORKFLOW = "BACKEND", "POD_TEMPLATE", "POOL", "WORKFLOW"
@@ -65,23 +65,23 @@ def import_configuration(
     Raises InvalidSpec with every fault.
     """
     refuse_declared(change)
-    whole = read_config_file(text)
+    file = read_config_file(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
-    whole.faults += [
+    file.faults += [
         Fault((section, name), "not_carried", "This is not carried out by this service.")
         for section in unkept
-        for name in whole.held.pop(SECTIONS[section], {})
+        for name in file.objects.pop(SECTIONS[section], {})
     ]
-    tried = _try_backends(whole)
+    tried = _try_backends(file)
     with configuration_change(change) as part:
         before = _present(types_kept())
-        run = _Import(whole=whole, tried=tried, before=before, change=part, prune=prune, force=force)
+        run = _Import(file=file, tried=tried, before=before, change=part, prune=prune, force=force)
         notices = run.write()
         after = _present(types_kept())
     return _outcome(before, after, notices)
 
 
-def _present(types: Iterable[str]) -> Held:
+def _present(types: Iterable[str]) -> Configuration:
     return {config_type: _PRESENT.get(config_type, _kept_in_history(config_type))() for config_type in types}
 
 
@@ -111,13 +111,13 @@ def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
     return read
 
 
-def _try_backends(whole: ConfigFile) -> dict[str, Tried]:
+def _try_backends(file: ConfigFile) -> dict[str, Tried]:
     tried = {}
-    for name, document in whole.held.get(BACKEND, {}).items():
+    for name, document in file.objects.get(BACKEND, {}).items():
         try:
             tried[name] = try_backend(name=name, written=document, merge=False)
         except TopologyError as error:
-            whole.faults += _placed(error, whole.paths[BACKEND, name])
+            file.faults += _placed(error, file.paths[BACKEND, name])
     return tried
 
 
@@ -125,9 +125,9 @@ def _try_backends(whole: ConfigFile) -> dict[str, Tried]:
 class _Import:
     """One import, inside its transaction."""
 
-    whole: ConfigFile
+    file: ConfigFile
     tried: Mapping[str, Tried]
-    before: Held
+    before: Configuration
     change: ConfigChange
     prune: bool
     force: bool
@@ -137,11 +137,11 @@ class _Import:
     def write(self) -> tuple[Notice, ...]:
         faults, notices = self._in_order(changed_last=False)
         if faults and set(self.tried) & set(self.before[BACKEND]):
-            others, told = self._in_order(changed_last=True)
+            others, other_notices = self._in_order(changed_last=True)
             if not others:
-                faults, notices = [], told
-        if wrong := [*self.whole.faults, *faults]:
-            located = in_order(self.whole.located(fault) for fault in wrong)
+                faults, notices = [], other_notices
+        if wrong := [*self.file.faults, *faults]:
+            located = in_order(self.file.located(fault) for fault in wrong)
             ordered = sorted(located, key=lambda fault: (fault.line or 0, fault.column or 0))
             raise InvalidSpec(f"Nothing was imported. {summary(ordered)}", ordered)
         return notices
@@ -165,11 +165,11 @@ class _Import:
         return faults, notices
 
     def _write_others(self, faults: list[Fault]) -> None:
-        for config_type, objects in self.whole.held.items():
+        for config_type, objects in self.file.objects.items():
             if config_type in (POOL, BACKEND):
                 continue
             for name, document in objects.items():
-                path = self.whole.paths[config_type, name]
+                path = self.file.paths[config_type, name]
                 if config_type == POD_TEMPLATE:
                     self._write_template(faults, name, document, path=path)
                 else:
@@ -184,35 +184,35 @@ class _Import:
         if any(fault.path[:1] == ("pools",) for fault in faults):
             return
         for name in self.applied_later:
-            with _collected(faults, self.whole.paths[POD_TEMPLATE, name]):
+            with _collected(faults, self.file.paths[POD_TEMPLATE, name]):
                 apply_again([name])
 
     def _write_backends(self, faults: list[Fault], names: Sequence[str]) -> None:
         for name in names:
-            path = self.whole.paths[BACKEND, name]
+            path = self.file.paths[BACKEND, name]
             with _collected(faults, path):
                 write_tried(self.tried[name], change=self.change)
 
     def _write_pools(self, faults: list[Fault]) -> tuple[Notice, ...]:
-        found: list[Fault] = []
+        pool_faults: list[Fault] = []
         notices: tuple[Notice, ...] = ()
-        with _collected(found, ("pools",)):
-            notices = put_pools(documents=self.whole.held.get(POOL, {}), change=self.change).notices
-        faults += [fault for fault in found if not self._told_already(fault)]
+        with _collected(pool_faults, ("pools",)):
+            notices = put_pools(documents=self.file.objects.get(POOL, {}), change=self.change).notices
+        faults += [fault for fault in pool_faults if not self._is_reported(fault)]
         return notices
 
-    def _told_already(self, fault: Fault) -> bool:
+    def _is_reported(self, fault: Fault) -> bool:
         """Whether a pool's backend is missing because it is in the file and wrong itself."""
         if fault.code != "unknown_backend" or len(fault.path) < 2:
             return False
-        pool = self.whole.held[POOL][str(fault.path[1])]
-        return pool["backend"] in self.whole.held.get(BACKEND, {})
+        pool = self.file.objects[POOL][str(fault.path[1])]
+        return pool["backend"] in self.file.objects.get(BACKEND, {})
 
     def _delete_left_out(self, faults: list[Fault], config_type: str) -> None:
-        if not self.prune or config_type not in self.whole.held:
+        if not self.prune or config_type not in self.file.objects:
             return
         section = next(name for name in SECTIONS if SECTIONS[name] == config_type)
-        for name in sorted(set(self.before[config_type]) - set(self.whole.held[config_type])):
+        for name in sorted(set(self.before[config_type]) - set(self.file.objects[config_type])):
             self._restore(faults, config_type, name, None, path=(section, name))
 
     def _restore(self, faults: list[Fault], config_type: str, name: str, content: Any, *, path: Path) -> None:
@@ -243,7 +243,7 @@ def lines_of(faults: Sequence[Fault]) -> list[str]:
     return [f"line {f.line or '?'}: {format_path(f.path) or 'the file'}: {f.message}" for f in faults]
 
 
-def _outcome(before: Held, after: Held, notices: tuple[Notice, ...]) -> Imported:
+def _outcome(before: Configuration, after: Configuration, notices: tuple[Notice, ...]) -> Imported:
     changed, parts = [], []
     for config_type in after:
         was, now = before[config_type], after[config_type]

@@ -52,8 +52,8 @@ def observers() -> list[Finding]:
 def _line(age: float | None) -> str:
     if age is None:
         return "has not heard from its cluster yet"
-    heard = f"heard {age:.0f} s ago"
-    return f"{OK}, {heard}" if age < OBSERVER_SECONDS else f"{heard}; is it running, does the cluster answer?"
+    text = f"heard {age:.0f} s ago"
+    return f"{OK}, {text}" if age < OBSERVER_SECONDS else f"{text}; is it running, does the cluster answer?"
 
 
 def configuration() -> list[Finding]:
@@ -76,7 +76,7 @@ def _file_line(condition: dict[str, str] | None) -> str:
     return f"its file is not accepted ({condition['reason']}) {since}; the last good one holds"
 
 
-def tell() -> None:
+def register_findings() -> None:
     register("sweep", sweep, needed=False)
     register("observers", observers, needed=False)
     register("configuration", configuration, needed=False)

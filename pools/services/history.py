@@ -95,9 +95,9 @@ def roll_back(
     If it was a deletion the object is deleted, if it is gone since it is made again. Raises InvalidSpec
     naming what does not hold any more, Conflict where something stands against a deletion.
     """
-    row = _shown(config_type, revision)
-    said = f"Rolled back to {config_type}:{revision}"
-    why = f"{said}: {change.description}" if change.description else f"{said}."
+    row = _revision(config_type, revision)
+    summary = f"Rolled back to {config_type}:{revision}"
+    why = f"{summary}: {change.description}" if change.description else f"{summary}."
     try:
         RESTORERS[config_type](
             name=row.name,
@@ -120,9 +120,9 @@ def _no_longer_holds(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
     faults = [
         Fault((at, *f.path), f.code, f.message, f.allowed, capability=f.capability) for f in error.faults
     ]
-    told = summary(error.faults) if error.faults else error.message
+    reasons = summary(error.faults) if error.faults else error.message
     return InvalidSpec(
-        f'{at} of "{row.name}" does not hold any more, and nothing was changed. {told}', faults
+        f'{at} of "{row.name}" does not hold any more, and nothing was changed. {reasons}', faults
     )
 
 
@@ -136,9 +136,9 @@ def retag(
 ) -> ConfigRevision:
     """Add and remove tags of a revision. Raises InvalidSpec for more tags than are kept."""
     with _history_change(change):
-        row = _shown(config_type, revision, lock=True)
-        kept = [tag for tag in row.tags if tag not in remove]
-        tags = list(dict.fromkeys([*kept, *add]))
+        row = _revision(config_type, revision, lock=True)
+        remaining = [tag for tag in row.tags if tag not in remove]
+        tags = list(dict.fromkeys([*remaining, *add]))
         if len(tags) > MAX_TAGS:
             message = f"A revision has at most {MAX_TAGS} tags; this would make {len(tags)}."
             raise InvalidSpec(message, [Fault(("set_tags",), "too_many", message)])
@@ -153,7 +153,7 @@ def take_out(*, config_type: str, revision: int, change: ConfigChange) -> Config
     Raises Conflict for what holds now, the newest revision of an object.
     """
     with _history_change(change):
-        row = _shown(config_type, revision, lock=True)
+        row = _revision(config_type, revision, lock=True)
         newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name)
         if newest.aggregate(newest=Max("revision"))["newest"] == revision:
             message = f'{config_type}:{revision} is what "{row.name}" is now, so it stays in the history.'
@@ -173,7 +173,7 @@ def _history_change(change: ConfigChange) -> Iterator[None]:
             transaction.set_rollback(True)
 
 
-def _shown(config_type: str, revision: int, *, lock: bool = False) -> ConfigRevision:
+def _revision(config_type: str, revision: int, *, lock: bool = False) -> ConfigRevision:
     rows = ConfigRevision.objects.filter(config_type=config_type, revision=revision, deleted_at=None)
     if lock:
         rows = rows.select_for_update()

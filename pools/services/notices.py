@@ -40,11 +40,11 @@ def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, 
     if not left.groups:
         return []
     workflows, groups = count_of(left.workflows, "workflow"), count_of(left.groups, "task group")
-    held = "; ".join(_accepted(backend, levels) for backend, levels in left.accepted)
+    placements = "; ".join(_accepted(backend, levels) for backend, levels in left.accepted)
     message = (
         f"{workflows} with {groups} accepted before and not released yet stay as they were accepted, for "
-        f"{held}: this change of {', '.join(changed)} reaches none of them. What they need in the cluster "
-        "stays until they are released."
+        f"{placements}: this change of {', '.join(changed)} reaches none of them. What they need in the "
+        "cluster stays until they are released."
     )
     return [Notice("frozen", message, (changed[0],))]
 
@@ -56,11 +56,11 @@ def _accepted(backend: str, levels: Levels) -> str:
 
 def backend_notices(backend: Backend) -> list[Notice]:
     """What a saved backend's author should know of its cluster."""
-    told = []
+    notices = []
     for kind, code in (("Reachable", "unreachable"), ("SchedulerServed", "scheduler_unknown")):
         if (entry := conditions.find(backend.conditions, kind)) and entry["status"] != "True":
-            told.append(Notice(code, entry["message"]))
-    return told
+            notices.append(Notice(code, entry["message"]))
+    return notices
 
 
 def _of_backend(pool: Pool) -> list[Notice]:
@@ -95,21 +95,21 @@ def _of_labels(pool: Pool) -> list[Notice]:
     levels = selectors.pool_levels(pool)
     if not levels:
         return []
-    found = selectors.domains_of(pool)
-    if not found.nodes:
+    domains = selectors.domains_of(pool)
+    if not domains.nodes:
         return []
-    told = []
-    if any(key.outside == found.nodes for key in found.keys):
+    notices = []
+    if any(key.outside == domains.nodes for key in domains.keys):
         carried = selectors.node_labels(selectors.pool_nodes(pool))
-        told += check_look_alikes(levels, carried, path=("topology_keys",))
-    before = [0, *(key.outside for key in found.keys)]  # a broader key's nodes are told there
-    return told + [
+        notices += check_look_alikes(levels, carried, path=("topology_keys",))
+    before = [0, *(key.outside for key in domains.keys)]  # a broader key's nodes are told there
+    return notices + [
         Notice(
             "nodes_without_label",
-            f"{key.outside} of the pool's {found.nodes} nodes lack {key.level.label} or the label of a "
+            f"{key.outside} of the pool's {domains.nodes} nodes lack {key.level.label} or the label of a "
             f'broader key: no requirement on "{key.level.key}" can use them.',
             ("topology_keys", rank, "label"),
         )
-        for rank, key in enumerate(found.keys)
+        for rank, key in enumerate(domains.keys)
         if key.outside > before[rank]
     ]

@@ -25,7 +25,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
             probe = Probe(problem="another cluster", reason="AnotherCluster")
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
-        news += _others_seen(backend)
+        news += _foreign_usage_condition(backend)
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
     )
@@ -33,12 +33,12 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
 
 
 def record_probe(
-    backend_id: int, probe: Probe, *, asked: Address, more: list[Condition] | None = None
+    backend_id: int, probe: Probe, *, address: Address, more: list[Condition] | None = None
 ) -> bool:
     """Save what a probe found, unless the backend has moved on; True if its cluster answers again."""
     with transaction.atomic():
         backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
-        if backend is None or asked != Address.of(backend):
+        if backend is None or address != Address.of(backend):
             return False
         back = note_probe(backend, probe, more=more)
         backend.save(update_fields=[*_OBSERVED])
@@ -60,7 +60,7 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
     backend.probed_at = now
 
 
-def _others_seen(backend: Backend) -> list[Condition]:
+def _foreign_usage_condition(backend: Backend) -> list[Condition]:
     """Whether other tenants' pods are followed; nothing while the observer has not tried."""
     cluster = backend.cluster
     if cluster is None or not (cluster.others_synced_at or cluster.others_problem):

@@ -55,16 +55,16 @@ def delete_pod_template(*, name: str, change: ConfigChange, expected_revision: i
 
 def users_of(name: str) -> list[str]:
     """The pools and platforms that name a template, in words."""
-    found = []
+    users = []
     for pool in _using([name]):
         if name in pool.common_pod_template:
-            found.append(f'pool "{pool.name}"')
-        found += [
+            users.append(f'pool "{pool.name}"')
+        users += [
             f'platform "{row.name}" of pool "{pool.name}"'
             for row in pool.platforms.all()
             if name in row.override_pod_template
         ]
-    return found
+    return users
 
 
 def all_templates() -> Templates:

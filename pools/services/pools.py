@@ -132,8 +132,8 @@ def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]
     refuse(faults)
     pools = [_write(draft, templates, change=change) for draft in drafts]
     saved = {row.pk: row for row in _reloaded(pools)}
-    told = [notice for draft in drafts for notice in _notices(saved, draft)]
-    return Saved([saved[pool.pk] for pool in pools], tuple(told))
+    saved_notices = [notice for draft in drafts for notice in _notices(saved, draft)]
+    return Saved([saved[pool.pk] for pool in pools], tuple(saved_notices))
 
 
 def _read(draft: _Draft) -> list[Fault]:
@@ -160,8 +160,8 @@ def _at(fault: Fault, path: Path) -> Fault:
 
 def _locked_backends(drafts: Sequence[_Draft]) -> dict[str, Backend]:
     """The living backends the drafts name; a change of their schedulers waits for us."""
-    wanted = {draft.document.backend for draft in drafts if draft.document}
-    rows = selectors.living_backends().filter(name__in=wanted).order_by("pk")
+    names = {draft.document.backend for draft in drafts if draft.document}
+    rows = selectors.living_backends().filter(name__in=names).order_by("pk")
     return {row.name: row for row in rows.select_for_update(no_key=True)}
 
 
@@ -170,8 +170,8 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
         return []
     backend = draft.backend = backends.get(draft.document.backend)
     if backend is None:
-        known = list(selectors.living_backends().values_list("name", flat=True))
-        return [_at(unknown_backend(draft.document.backend, known=known), draft.path)]
+        names = list(selectors.living_backends().values_list("name", flat=True))
+        return [_at(unknown_backend(draft.document.backend, names=names), draft.path)]
     moved = draft.pool is None or draft.pool.backend_id != backend.pk
     faults = check_placement(
         draft.document,
@@ -191,7 +191,7 @@ def _names_templates(document: shape.PoolDocument | None) -> bool:
     if document is None:
         return False
     platforms = document.platforms.values()
-    return bool(document.common_pod_template) or any(one.override_pod_template for one in platforms)
+    return bool(document.common_pod_template) or any(platform.override_pod_template for platform in platforms)
 
 
 def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
@@ -202,7 +202,8 @@ def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
     faults = contradictions(
         pool=(document.common_pod_template, document.node_selector),
         platforms={
-            name: (one.override_pod_template, one.node_selector) for name, one in document.platforms.items()
+            name: (platform.override_pod_template, platform.node_selector)
+            for name, platform in document.platforms.items()
         },
         templates=templates,
     )
@@ -265,7 +266,7 @@ def _reloaded(pools: Sequence[Pool]) -> list[Pool]:
 
 def _notices(saved: Mapping[int, Pool], draft: _Draft) -> list[Notice]:
     pool = next(row for row in saved.values() if row.name == draft.name)
-    told = notices.pool_notices(pool)
+    found_notices = notices.pool_notices(pool)
     if draft.before:
-        told += notices.frozen_notices(pool.name, before=draft.before, after=shape.document_of(pool))
-    return [Notice(n.code, n.message, (*draft.path, *n.path)) for n in told]
+        found_notices += notices.frozen_notices(pool.name, before=draft.before, after=shape.document_of(pool))
+    return [Notice(n.code, n.message, (*draft.path, *n.path)) for n in found_notices]

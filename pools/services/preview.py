@@ -57,7 +57,7 @@ def preview_pool(
         notices=saved.notices if saved else (),
         diff=history.unified(before, after, name=name, was="now", now="as edited") if after else "",
         keys=tuple(key_changes(_levels(before), _levels(after))) if after else (),
-        nodes=tuple(_sight(stored, saved.value)) if saved else (),
+        nodes=tuple(_reach_changes(stored, saved.value)) if saved else (),
         living=usage().live_workflows(name) if stored else 0,
         unreleased=left.groups,
     )
@@ -97,20 +97,20 @@ def _levels(content: Mapping[str, Any] | None) -> Levels:
     return tuple(Level(entry["key"], entry["label"]) for entry in keys)
 
 
-def _sight(stored: Pool | None, edited: Pool) -> Iterator[str]:
+def _reach_changes(stored: Pool | None, edited: Pool) -> Iterator[str]:
     """How many nodes each key's requirements see, where that changes."""
-    was = _seen(stored) if stored else {}
-    for key, (seen, nodes) in _seen(edited).items():
-        before = was.get(key)
-        if before == (seen, nodes) or (before is None and seen == nodes):
+    before = _reach(stored) if stored else {}
+    for key, (visible, nodes) in _reach(edited).items():
+        earlier = before.get(key)
+        if earlier == (visible, nodes) or (earlier is None and visible == nodes):
             continue
-        told = f'Requirements on "{key}" will see {seen} of {count_of(nodes, "node")}'
-        yield f"{told}; now they see {before[0]} of {before[1]}." if before else f"{told}."
+        sentence = f'Requirements on "{key}" will see {visible} of {count_of(nodes, "node")}'
+        yield f"{sentence}; now they see {earlier[0]} of {earlier[1]}." if earlier else f"{sentence}."
 
 
-def _seen(pool: Pool) -> dict[str, tuple[int, int]]:
+def _reach(pool: Pool) -> dict[str, tuple[int, int]]:
     """By key, how many nodes a requirement on it sees, and of how many."""
     levels = selectors.pool_levels(pool)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
-    found = count(selectors.pool_places(pool, levels), levels, paths=paths)
-    return {one.level.key: (found.nodes - one.hidden, found.nodes) for one in found.levels}
+    counts = count(selectors.pool_places(pool, levels), levels, paths=paths)
+    return {level.level.key: (counts.nodes - level.hidden, counts.nodes) for level in counts.levels}

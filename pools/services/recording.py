@@ -121,11 +121,11 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
 
 def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, revision: int | None) -> None:
     """Raise PreconditionFailed unless the row is at this revision (0: is not there; None: any will do)."""
-    found = row.revision if row else 0
-    if revision is not None and found != revision:
-        state = f"at revision {found}" if found else "not there"
-        wanted = f"at revision {revision}" if revision else "absent"
-        raise PreconditionFailed(f"It is {state}, and was expected to be {wanted}: read it again.")
+    present = row.revision if row else 0
+    if revision is not None and present != revision:
+        state = f"at revision {present}" if present else "not there"
+        expected = f"at revision {revision}" if revision else "absent"
+        raise PreconditionFailed(f"It is {state}, and was expected to be {expected}: read it again.")
 
 
 def refuse(faults: Sequence[Fault]) -> None:

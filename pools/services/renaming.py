@@ -114,12 +114,15 @@ def rename_platform(
         if new_name in platforms:
             faults.append(Fault((), "taken", f'There is a platform "{new_name}" already.'))
         refuse(faults)
-        written["platforms"] = {new_name if one == platform else one: platforms[one] for one in platforms}
+        written["platforms"] = {
+            new_name if name_of_platform == platform else name_of_platform: platforms[name_of_platform]
+            for name_of_platform in platforms
+        }
         if written["default_platform"] == platform:
             written["default_platform"] = new_name
         return put_pool(name=name, document=written, change=part)
 
 
-def no_platform(pool: str, platform: str, known: list[str]) -> NotFound:
-    there = f"; there are {', '.join(sorted(known)[:20])}." if known else "; it has none."
-    return NotFound(f'Pool "{pool[:63]}" has no platform "{platform[:63]}"{there}')
+def no_platform(pool: str, platform: str, names: list[str]) -> NotFound:
+    hint = f"; there are {', '.join(sorted(names)[:20])}." if names else "; it has none."
+    return NotFound(f'Pool "{pool[:63]}" has no platform "{platform[:63]}"{hint}')

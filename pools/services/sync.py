@@ -59,7 +59,7 @@ class DesiredObjects:
 class ObservedObjects:
     """What is there: objects with our label, others under names of ours, and the kinds not served."""
 
-    ours: Mapping[Name, Obj]
+    own: Mapping[Name, Obj]
     foreign: Mapping[Name, Obj] = field(default_factory=dict)
     unserved: AbstractSet[Kind] = frozenset()
 
@@ -85,18 +85,20 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
         kind = name[0]
         if kind in observed.unserved:
             continue
-        if ours := observed.ours.get(name):
-            if _lists_other_levels(ours, manifest):
-                replaces.append((ours, manifest))
-            elif not _covers(ours, manifest):
-                updates.append(_with_uid(manifest, ours))
+        if own := observed.own.get(name):
+            if _lists_other_levels(own, manifest):
+                replaces.append((own, manifest))
+            elif not _satisfies(own, manifest):
+                updates.append(_with_uid(manifest, own))
         elif other := observed.foreign.get(name):
-            if not _serves(other, manifest):
+            if not _substitutes(other, manifest):
                 foreign.append(f"{kind.name} {name[1]}")
         else:
             creates.append(manifest)
-    kept = _kept(desired, observed)
-    orphans = [obj for name, obj in observed.ours.items() if name not in desired.objects and name not in kept]
+    queues = _queues_to_keep(desired, observed)
+    orphans = [
+        obj for name, obj in observed.own.items() if name not in desired.objects and name not in queues
+    ]
     return SyncPlan(
         creates=tuple(creates),
         replaces=tuple(replaces),
@@ -106,44 +108,46 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
     )
 
 
-def _kept(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
+def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
     """Queues still in use, with those above them."""
-    kept = {name for name in observed.ours if name[1] in desired.kept_queues}
-    above = {(name[0], parent_of(observed.ours[name])) for name in kept}
-    return kept | above
+    used = {name for name in observed.own if name[1] in desired.kept_queues}
+    parents = {(name[0], parent_of(observed.own[name])) for name in used}
+    return used | parents
 
 
 def _children_first(obj: Obj) -> tuple[bool, str]:
     return not parent_of(obj), str(obj["metadata"]["name"])
 
 
-def _lists_other_levels(ours: Obj, manifest: Manifest) -> bool:
+def _lists_other_levels(own: Obj, manifest: Manifest) -> bool:
     """Whether both are topology objects, of different levels."""
-    return topology_labels(ours) != topology_labels(manifest)
+    return topology_labels(own) != topology_labels(manifest)
 
 
-def _covers(there: Any, wanted: Any) -> bool:
+def _satisfies(observed: Any, desired: Any) -> bool:
     """Whether everything wanted is there; the server adds defaults and fields of its own."""
-    if isinstance(wanted, Mapping):
-        return isinstance(there, Mapping) and all(_covers(there.get(k), v) for k, v in wanted.items())
-    if isinstance(wanted, list):
-        return (
-            isinstance(there, list)
-            and len(there) == len(wanted)
-            and all(_covers(a, b) for a, b in zip(there, wanted, strict=True))
+    if isinstance(desired, Mapping):
+        return isinstance(observed, Mapping) and all(
+            _satisfies(observed.get(k), v) for k, v in desired.items()
         )
-    return bool(there == wanted or (wanted is False and there is None))
+    if isinstance(desired, list):
+        return (
+            isinstance(observed, list)
+            and len(observed) == len(desired)
+            and all(_satisfies(a, b) for a, b in zip(observed, desired, strict=True))
+        )
+    return bool(observed == desired or (desired is False and observed is None))
 
 
-def _with_uid(manifest: Manifest, ours: Obj) -> Manifest:
+def _with_uid(manifest: Manifest, own: Obj) -> Manifest:
     """The manifest for this very object: an apply to a new one under the same name is refused."""
-    return {**manifest, "metadata": {**manifest["metadata"], "uid": ours["metadata"]["uid"]}}
+    return {**manifest, "metadata": {**manifest["metadata"], "uid": own["metadata"]["uid"]}}
 
 
-def _serves(other: Obj, manifest: Manifest) -> bool:
+def _substitutes(other: Obj, manifest: Manifest) -> bool:
     """Whether somebody else's object does what ours would (OSMO's chart brings the same priorities)."""
     bare = {key: value for key, value in manifest.items() if key not in {"metadata", "description"}}
-    return manifest["kind"] == PRIORITY_CLASS.name and _covers(other, bare)
+    return manifest["kind"] == PRIORITY_CLASS.name and _satisfies(other, bare)
 
 
 def read_desired(uid: str, installation: UUID) -> DesiredObjects:
@@ -153,15 +157,15 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
         .select_related("backend")
         .prefetch_related("topology_keys")
     )
-    wanted = [manifest for pool in pools for manifest in pool_objects(pool, installation)]
+    manifests = [manifest for pool in pools for manifest in pool_objects(pool, installation)]
     for name, labels in sorted(usage().needed_topologies(uid)):
         owner = installed().get(name)
         if isinstance(owner, TopologyOwner):
-            wanted.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
+            manifests.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
     if _in_use(uid):
-        wanted += priority_classes(installation)
+        manifests += priority_classes(installation)
     return DesiredObjects(
-        objects={(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in wanted},
+        objects={(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in manifests},
         kept_queues=usage().needed_queues(uid),
     )
 
@@ -193,46 +197,44 @@ def _in_use(uid: str) -> bool:
 
 def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:
     """List what carries our label."""
-    ours: dict[Name, Obj] = {}
+    own: dict[Name, Obj] = {}
     unserved = set()
     for kind in pool_kinds():
         try:
-            found = cluster.list(kind, label_selector=f"{names.INSTALLATION_LABEL}={installation.hex}")
+            listing = cluster.list(kind, label_selector=f"{names.INSTALLATION_LABEL}={installation.hex}")
         except NotServed:
             unserved.add(kind)
             continue
-        ours |= {(kind, obj["metadata"]["name"]): obj for obj in found.items}
-    return ObservedObjects(ours=ours, unserved=unserved)
+        own |= {(kind, obj["metadata"]["name"]): obj for obj in listing.items}
+    return ObservedObjects(own=own, unserved=unserved)
 
 
-def _look_for_foreign(
-    cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects
-) -> ObservedObjects:
+def _with_foreign(cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects) -> ObservedObjects:
     """Look up the names that are wanted and not ours."""
-    missing = [n for n in desired.objects if n not in observed.ours and n[0] not in observed.unserved]
-    found = {name: obj for name in missing if (obj := cluster.get(*name)) is not None}
-    return ObservedObjects(ours=observed.ours, foreign=found, unserved=observed.unserved)
+    names_to_find = [n for n in desired.objects if n not in observed.own and n[0] not in observed.unserved]
+    foreign = {name: obj for name in names_to_find if (obj := cluster.get(*name)) is not None}
+    return ObservedObjects(own=observed.own, foreign=foreign, unserved=observed.unserved)
 
 
 def apply(cluster: ClusterApi, steps: SyncPlan) -> list[ClusterError]:
     """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
     errors: list[ClusterError] = []
     for manifest in steps.creates:
-        _attempt(errors, partial(cluster.create, kind_of(manifest), manifest))
+        _call(errors, partial(cluster.create, kind_of(manifest), manifest))
     for obj, manifest in steps.replaces:
         name = obj["metadata"]["name"]
         log.warning("topology_replaced", name=name, found=obj.get("spec"))
-        _attempt(errors, partial(cluster.delete, kind_of(obj), name, uid=obj["metadata"]["uid"]))
-        _attempt(errors, partial(cluster.create, kind_of(manifest), manifest))
+        _call(errors, partial(cluster.delete, kind_of(obj), name, uid=obj["metadata"]["uid"]))
+        _call(errors, partial(cluster.create, kind_of(manifest), manifest))
     for manifest in steps.updates:
-        _attempt(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
+        _call(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
     for obj in steps.deletes:
         meta = obj["metadata"]
-        _attempt(errors, partial(cluster.delete, kind_of(obj), meta["name"], uid=meta["uid"]))
+        _call(errors, partial(cluster.delete, kind_of(obj), meta["name"], uid=meta["uid"]))
     return errors
 
 
-def _attempt(errors: list[ClusterError], call: Callable[[], object]) -> None:
+def _call(errors: list[ClusterError], call: Callable[[], object]) -> None:
     try:
         call()
     except AlreadyExists:
@@ -246,7 +248,9 @@ def _attempt(errors: list[ClusterError], call: Callable[[], object]) -> None:
 def sync_cluster(uid: str) -> None:
     """Bring one cluster in line and note on its backends how it went. Raises nothing about the cluster."""
     backends = list(Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("deleted_at", "pk"))
-    gone = [row.pk for row in backends if row.deleted_at and not usage().unreleased_groups(row.pk)]
+    deleted_backends = [
+        row.pk for row in backends if row.deleted_at and not usage().unreleased_groups(row.pk)
+    ]
     news: list[Condition] = []
     for backend in sorted(backends, key=lambda row: row.deleted_at is not None):
         try:
@@ -258,7 +262,7 @@ def sync_cluster(uid: str) -> None:
             news = [_failed(error.code, str(error))]
             continue
         if clean:
-            record_cleaned(gone)
+            record_cleaned(deleted_backends)
         break
     if news:
         record_sync(uid, news)
@@ -266,21 +270,21 @@ def sync_cluster(uid: str) -> None:
 
 def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     """Do it through one backend's credentials; True if nothing was left to wish for."""
-    found = cluster.kube_system_uid()
-    if found != uid:
-        return [_failed("AnotherCluster", f"The address leads to cluster {found}, not {uid}.")], False
+    reached_uid = cluster.kube_system_uid()
+    if reached_uid != uid:
+        return [_failed("AnotherCluster", f"The address leads to cluster {reached_uid}, not {uid}.")], False
     installation = selectors.installation()
     observed = observe(cluster, installation)
     desired = read_desired(uid, installation)
-    steps = plan(desired, _look_for_foreign(cluster, desired, observed))
+    steps = plan(desired, _with_foreign(cluster, desired, observed))
     errors = apply(cluster, steps)
     return [_outcome(errors, observed.unserved, desired), _foreign(steps.foreign)], not errors
 
 
 def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
     if errors:
-        shown, others = first(errors, 3)
-        return _failed(errors[0].code, "; ".join([*map(str, shown), *filter(None, [others])]))
+        listed, others = first(errors, 3)
+        return _failed(errors[0].code, "; ".join([*map(str, listed), *filter(None, [others])]))
     if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
         return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
     return Condition(type="Synced", status="True", reason="InLine")

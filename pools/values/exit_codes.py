@@ -5,7 +5,7 @@ import re
 from scheduling.sentences import listing
 
 MAX_RANGES = 256
-MAX_SHOWN = 63
+MAX_QUOTED = 63
 
 Range = tuple[int, int]
 """Both ends included."""
@@ -26,14 +26,14 @@ def exit_codes(text: str) -> tuple[Range, ...]:
         raise ValueError(f"There are {len(parts)} ranges of exit codes; at most {MAX_RANGES} are accepted.")
     ranges: list[Range] = []
     for part in parts:
-        found = read_range(part)
-        if found is None:
-            raise ValueError(f"{_shown(text)} is no list of exit codes; write for example 1-3,7.")
-        if found[1] < found[0]:
-            raise ValueError(f"{_shown(part.strip())} runs backwards; write the smaller exit code first.")
-        ranges.append(found)
+        bounds = read_range(part)
+        if bounds is None:
+            raise ValueError(f"{_quoted(text)} is no list of exit codes; write for example 1-3,7.")
+        if bounds[1] < bounds[0]:
+            raise ValueError(f"{_quoted(part.strip())} runs backwards; write the smaller exit code first.")
+        ranges.append(bounds)
     return tuple(ranges)
 
 
-def _shown(text: str) -> str:
-    return listing([text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."])
+def _quoted(text: str) -> str:
+    return listing([text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "..."])

@@ -10,7 +10,7 @@ from typing import Any
 from scheduling.errors import Fault, Path
 from scheduling.levels import is_label_key
 
-MAX_SHOWN = 63
+MAX_QUOTED = 63
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _OPERATORS = ("Equal", "Exists")
@@ -21,11 +21,11 @@ def label_faults(labels: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
     """Find labels whose key or value no object can carry."""
     for label, value in labels.items():
         if not is_label_key(label):
-            message = f"{label[:MAX_SHOWN]!r} is no Kubernetes label key."
+            message = f"{label[:MAX_QUOTED]!r} is no Kubernetes label key."
             yield Fault((*path, label), "invalid_label", message, allowed=("example.com/pool",))
         if not _LABEL_VALUE.fullmatch(value):
             message = (
-                f"{value[:MAX_SHOWN]!r} is no label value: at most 63 letters, digits, '-', '_' and '.', "
+                f"{value[:MAX_QUOTED]!r} is no label value: at most 63 letters, digits, '-', '_' and '.', "
                 "beginning and ending with a letter or digit."
             )
             yield Fault((*path, label), "invalid_label_value", message)
@@ -37,12 +37,15 @@ def toleration_faults(entries: Sequence[Mapping[str, Any]], *, path: Path) -> It
         where = (*path, i)
         key, value = entry.get("key") or "", entry.get("value") or ""
         operator, effect = entry.get("operator") or "Equal", entry.get("effect") or ""
-        for field, said, known in (("operator", operator, _OPERATORS), ("effect", effect, ("", *_EFFECTS))):
-            if said not in known:
-                message = f"{said[:MAX_SHOWN]!r} is no {field} of a toleration."
-                yield Fault((*where, field), "invalid_toleration", message, allowed=known)
+        for field, text, accepted in (
+            ("operator", operator, _OPERATORS),
+            ("effect", effect, ("", *_EFFECTS)),
+        ):
+            if text not in accepted:
+                message = f"{text[:MAX_QUOTED]!r} is no {field} of a toleration."
+                yield Fault((*where, field), "invalid_toleration", message, allowed=accepted)
         if key and not is_label_key(key):
-            yield Fault((*where, "key"), "invalid_label", f"{key[:MAX_SHOWN]!r} is no taint's key.")
+            yield Fault((*where, "key"), "invalid_label", f"{key[:MAX_QUOTED]!r} is no taint's key.")
         if not key and operator != "Exists":
             message = "A toleration without a key tolerates every taint, and then its operator is Exists."
             yield Fault((*where, "operator"), "invalid_toleration", message, allowed=("Exists",))
@@ -51,7 +54,7 @@ def toleration_faults(entries: Sequence[Mapping[str, Any]], *, path: Path) -> It
             yield Fault((*where, "value"), "invalid_toleration", message, allowed=("",))
         if not _LABEL_VALUE.fullmatch(value):
             yield Fault(
-                (*where, "value"), "invalid_label_value", f"{value[:MAX_SHOWN]!r} is no taint's value."
+                (*where, "value"), "invalid_label_value", f"{value[:MAX_QUOTED]!r} is no taint's value."
             )
         if entry.get("tolerationSeconds") is not None and effect != "NoExecute":
             message = "Only the effect NoExecute has seconds."

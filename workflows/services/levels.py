@@ -71,7 +71,7 @@ def _named(
     placement: GroupPlacement,
     labels: frozenset[str],
     *,
-    found: evaluation.Found,
+    found: evaluation.TopologyLabels,
     listed: frozenset[str],
 ) -> NamedLevels:
     owner = installed().get(placement.scheduler_type)

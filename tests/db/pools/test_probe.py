@@ -261,7 +261,7 @@ def test_an_answer_about_an_address_that_was_changed_meanwhile_is_dropped(cluste
     backend = register().value
     asked = Address.of(backend)
     Backend.objects.update(kubeconfig="/etc/same")
-    record_probe(backend.pk, Probe(problem="gone", reason="Unreachable"), asked=asked)
+    record_probe(backend.pk, Probe(problem="gone", reason="Unreachable"), address=asked)
     assert status("Reachable") == "True"
 
 

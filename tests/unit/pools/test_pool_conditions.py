@@ -13,7 +13,7 @@ LEVELS = (ZONE, RACK)
 
 def topologies(*found):
     return tuple(
-        TopologyObject(name=f"t{rank}", levels=LEVELS[: rank + 1], found=labels)
+        TopologyObject(name=f"t{rank}", levels=LEVELS[: rank + 1], labels=labels)
         for rank, labels in enumerate(found)
     )
 

@@ -17,10 +17,10 @@ def by_name(*objects, kind=KAI_QUEUE):
     return {(kind, obj["metadata"]["name"]): obj for obj in objects}
 
 
-def decide(*, desired=(), ours=(), foreign=(), kept=(), unserved=()):
+def decide(*, desired=(), own=(), foreign=(), kept=(), unserved=()):
     return plan(
         DesiredObjects(objects=by_name(*desired), kept_queues=set(kept)),
-        ObservedObjects(ours=by_name(*ours), foreign=by_name(*foreign), unserved=set(unserved)),
+        ObservedObjects(own=by_name(*own), foreign=by_name(*foreign), unserved=set(unserved)),
     )
 
 
@@ -39,23 +39,23 @@ def test_what_is_missing_is_made():
 def test_what_is_as_it_should_be_is_left_alone_whatever_the_server_added():
     there = queue("a") | {"status": {"requested": 3}}
     there["spec"] = {**there["spec"], "priority": 100}
-    steps = decide(desired=[queue("a", uid=None)], ours=[there])
+    steps = decide(desired=[queue("a", uid=None)], own=[there])
     assert (steps.creates, steps.updates, steps.deletes) == ((), (), ())
 
 
 def test_a_difference_is_mended_on_that_very_object():
-    steps = decide(desired=[queue("a", limit=4, uid=None)], ours=[queue("a", uid="u7")])
+    steps = decide(desired=[queue("a", limit=4, uid=None)], own=[queue("a", uid="u7")])
     assert [obj["metadata"]["uid"] for obj in steps.updates] == ["u7"]
 
 
 def test_nothing_wanted_means_delete_children_first():
     ours = [queue("a-parent"), queue("b-child", parent="a-parent")]
-    assert named(decide(ours=ours).deletes) == ["b-child", "a-parent"]
+    assert named(decide(own=ours).deletes) == ["b-child", "a-parent"]
 
 
 def test_queues_in_use_stay_with_those_above_them():
     ours = [queue("parent"), queue("child", parent="parent"), queue("other")]
-    assert named(decide(ours=ours, kept=["child"]).deletes) == ["other"]
+    assert named(decide(own=ours, kept=["child"]).deletes) == ["other"]
 
 
 def test_what_is_not_ours_is_reported_and_never_written():
@@ -74,7 +74,7 @@ def test_somebody_elses_priority_of_the_same_value_does_as_well():
         theirs = {**ours, "value": value}
         steps = plan(
             DesiredObjects(objects=by_name(ours, kind=PRIORITY_CLASS), kept_queues=set()),
-            ObservedObjects(ours={}, foreign=by_name(theirs, kind=PRIORITY_CLASS)),
+            ObservedObjects(own={}, foreign=by_name(theirs, kind=PRIORITY_CLASS)),
         )
         assert steps.foreign == foreign
         assert not steps.updates
@@ -90,6 +90,6 @@ def test_a_topology_of_ours_with_other_levels_is_replaced_because_nobody_can_edi
     wanted, there = topology("zone", "rack"), topology("rack", uid="u1")
     steps = plan(
         DesiredObjects(objects=by_name(wanted, kind=KAI_TOPOLOGY), kept_queues=set()),
-        ObservedObjects(ours=by_name(there, kind=KAI_TOPOLOGY)),
+        ObservedObjects(own=by_name(there, kind=KAI_TOPOLOGY)),
     )
     assert steps == SyncPlan(replaces=((there, wanted),))
