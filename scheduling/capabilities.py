@@ -60,6 +60,11 @@ class SchedulerVersion:
             return cls(int(match[1]), int(match[2]))
         raise ValueError(f"{text!r} is no version; one looks like 0.13")
 
+    @classmethod
+    def parse_known(cls, text: str) -> "SchedulerVersion | None":
+        """The same; None for an empty text, which stands for a version that is not known."""
+        return cls.parse(text) if text else None
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

@@ -19,7 +19,7 @@ from scheduling.backends.base import (
     ResourceKind,
     SchedulerBackend,
 )
-from scheduling.capabilities import Capabilities, Capability
+from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.levels import Level
 from scheduling.requirements import Gang, GangTask, Requirement
 
@@ -85,9 +85,10 @@ _TRIAL_LEVELS = (Level("zone", "topology.kubernetes.io/zone"), Level("host", "ku
 
 
 def trial(
-    scheduler: SchedulerBackend, *, capabilities: Capabilities, namespace: str, installation: UUID
+    scheduler: SchedulerBackend, *, version: SchedulerVersion, namespace: str, installation: UUID
 ) -> Manifest | None:
     """A pod group that uses what the scheduler can hold, to be sent as a dry run; None if it has none."""
+    capabilities = scheduler.capabilities(version)
     required = Capability.TOPOLOGY_REQUIRED in capabilities
     sets = 2 if Capability.GANG_MULTI_SET in capabilities and required else 1
     tasks = tuple(
@@ -106,6 +107,7 @@ def trial(
             priority_class="",
             scheduler_name=scheduler.scheduler_name,
             installation=installation,
+            version=version,
         )
     )
     return rendered.pod_groups[0] if rendered.pod_groups else None

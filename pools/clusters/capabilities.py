@@ -20,7 +20,7 @@ def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
     scheduler = installed().get(scheduler_type)
     if scheduler is None:  # its package was taken away: it can hold nothing
         return Capabilities(scheduler_type, frozenset(), 0)
-    return scheduler.capabilities(SchedulerVersion.parse(version) if version else None)
+    return scheduler.capabilities(SchedulerVersion.parse_known(version))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,10 +123,9 @@ def _tried(
     cluster: ClusterApi, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
 ) -> Iterator[FeatureFinding]:
     """What becomes of a pod group: gates and webhooks stand in no schema."""
-    capabilities = scheduler.capabilities(SchedulerVersion.parse(version))
     sent = conformance.trial(
         scheduler,
-        capabilities=capabilities,
+        version=SchedulerVersion.parse(version),
         namespace=namespace,
         installation=installation,
     )

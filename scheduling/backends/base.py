@@ -94,7 +94,8 @@ class GangRequest:
     ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0
     the times the whole gang was made. ``labels`` and ``annotations`` go on the pod groups, below ours.
     ``stage`` counts the preferences relaxed by now (``scheduling.stages``). ``external_topology`` is the name
-    of a topology object of somebody else's to use; empty: our own.
+    of a topology object of somebody else's to use; empty: our own. ``version`` is the scheduler's version at
+    which the gang was checked; None where it was not known, which counts as the oldest supported.
     """
 
     group: UUID
@@ -111,6 +112,7 @@ class GangRequest:
     stage: int = 0
     unsupported_preferred: UnsupportedPreferred = "refuse"
     external_topology: str = ""
+    version: SchedulerVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)

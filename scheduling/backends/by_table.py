@@ -1,7 +1,7 @@
 """What a scheduler backend inherits whose table of capabilities says all that it can hold.
 
-The table is the same for checking and for rendering, so what was accepted is what is rendered, and a
-rendering refuses by itself what a check let pass on other choices of the pool.
+The table is the same for checking and for rendering, and so is the version it is read at. What was accepted
+is what is rendered, and a rendering refuses by itself what a check let pass on other choices of the pool.
 """
 
 from collections.abc import Collection, Mapping
@@ -57,7 +57,7 @@ class ByTable:
         faults, _, tree = check_gang(
             request.gang,
             request.levels,
-            capabilities=self.capabilities(None),
+            capabilities=self.capabilities(request.version),
             split_gangs="warn",
             domains=None,
             unsupported_preferred=request.unsupported_preferred,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from scheduling import names
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
+from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileStore
 from workflows.manifests.pod import PodFrame, render_pod
@@ -97,6 +98,7 @@ class Renderer:
             stage=values.stage,
             unsupported_preferred=placement.unsupported_preferred,
             external_topology=placement.external_topology,
+            version=SchedulerVersion.parse_known(placement.scheduler_version),
         )
         return scheduler_backend(placement.scheduler_type).render(request)
 
