@@ -11,6 +11,11 @@ from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
 
+from scheduling.errors import Fault, InvalidSpec
+
+_TRUE = frozenset({"true", "1", "yes"})
+_FALSE = frozenset({"false", "0", "no", ""})
+
 
 class StrictForm(serializers.Serializer[Any]):
     """A form that accepts the declared fields and no other."""
@@ -68,3 +73,12 @@ def texts(help_text: str, *, max_length: int = 1024) -> serializers.ListField:
     """A parameter that may be repeated."""
     child = serializers.CharField(max_length=max_length)
     return serializers.ListField(child=child, max_length=100, default=list, help_text=help_text)
+
+
+def boolean_parameter(request: Request, name: str) -> bool:
+    """One boolean of a query that has no form, false where it is left out. Raises InvalidSpec."""
+    text = request.query_params.get(name, "").lower()
+    if text not in _TRUE | _FALSE:
+        fault = Fault((name,), "bool_parsing", f'"{text[:20]}" is neither.', allowed=("true", "false"))
+        raise InvalidSpec(f'The query parameter "{name}" is true or false.', [fault])
+    return text in _TRUE

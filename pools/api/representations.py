@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools import conditions
-from pools.clusters.capabilities import CapabilityRow, capabilities_of, table_of
+from pools.clusters.capabilities import BackendCapability, capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
@@ -113,7 +113,7 @@ def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _capability(row: CapabilityRow) -> dict[str, Any]:
+def _capability(row: BackendCapability) -> dict[str, Any]:
     return {
         "capability": row.capability,
         "held": row.is_supported,

@@ -12,10 +12,9 @@ from pools.documents.reading import unknown_field
 from pools.services import ConfigChange, WriteMode
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
+from web.queries import boolean_parameter
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
-_TRUE = frozenset({"true", "1", "yes"})
-_FALSE = frozenset({"false", "0", "no", ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
             "The request was refused: " + "; ".join(f.message for f in faults[:3]), in_order(faults)
         )
     change = change_of(request, description=description, tags=tuple(tags))
-    return Envelope(body.get(holds) if holds else None, change, force or flag(request, "force"))
+    return Envelope(body.get(holds) if holds else None, change, force or boolean_parameter(request, "force"))
 
 
 def _text(value: Any, path: Path, *, limit: int) -> list[Fault]:
@@ -67,18 +66,9 @@ def _tags(tags: Any) -> list[Fault]:
     return [fault for i, tag in enumerate(tags) for fault in _text(tag, ("tags", i), limit=63)]
 
 
-def flag(request: Request, name: str) -> bool:
-    """A boolean of the query; OSMO's client writes ``True`` and ``False``."""
-    text = request.query_params.get(name, "").lower()
-    if text not in _TRUE | _FALSE:
-        fault = Fault((name,), "bool_parsing", f'"{text[:20]}" is neither.', allowed=("true", "false"))
-        raise InvalidSpec(f'The query parameter "{name}" is true or false.', [fault])
-    return text in _TRUE
-
-
 def change_of(request: Request, *, description: str = "", tags: tuple[str, ...] = ()) -> ConfigChange:
     """The caller's change; with ``dry_run`` everything is checked and shown, and nothing stays."""
-    mode = WriteMode.DRY_RUN if flag(request, "dry_run") else WriteMode.COMMIT
+    mode = WriteMode.DRY_RUN if boolean_parameter(request, "dry_run") else WriteMode.COMMIT
     return ConfigChange(username=request.user.get_username(), description=description, tags=tags, mode=mode)
 
 

@@ -16,12 +16,13 @@ from rest_framework.views import APIView
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
-from pools.api.requests import envelope, etag, expected_revision, flag, placed
+from pools.api.requests import envelope, etag, expected_revision, placed
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
 from web.permissions import Needs
 from web.policy import Action
+from web.queries import boolean_parameter
 
 READ = Needs(Action.CONFIG_READ, on=None)
 LIST = Needs(Action.POOL_LIST, on=None)
@@ -264,7 +265,7 @@ class PoolsView(APIView):
         """List the pools the caller may use."""
         pools = selectors.pools_allowed_to(request.user, Action.POOL_LIST).order_by("name")
         names = request.query_params.getlist("pools")
-        if names and not flag(request, "all_pools"):
+        if names and not boolean_parameter(request, "all_pools"):
             pools = pools.filter(name__in=[name for name in names if "\0" not in name])
         now = timezone.now()
         rows = pools.prefetch_related("topology_keys", "platforms")
@@ -294,5 +295,5 @@ class TopologyView(APIView):
 
 def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, Any]:
     now = timezone.now()
-    verbose = flag(request, "verbose")
+    verbose = boolean_parameter(request, "verbose")
     return {row.name: show.editable_pool(row, now=now, verbose=verbose) for row in rows}

@@ -24,7 +24,7 @@ def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class CapabilityRow:
+class BackendCapability:
     """One capability as a backend has it. ``needs`` is the scheduler's version for it; None: no version."""
 
     capability: str
@@ -33,13 +33,13 @@ class CapabilityRow:
     meaning: str
 
 
-def table_of(backend: Backend) -> tuple[CapabilityRow, ...]:
+def table_of(backend: Backend) -> tuple[BackendCapability, ...]:
     """Every capability, for REST and the admin page: the table that refusals read."""
     scheduler = installed().get(backend.scheduler_type)
     needs = scheduler.needs if scheduler else {}
     capabilities = capabilities_of(backend)
     return tuple(
-        CapabilityRow(
+        BackendCapability(
             str(capability),
             capability in capabilities,
             str(needs[capability]) if capability in needs else None,
