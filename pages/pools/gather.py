@@ -151,7 +151,7 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
 def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     """The GPUs of each node that nobody holds."""
     used = used_by_node(placed_tasks({node.cluster for node in nodes}))
-    return {node.key: node.left(used.get(node.key, NOTHING)).gpu for node in nodes}
+    return {node.key: node.free(used.get(node.key, NOTHING)).gpu for node in nodes}
 
 
 def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:
@@ -159,7 +159,7 @@ def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:
     return Room(
         nodes=len(nodes),
         open_nodes=len(takers),
-        gpus=sum(node.has.gpu for node in nodes),
+        gpus=sum(node.allocatable.gpu for node in nodes),
         free_gpus=sum(free[node.key] for node in takers),
     )
 
@@ -221,4 +221,6 @@ def _offer(pool: Pool, nodes: Sequence[PoolNode]) -> Offer:
 
 
 def _asks(node: PoolNode) -> Asks:
-    return Asks(gpu=node.has.gpu, cpu=int(node.has.cpu), memory=node.has.memory // _GIB)
+    return Asks(
+        gpu=node.allocatable.gpu, cpu=int(node.allocatable.cpu), memory=node.allocatable.memory // _GIB
+    )

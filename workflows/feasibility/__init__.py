@@ -1,6 +1,5 @@
-"""Whether and where task groups fit a pool: rows read into ``scheduling.fit``, verdicts in words, quota, use.
+"""Whether and where task groups fit a pool: verdicts, their sentences, quota and usage.
 
-Advisory: the scheduler decides. Everything here is answered from rows: nodes as last observed, the tasks of
-this service that stand on them, and what other tenants' pods hold there, which counts as nothing where they
-cannot be followed.
+Advisory: the scheduler decides. Everything is answered from rows: nodes as last observed, the tasks of this
+service on them, and the usage of other tenants' pods, which counts as 0 where they cannot be followed.
 """

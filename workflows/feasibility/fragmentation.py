@@ -1,7 +1,7 @@
 """How a pool's free nodes are spread over the domains of its keys, from rows.
 
-The nodes are the pool's own, those its selector matches, whatever its platforms take. What is read is what a
-verdict reads, so a slot that is told here is one that a gang of whole nodes finds. No cluster is asked.
+The nodes are the pool's own, those its selector matches, whatever its platforms take. A verdict reads the
+same rows, so a gang of whole nodes finds every slot counted here. No cluster is called.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ def pool_fragments(pool: Pool) -> PoolFragments:
     return fragments_of(observed_pool_nodes(pool))
 
 
-def fragments_of(seen: ObservedNodes) -> PoolFragments:
-    """The same of nodes that were read already."""
-    return of_snapshot(seen.snapshot, synced_at=seen.synced_at)
+def fragments_of(observed: ObservedNodes) -> PoolFragments:
+    """The free slots of nodes that were read already."""
+    return of_snapshot(observed.snapshot, synced_at=observed.synced_at)
 
 
 def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragments:
@@ -46,7 +46,7 @@ def of_snapshot(snapshot: Snapshot, *, synced_at: datetime | None) -> PoolFragme
 
 
 def observed_pool_nodes(pool: Pool) -> ObservedNodes:
-    """The pool's nodes and what stands on them; none while its cluster was never reached."""
+    """The pool's nodes with the usage of each; none while its cluster was never reached."""
     return observed_nodes(
         pool.backend.cluster_id or "",
         selectors=[node_selection(pool)],

@@ -1,11 +1,10 @@
-"""The fragmentation of every pool of a cluster, kept in rows for whoever draws it over time.
+"""The fragmentation of every pool of a cluster, kept in rows for the metrics.
 
-Measured now and then by a worker, all pools of a cluster from one reading of its nodes, and never while
-somebody waits: a scrape reads the rows. What REST and the pages tell is computed anew.
+A worker measures it from time to time, all pools of a cluster from one reading of its nodes. A scrape reads
+the rows; REST and the pages compute it on request.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 from django.db.models.functions import Now
@@ -21,10 +20,7 @@ from workflows.feasibility.nodes import observed_nodes
 from workflows.models import MeasuredFragments
 
 MOST_SIZE = 512
-"""Nodes of the largest slot that is kept: a bound on series, not on gangs."""
-
-KEPT_FOR = timedelta(minutes=5)
-"""For how long a row is shown that nobody measures any more."""
+"""Nodes of the largest slot that is kept: it limits the number of series, not the size of gangs."""
 
 
 def clusters_measured() -> list[str]:
@@ -42,13 +38,13 @@ def measure(cluster: str) -> int:
         return 0
     labels = {level.label for pool in pools for level in pool_levels(pool)}
     labels |= {key for pool in pools for key in node_selection(pool)}
-    seen = observed_nodes(
+    observed = observed_nodes(
         cluster, selectors=[{}], levels=(), capabilities=capabilities_of(pools[0].backend), labels=labels
     )
     MeasuredFragments.objects.bulk_create(
         [
             MeasuredFragments(
-                pool=pool, measured_at=Now(), content=_content(_found(pool, seen.snapshot.nodes))
+                pool=pool, measured_at=Now(), content=_content(_fragments(pool, observed.snapshot.nodes))
             )
             for pool in pools
         ],
@@ -59,22 +55,22 @@ def measure(cluster: str) -> int:
     return len(pools)
 
 
-def _found(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
+def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
     own = node_selection(pool)
-    mine = (node for node in nodes if all(node.labels.get(key) == value for key, value in own.items()))
+    in_pool = (node for node in nodes if all(node.labels.get(key) == value for key, value in own.items()))
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
-    return of_snapshot(Snapshot.of(mine, pool_levels(pool), paths=paths), synced_at=None)
+    return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), synced_at=None)
 
 
-def _content(found: PoolFragments) -> dict[str, Any]:
+def _content(fragments: PoolFragments) -> dict[str, Any]:
     return {
-        "free": found.free,
+        "free": fragments.free,
         "keys": [
             {
                 "key": key.key,
                 "largest": key.largest,
                 "slots": [[size, count] for size, count in key.slots.items() if size <= MOST_SIZE],
             }
-            for key in found.keys
+            for key in fragments.keys
         ],
     }

@@ -1,8 +1,8 @@
-"""A snapshot of nodes, and what a task group asks of them, from rows and frozen values.
+"""A snapshot of nodes, and the demand of a task group on them, from rows and frozen values.
 
-A query each: the nodes, of whose labels only those that are asked for leave the database; the live tasks that
-stand on them; other tenants' usage. Room is held until a group's execution timeout ends it at the
-latest, and by other tenants' pods without an end that is known.
+One query each: the nodes, with only those labels that are needed; the live tasks on them; the usage of
+other tenants' pods. A group holds its room until its execution timeout at the latest; the end of other
+tenants' pods is unknown.
 """
 
 import json
@@ -34,14 +34,14 @@ from workflows.values.placement import GroupValues, TaskPlacement
 
 _AMOUNTS = ("cpu", "memory", STORAGE, "nvidia.com/gpu", "pods")
 _PODS = 110
-"""What kubelet allows by itself, for a node that does not say."""
+"""kubelet's default, for a node that reports none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedNodes:
     """A snapshot and when its nodes were last listed completely, None if never.
 
-    ``others_known`` is False where other tenants' pods cannot be followed: what they hold looks free.
+    ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free.
     """
 
     snapshot: fit.Snapshot
@@ -58,37 +58,37 @@ def observed_nodes(
     without: Sequence[UUID] = (),
     labels: Iterable[str] = (),
 ) -> ObservedNodes:
-    """The nodes of a cluster that some of the selectors matches, with what stands on them.
+    """The nodes of a cluster that one of the selectors matches, with the usage of each.
 
-    What the groups ``without`` hold counts as free: it is they who are asked about. ``labels`` are read
-    beside those of levels and selectors.
+    The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
+    those of levels and selectors.
     """
-    asked_for = {level.label for level in levels} | {key for one in selectors for key in one}
-    labels = sorted(asked_for.union(labels))
-    where = Cluster.objects.filter(pk=cluster).first()
-    known = where is not None and where.others_synced_at is not None
-    held = _holdings(cluster, without)
-    others = _others(cluster) if known else {}
+    required = {level.label for level in levels} | {key for selector in selectors for key in selector}
+    labels = sorted(required.union(labels))
+    row = Cluster.objects.filter(pk=cluster).first()
+    others_known = row is not None and row.others_synced_at is not None
+    holdings = _holdings(cluster, without)
+    others = _others(cluster) if others_known else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(labels)}
-    wanted = [[(places[key], value) for key, value in one.items()] for one in selectors]
+    columns = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
     nodes = [
-        _node(row, labels, held, others)
-        for row in _rows(cluster, labels)
-        if any(all(row[place] == value for place, value in one) for one in wanted)
+        _node(node, labels, holdings, others)
+        for node in _rows(cluster, labels)
+        if any(all(node[place] == value for place, value in selector) for selector in columns)
     ]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
     snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
-    return ObservedNodes(snapshot, where.nodes_synced_at if where else None, known)
+    return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known)
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
     """Name, flags, taints as text, amounts and labels of each node, in that order.
 
-    Read past the models, which take five times as long for it: a submission reads every node of its cluster.
+    Models would take five times as long, and a submission reads every node of its cluster.
     """
     amounts = ", ".join(["allocatable ->> (%s::text)"] * len(_AMOUNTS))
-    shown = "".join([", labels ->> (%s::text)"] * len(labels))
-    columns = f"name, ready, unschedulable, taints::text, {amounts}{shown}"
+    label_values = "".join([", labels ->> (%s::text)"] * len(labels))
+    columns = f"name, ready, unschedulable, taints::text, {amounts}{label_values}"
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {columns} FROM pools_node WHERE cluster_id = %s",  # noqa: S608 -- placeholders alone
@@ -109,16 +109,16 @@ _FIRST_LABEL = 4 + len(_AMOUNTS)
 def _node(
     row: Sequence[Any],
     labels: Sequence[str],
-    held: Mapping[str, list[fit.Holding]],
+    holdings: Mapping[str, list[fit.Holding]],
     others: Mapping[str, fit.Amounts],
 ) -> fit.FitNode:
     name, ready, unschedulable, taints = row[:4]
-    shown = zip(labels, row[_FIRST_LABEL:], strict=True)
+    label_values = zip(labels, row[_FIRST_LABEL:], strict=True)
     return fit.FitNode(
         name=name,
-        labels={label: value for label, value in shown if value is not None},
+        labels={label: value for label, value in label_values if value is not None},
         allocatable=_allocatable(row[4:_FIRST_LABEL]),
-        holdings=tuple(held.get(name, ())),
+        holdings=tuple(holdings.get(name, ())),
         others=others.get(name, fit.NO_AMOUNTS),
         taints=_taints(taints),
         closed="not ready" if not ready else "cordoned" if unschedulable else "",
@@ -131,7 +131,7 @@ def fit_node(
     written: Mapping[str, str],
     taints: Sequence[Mapping[str, str]],
 ) -> fit.FitNode:
-    """A node that is open and empty; ``written`` is its allocatable as Kubernetes writes it."""
+    """An open, empty node; ``written`` is its allocatable in Kubernetes' notation."""
     return fit.FitNode(
         name=name,
         labels=labels,
@@ -142,7 +142,7 @@ def fit_node(
 
 @lru_cache(maxsize=1024)
 def _allocatable(texts: tuple[str | None, ...]) -> fit.Amounts:
-    """What a node has, from the texts of _AMOUNTS; thousands of nodes have the same."""
+    """Parse the texts of _AMOUNTS; thousands of nodes have the same."""
     written = {key: text for key, text in zip(_AMOUNTS, texts, strict=True) if text}
     return _amounts(allocatable(written), pods=_pods(written.get("pods")), channels=1)
 
@@ -163,11 +163,11 @@ def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
 
 
 def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holding]]:
-    """What live tasks hold, by node. A task that is not there yet holds nothing."""
+    """The usage of live tasks by node. A task without a node holds nothing."""
     rows = Task.objects.filter(
         status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id=cluster
     ).exclude(Q(node_name="") | Q(group_id__in=without))
-    found: dict[str, list[fit.Holding]] = defaultdict(list)
+    by_node: dict[str, list[fit.Holding]] = defaultdict(list)
     for node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
         "node_name",
         "group__workflow__name",
@@ -181,12 +181,12 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
     ):
         amounts = _amounts(asked(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
         until = started.timestamp() + timeout if started else None
-        found[node].append(fit.Holding(workflow, amounts, until))
-    return found
+        by_node[node].append(fit.Holding(workflow, amounts, until))
+    return by_node
 
 
 def _others(cluster: str) -> dict[str, fit.Amounts]:
-    """What other tenants' pods hold, by node."""
+    """The usage of other tenants' pods by node."""
     rows = ForeignUsage.objects.filter(cluster_id=cluster).order_by()
     return {
         node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)
@@ -197,7 +197,7 @@ def _others(cluster: str) -> dict[str, fit.Amounts]:
 
 
 def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
-    """What a group asks for at the stage it is held at."""
+    """The demand of a group at its current stage."""
     gang, levels = group.gang(), group.placement.levels
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
@@ -224,5 +224,7 @@ def _demand(task: TaskPlacement) -> Demand:
 
 def selectors_of(groups: Iterable[GroupValues]) -> list[Mapping[str, str]]:
     """Each distinct node selection of the groups' tasks."""
-    found = {tuple(sorted(task.placement.node_selector.items())) for group in groups for task in group.tasks}
-    return [dict(one) for one in sorted(found)]
+    selectors = {
+        tuple(sorted(task.placement.node_selector.items())) for group in groups for task in group.tasks
+    }
+    return [dict(selector) for selector in sorted(selectors)]

@@ -1,7 +1,7 @@
-"""What became of requirements in a pool: whether what is preferred is ever had, key by key.
+"""How many requirements were met in a pool, key by key.
 
-Read from what each group keeps of its last placing (``feasibility.placed``), so it covers what the database
-still holds; the counter ``osmo_placed_groups`` counts every placing.
+Read from the last placement that each group keeps (``feasibility.placed``), so it covers the groups that are
+still in the database; the counter ``osmo_placed_groups`` counts every placement.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ _GROUPS = """
      WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
      GROUP BY 1"""
 _SETS = """
-    SELECT one->>'key', (one->>'required')::boolean, one->>'outcome', count(*)
+    SELECT placed->>'key', (placed->>'required')::boolean, placed->>'outcome', count(*)
       FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
-           CROSS JOIN LATERAL jsonb_array_elements(g.got->'sets') AS one
+           CROSS JOIN LATERAL jsonb_array_elements(g.got->'sets') AS placed
      WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
      GROUP BY 1, 2, 3"""
 
@@ -26,7 +26,7 @@ OUTCOMES = ("match", "degraded", "violation")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOutcomes:
-    """Co-location sets that named a key: how many were placed, and how many of those as asked."""
+    """Placed co-location sets that named a key, and how many of them stand together."""
 
     key: str
     required: int = 0
@@ -44,7 +44,7 @@ class PoolOutcomes:
 
 
 def outcomes_in(pool: str, *, days: int) -> PoolOutcomes:
-    """What the groups got that were submitted to a pool in the last ``days`` days. Two queries."""
+    """The placements of groups that were submitted to a pool in the last ``days`` days. Two queries."""
     with connection.cursor() as cursor:
         cursor.execute(_GROUPS, [pool, days])
         groups = dict.fromkeys(OUTCOMES, 0) | dict(cursor.fetchall())
@@ -53,7 +53,7 @@ def outcomes_in(pool: str, *, days: int) -> PoolOutcomes:
     keys: dict[str, dict[str, Any]] = {}
     for key, required, outcome, count in rows:
         counts = keys.setdefault(key, {})
-        asked, had = ("required", "required_held") if required else ("preferred", "preferred_had")
-        counts[asked] = counts.get(asked, 0) + count
-        counts[had] = counts.get(had, 0) + (count if outcome == "match" else 0)
+        kind, met = ("required", "required_held") if required else ("preferred", "preferred_had")
+        counts[kind] = counts.get(kind, 0) + count
+        counts[met] = counts.get(met, 0) + (count if outcome == "match" else 0)
     return PoolOutcomes(groups, tuple(KeyOutcomes(key=key, **keys[key]) for key in sorted(keys)))

@@ -1,10 +1,10 @@
-"""GPUs of pools: what is guaranteed, in use and free. Pure.
+"""GPUs of pools: guaranteed, in use and free. Pure.
 
-Pools that share a node, also by way of others, are in one *node set*. ``quota_used`` counts the GPUs of
-running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
-``quota_limit`` is the pool's guarantee, or all its nodes have where that is unlimited. ``total_capacity``
-counts nodes that are ready; ``total_free`` what is left, whoever uses the rest (other tenants' pods too,
-where those are known), on those of them that take work.
+Pools that share nodes, directly or through other pools, are in one *node set*. ``quota_used`` counts the GPUs
+of running tasks of HIGH and NORMAL priority in the pool, ``total_usage`` those of all its running tasks.
+``quota_limit`` is the pool's guarantee, or the capacity of its nodes where that is unlimited.
+``total_capacity`` counts GPUs of ready nodes. ``total_free`` counts GPUs on those of them that take new pods,
+less the usage of all pods (of other tenants' too, where it is known).
 """
 
 from collections import defaultdict
@@ -52,7 +52,7 @@ def quota(
     tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
 ) -> Quota:
-    """Account for pools; ``guarantees`` has each one's guaranteed GPUs, -1 for unlimited."""
+    """The usage of pools; ``guarantees`` has each pool's guaranteed GPUs, -1 for unlimited."""
     by_pool: dict[str, list[PoolNode]] = defaultdict(list)
     for node in nodes:
         for pool in node.pools:
@@ -61,13 +61,13 @@ def quota(
         pool: _usage(guarantee, by_pool[pool], [s for s in tasks if s.pool == pool], used)
         for pool, guarantee in guarantees.items()
     }
-    whole = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used)
+    every_node = _usage(-1, nodes, [s for s in tasks if s.pool in guarantees], used)
     total = Usage(
-        quota_used=sum(one.quota_used for one in usage.values()),
-        quota_limit=sum(one.quota_limit for one in usage.values()),
-        total_usage=whole.total_usage,
-        total_capacity=whole.total_capacity,
-        total_free=whole.total_free,
+        quota_used=sum(pool.quota_used for pool in usage.values()),
+        quota_limit=sum(pool.quota_limit for pool in usage.values()),
+        total_usage=every_node.total_usage,
+        total_capacity=every_node.total_capacity,
+        total_free=every_node.total_free,
     )
     return Quota(tuple(_node_sets(guarantees, nodes)), usage, total)
 
@@ -78,14 +78,14 @@ def _usage(
     tasks: Sequence[PlacedTask],
     used: Mapping[tuple[str, str], Amounts],
 ) -> Usage:
-    capacity = sum(node.has.gpu for node in nodes if node.ready)
+    capacity = sum(node.allocatable.gpu for node in nodes if node.ready)
     running = [task for task in tasks if task.running]
     return Usage(
-        quota_used=sum(task.asks.gpu for task in running if task.priority != PREEMPTIBLE),
+        quota_used=sum(task.requests.gpu for task in running if task.priority != PREEMPTIBLE),
         quota_limit=capacity if guarantee < 0 else int(guarantee),
-        total_usage=sum(task.asks.gpu for task in running),
+        total_usage=sum(task.requests.gpu for task in running),
         total_capacity=capacity,
-        total_free=sum(n.left(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
+        total_free=sum(n.free(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
     )
 
 
@@ -106,4 +106,4 @@ def _node_sets(pools: Iterable[str], nodes: Iterable[PoolNode]) -> list[tuple[st
     sets: dict[str, list[str]] = defaultdict(list)
     for pool in sorted(leader):
         sets[find(pool)].append(pool)
-    return sorted(tuple(one) for one in sets.values())
+    return sorted(tuple(names) for names in sets.values())

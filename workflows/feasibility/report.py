@@ -111,7 +111,7 @@ def feasibility(
     visible = names_known_to(user, {name for verdict in verdicts for name in holders_of(verdict)})
     return [
         _report(group, verdict, sentence(verdict), observed=observed, now=now)
-        for group, verdict in zip(groups, (redacted(each, visible) for each in verdicts), strict=True)
+        for group, verdict in zip(groups, (redacted(verdict, visible) for verdict in verdicts), strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Nodes as OSMO's clients list them: what each has, what is in use, and the pools it serves. Pure.
+"""Nodes as OSMO's clients list them: capacity, usage, and the pools of each. Pure.
 
 ``resource_type`` is RESERVED for a node of one pool and SHARED for one of several. Beside OSMO's fields
 ``topology`` has, for each pool, the node's domain of each of its keys.
@@ -26,21 +26,21 @@ def entry(
     levels: Mapping[str, Levels],
 ) -> Json:
     """One node. ``platforms`` are by pool and name, ``levels`` by pool."""
-    left = node.left(used)
+    free = node.free(used)
     return {
         "hostname": node.name,
         "exposed_fields": {
             "node": node.name,
             "pool/platform": [f"{membership.pool}/{membership.platform}" for membership in node.memberships],
-            **{key: str(value) for key, value in _gib(node.has).items()},
+            **{key: str(value) for key, value in _gib(node.allocatable).items()},
         },
         "taints": [dict(taint) for taint in node.taints],
         "usage_fields": _written(used),
         "non_workflow_usage_fields": {} if node.others is None else _written(node.others),
-        "allocatable_fields": _written(node.has),
-        "platform_allocatable_fields": _by_seat(node, _plain(node.has)),
-        "platform_available_fields": _by_seat(node, _plain(left)),
-        "platform_workflow_allocatable_fields": _by_seat(node, _plain(left)),
+        "allocatable_fields": _written(node.allocatable),
+        "platform_allocatable_fields": _by_membership(node, _plain(node.allocatable)),
+        "platform_available_fields": _by_membership(node, _plain(free)),
+        "platform_workflow_allocatable_fields": _by_membership(node, _plain(free)),
         "config_fields": _config(node, platforms),
         "backend": backend,
         "label_fields": None,
@@ -57,9 +57,9 @@ def entry(
 
 
 def _conditions(node: PoolNode) -> list[str] | None:
-    """What keeps work away, as kubectl names it; null where nothing does."""
-    said = [*([] if node.ready else ["NotReady"]), *(["SchedulingDisabled"] if node.unschedulable else [])]
-    return said or None
+    """Why the node takes no new pods, as kubectl names it; null if it takes them."""
+    reasons = [*([] if node.ready else ["NotReady"]), *(["SchedulingDisabled"] if node.unschedulable else [])]
+    return reasons or None
 
 
 def _gib(amounts: Amounts) -> dict[str, int]:
@@ -97,21 +97,21 @@ def _number(value: Decimal) -> str:
     return str(int(value)) if value == int(value) else f"{value.normalize():f}"
 
 
-def _by_seat(node: PoolNode, fields: Json) -> dict[str, dict[str, Json]]:
-    found: dict[str, dict[str, Json]] = {}
+def _by_membership(node: PoolNode, fields: Json) -> dict[str, dict[str, Json]]:
+    by_pool: dict[str, dict[str, Json]] = {}
     for membership in node.memberships:
-        found.setdefault(membership.pool, {})[membership.platform] = fields
-    return found
+        by_pool.setdefault(membership.pool, {})[membership.platform] = fields
+    return by_pool
 
 
 def _config(node: PoolNode, platforms: Mapping[tuple[str, str], Platform]) -> dict[str, dict[str, Json]]:
-    found: dict[str, dict[str, Json]] = {}
+    by_pool: dict[str, dict[str, Json]] = {}
     for membership in node.memberships:
         row = platforms.get((membership.pool, membership.platform))
-        found.setdefault(membership.pool, {})[membership.platform] = {
+        by_pool.setdefault(membership.pool, {})[membership.platform] = {
             "host_network": row.host_network_allowed if row else False,
             "privileged": row.privileged_allowed if row else False,
             "default_mounts": row.default_mounts if row else [],
             "allowed_mounts": row.allowed_mounts if row else [],
         }
-    return found
+    return by_pool

@@ -27,16 +27,16 @@ class NodeMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNode:
-    """A node as last observed: the pools, of those asked for, that it belongs to, and their platforms.
+    """A node as last observed, with those of the given pools, and of their platforms, that it belongs to.
 
-    ``others`` is what other tenants' pods hold; None: not known.
+    ``others`` is the usage of other tenants' pods, None if unknown.
     """
 
     cluster: str
     name: str
     labels: Mapping[str, str]
     taints: Sequence[Mapping[str, Any]]
-    has: Amounts
+    allocatable: Amounts
     others: Amounts | None
     ready: bool
     unschedulable: bool
@@ -51,9 +51,9 @@ class PoolNode:
     def is_open(self) -> bool:
         return self.ready and not self.unschedulable
 
-    def left(self, used: Amounts) -> Amounts:
-        """What is free while tasks hold this much; what is not known to be held counts as free."""
-        return self.has.without(used + (self.others or NOTHING))
+    def free(self, used: Amounts) -> Amounts:
+        """The free amounts when tasks use this much; unknown usage counts as free."""
+        return self.allocatable.without(used + (self.others or NOTHING))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class PlacedTask:
     pool: str
     priority: str
     running: bool
-    asks: Amounts
+    requests: Amounts
 
     @property
     def key(self) -> tuple[str, str]:
@@ -95,34 +95,34 @@ def nodes_of(pools: Iterable[Pool]) -> list[PoolNode]:
     fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
     rows = Node.objects.filter(cluster_id__in=list(selectors)).order_by("cluster_id", "name").values(*fields)
     others = others_on(selectors)
-    seen = (_seen(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
-    return [node for node in seen if node.pools]
+    nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
+    return [node for node in nodes if node.pools]
 
 
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
-    """What other tenants' pods hold by node, of each of these clusters where that is known. One query."""
+    """The usage of other tenants' pods by node, for each of these clusters where it is known. One query."""
     rows = Cluster.objects.filter(pk__in=list(clusters), others_synced_at__isnull=False).values_list(
         "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
     )
-    found: dict[str, dict[str, Amounts]] = {}
+    by_cluster: dict[str, dict[str, Amounts]] = {}
     for cluster, node, gpu, cpu, memory, storage in rows.iterator():
-        held = found.setdefault(cluster, {})
+        by_node = by_cluster.setdefault(cluster, {})
         if node is not None:
-            held[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
-    return found
+            by_node[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
+    return by_cluster
 
 
-def _seen(
+def _pool_node(
     row: Mapping[str, Any], selectors: _Selectors, others: Mapping[str, Mapping[str, Amounts]]
 ) -> PoolNode:
-    labels, known = row["labels"], others.get(row["cluster_id"])
+    labels, by_node = row["labels"], others.get(row["cluster_id"])
     return PoolNode(
         cluster=row["cluster_id"],
         name=row["name"],
         labels=labels,
         taints=row["taints"],
-        has=allocatable(row["allocatable"]),
-        others=None if known is None else known.get(row["name"], NOTHING),
+        allocatable=allocatable(row["allocatable"]),
+        others=None if by_node is None else by_node.get(row["name"], NOTHING),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
         pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),
@@ -148,7 +148,7 @@ def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:
             pool=row[2],
             priority=row[3],
             running=row[4] == TaskStatus.RUNNING,
-            asks=asked(*row[5:]),
+            requests=asked(*row[5:]),
         )
         for row in rows.values_list(
             "group__backend__cluster_id",
@@ -165,8 +165,8 @@ def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:
 
 
 def used_by_node(tasks: Iterable[PlacedTask]) -> dict[tuple[str, str], Amounts]:
-    """What live tasks hold of each node."""
+    """The usage of live tasks by node."""
     used: dict[tuple[str, str], Amounts] = {}
     for task in tasks:
-        used[task.key] = used.get(task.key, NOTHING) + task.asks
+        used[task.key] = used.get(task.key, NOTHING) + task.requests
     return used

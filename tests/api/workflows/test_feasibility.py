@@ -131,7 +131,7 @@ def test_nodes_of_other_pools_do_not_count(api, pool):
     [
         (None, "the pool's cluster was never reached, so none of its nodes is known."),
         ({"nodes_synced_at": None}, "the nodes of the pool's cluster have not been listed yet."),
-        ({}, "no node is known at the moment that these tasks may use."),
+        ({}, "these tasks may use none of the nodes that are known at the moment."),
     ],
     ids=["never reached", "never listed", "no nodes"],
 )
