@@ -60,7 +60,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
 def _measured(sizes: list[int], token: str) -> dict[str, dict[str, float]]:
     from django.test import Client  # noqa: PLC0415 -- after django.setup
 
-    from web.collector import settle  # noqa: PLC0415 -- the same
+    from web.garbage_collector import settle  # noqa: PLC0415 -- the same
 
     settle()  # as the web processes are
     client = Client(headers={"Authorization": f"Bearer {token}", "Host": "127.0.0.1"})

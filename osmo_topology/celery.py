@@ -10,8 +10,8 @@ from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
 from web import periodic
-from web.collector import settle
 from web.env import environment
+from web.garbage_collector import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
 

@@ -54,7 +54,7 @@ MIDDLEWARE = [
     "web.metrics.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "web.requests.RequestIdMiddleware",
+    "web.middleware.RequestIdMiddleware",
     "web.version.ClientVersionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -62,7 +62,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "web.requests.RequestLogMiddleware",
+    "web.middleware.RequestLogMiddleware",
 ]
 
 # the id is ours by then: RequestIdMiddleware has looked at the caller's
@@ -151,7 +151,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["web.permissions.Allowed"],
     "DEFAULT_RENDERER_CLASSES": ["web.shapes.ShapeRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["web.requests.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["web.middleware.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "web.errors.handle",
     "UNAUTHENTICATED_USER": None,

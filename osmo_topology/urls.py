@@ -3,9 +3,9 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from web import errors, health, metrics, scope
+from web import errors, health, metrics, not_offered
+from web.admin_login import admin_login
 from web.docs import DocsView, SchemaView
-from web.login import admin_login
 
 urlpatterns = [
     path("livez", health.livez),
@@ -25,5 +25,5 @@ urlpatterns = [
 
 handler400 = errors.bad_request
 handler403 = errors.forbidden
-handler404 = scope.not_found
+handler404 = not_offered.not_found
 handler500 = errors.server_error

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from pages.map.layout import HEAD, PAD, Box, Kind, Picture
+from pages.map.sentences import about_node, about_place, about_room
 from pages.map.tree import MapNode, Mark, Place, Shut, Tally, Use
-from pages.map.words import about_node, about_place, about_room
 from scheduling.sentences import count_of
 
 Link = Callable[[Place], str]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pages.map.layout import Box
+from pages.map.sentences import about_room, holders, named
 from pages.map.tree import MapNode, Mark, Place
-from pages.map.words import about_room, holders, named
 from scheduling.sentences import count_of
 
 

@@ -13,11 +13,11 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from pages.base import Page, unless_known
-from pages.map.gather import MapView, map_view
+from pages.map.content import MapView, map_view
+from pages.map.sentences import about_place
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
 from pages.map.tree import Path
-from pages.map.words import about_place
 from pools.selectors import pool_visible_to
 from web.permissions import Needs, caller
 from web.policy import Action

@@ -15,7 +15,7 @@ from rest_framework.throttling import BaseThrottle
 
 from pages.base import Page
 from pages.forms import Form, check_form
-from pages.pools.gather import pool_snippet
+from pages.pools.content import pool_snippet
 from pools.models import Pool
 from pools.selectors import pool_visible_to
 from scheduling.errors import Busy, NotFound, TopologyError

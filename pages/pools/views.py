@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from pages.base import Page
-from pages.pools.gather import pool_lines, pool_view
+from pages.pools.content import pool_lines, pool_view
 from pools.selectors import pool_visible_to, pools_allowed_to
 from web.permissions import Needs, caller
 from web.policy import Action

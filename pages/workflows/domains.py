@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pages.workflows.words import Look
+from pages.workflows.labels import Look
 
 READY = "Ready"
 Stage = Literal["before", "live", "ended"]

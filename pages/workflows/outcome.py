@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pages.workflows.words import Look
+from pages.workflows.labels import Look
 from scheduling.fit.outcome import PlacementOutcome
 from scheduling.requirements import describe
 from scheduling.sentences import count_of, plain_listing

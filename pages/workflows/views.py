@@ -12,8 +12,8 @@ from rest_framework.throttling import BaseThrottle
 
 from pages.base import Page, unless_known
 from pages.forms import Form, check_form
-from pages.workflows.gather import TaskWish, workflow_view
-from pages.workflows.listed import STATUSES, list_view
+from pages.workflows.content import TaskWish, workflow_view
+from pages.workflows.listing import STATUSES, list_view
 from web.permissions import Needs, caller
 from web.policy import Action
 from web.queries import NoQuery, Query, valid_values

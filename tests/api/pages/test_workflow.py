@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from pages.workflows import judged
+from pages.workflows import explanation_cache
 from tests.factories import (
     CLIQUE,
     LEVELS,
@@ -118,7 +118,7 @@ def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkey
         "sentence": "Over.",
         "evidence": {"queue": "q1", "rows": [{"gpus_used": 8}]},
     }
-    monkeypatch.setattr(judged, "explain", lambda groups, **said: [told])
+    monkeypatch.setattr(explanation_cache, "explain", lambda groups, **said: [told])
     why = section(page_of(browser, workflow), "why")
     assert "<summary>Evidence</summary>" in why
     assert re.search(r"<dt>queue</dt><dd>q1", why)
@@ -248,13 +248,13 @@ def test_a_browser_is_not_told_that_another_users_page_is_its_own(browser, pool)
 
 def test_many_loads_of_a_waiting_workflow_judge_it_once(browser, pool, monkeypatch):
     asked = []
-    explain = judged.explain
+    explain = explanation_cache.explain
 
     def counted(groups, **said):
         asked.append(len(groups))
         return explain(groups, **said)
 
-    monkeypatch.setattr(judged, "explain", counted)
+    monkeypatch.setattr(explanation_cache, "explain", counted)
     workflow = workflow_in(pool)
     requires_a_rack(workflow)
     waits(workflow)

@@ -7,8 +7,8 @@ import pytest
 
 from pages.workflows.domains import MOST_NODES, DomainSeen, domain_shown
 from pages.workflows.evidence import MOST_LONG, evidence, in_words
+from pages.workflows.labels import duration, look, span
 from pages.workflows.outcome import placement_view
-from pages.workflows.words import duration, look, span
 from scheduling.fit.outcome import PlacementOutcome
 from workflows.feasibility.placed import PlacedSet, PlacementResult
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus

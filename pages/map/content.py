@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pages.map.chosen import Ground, WorkflowShown, workflow_shown
 from pages.map.layout import Kind, Picture, detail, lay_out
 from pages.map.tree import Chosen, MapNode, Path, Place, Shut, Stands, Use, grow, peopled, trail
+from pages.map.workflow import Ground, WorkflowShown, workflow_shown
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from pages.workflows.words import Look, look, span
+from pages.workflows.labels import Look, look, span
 from pools.selectors import Caller, pools_visible_to
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import TaskGroup, Workflow

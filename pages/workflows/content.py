@@ -14,12 +14,12 @@ from uuid import UUID
 from django.db.models import Count, Prefetch
 
 from pages.workflows.domains import DomainSeen, DomainShown, Stage, domain_shown
+from pages.workflows.explanation_cache import explained
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
-from pages.workflows.judged import explained
+from pages.workflows.labels import Look, look, span
 from pages.workflows.outcome import PlacementView, placement_view
 from pages.workflows.timeline import Line, Said, timeline
 from pages.workflows.verdicts import WaitsShown, waits_shown
-from pages.workflows.words import Look, look, span
 from pools.selectors import Caller
 from scheduling import names
 from scheduling.sentences import agree, count_of

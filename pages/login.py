@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from pages.base import CONTENT_POLICY, TITLES, html
-from web.login import tries_over
+from web.admin_login import tries_over
 
 
 class Login(LoginView):
