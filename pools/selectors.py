@@ -25,7 +25,7 @@ from scheduling.errors import NotFound
 from scheduling.key_rows import SeenLabel
 from scheduling.levels import Domain, Level, Levels
 from web.access import grants_of
-from web.policy import POOL_SIGHT, Action, refusal
+from web.policy import POOL_VISIBILITY, Action, refusal
 
 Row = TypeVar("Row", Pool, Backend)
 
@@ -41,7 +41,7 @@ Caller = AbstractBaseUser | AnonymousUser
 def pools_visible_to(user: Caller) -> QuerySet[Pool]:
     """The pools a user knows of: those where some role of theirs grants something."""
     return _narrowed(
-        Pool.objects.select_related("backend__cluster"), grants_of(user).names("pool", POOL_SIGHT)
+        Pool.objects.select_related("backend__cluster"), grants_of(user).names("pool", POOL_VISIBILITY)
     )
 
 

@@ -34,8 +34,8 @@ def came_through_gateway(user: User) -> bool:
 
 def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
     """What a user may do: as read for this request, if there is one, else read now."""
-    held = getattr(user, "held_grants", None)
-    return held if isinstance(held, policy.Grants) else read_grants(user)
+    grants = getattr(user, "request_grants", None)
+    return grants if isinstance(grants, policy.Grants) else read_grants(user)
 
 
 def read_grants(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
@@ -77,5 +77,5 @@ def unknown_role(name: str) -> str | None:
     implied = name in policy.BUILT_IN or policy.statements_of(name, {})
     if (implied and len(name) <= ROLE_NAME_LENGTH) or Role.objects.filter(name=name).exists():
         return None
-    known = sorted({*policy.BUILT_IN, *Role.objects.values_list("name", flat=True)[:50]})
-    return f"There is no role {name[:60]!a}; there are {', '.join(known)} and osmo-<pool>."
+    names = sorted({*policy.BUILT_IN, *Role.objects.values_list("name", flat=True)[:50]})
+    return f"There is no role {name[:60]!a}; there are {', '.join(names)} and osmo-<pool>."

@@ -28,8 +28,8 @@ class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
 
     def clean_role(self) -> str:
         role = str(self.cleaned_data["role"])
-        if said := unknown_role(role):
-            raise ValidationError(said)
+        if fault := unknown_role(role):
+            raise ValidationError(fault)
         return role
 
 

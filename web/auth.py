@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from web import access, gateway, jwts
 from web.models import PersonalToken
 
-_OURS = {"same-origin", "none", ""}
+_SAME_SITE = {"same-origin", "none", ""}
 
 
 class PersonalTokenAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
@@ -62,15 +62,15 @@ class GatewayAuthentication(BaseAuthentication):
         if _development_login(request):
             return None
         try:
-            said = gateway.identity(request.META, trusted_proxy())
+            identity = gateway.identity(request.META, trusted_proxy())
         except gateway.Untrusted as error:
             raise AuthenticationFailed(str(error)) from error
-        if said is None:
+        if identity is None:
             return None
-        if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site", "") not in _OURS:
+        if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site", "") not in _SAME_SITE:
             raise PermissionDenied("A page of another site may not act for you.")  # its cookie was the proof
-        user = known_user(said.user)
-        user.gateway = access.Gateway(said.roles, said.pools)  # type: ignore[attr-defined]  # for this request
+        user = known_user(identity.user)
+        user.gateway = access.Gateway(identity.roles, identity.pools)  # type: ignore[attr-defined]  # for this request
         return user, None
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature
@@ -91,8 +91,8 @@ class DevelopmentUserAuthentication(BaseAuthentication):
 
 def known_user(name: str) -> User:
     """The user of this name, made if there is none. Raises AuthenticationFailed for one switched off."""
-    user, made = User.objects.get_or_create(username=name)
-    if made:
+    user, is_new = User.objects.get_or_create(username=name)
+    if is_new:
         user.set_unusable_password()
         user.save(update_fields=["password"])
     if not user.is_active:

@@ -184,39 +184,39 @@ class Environment(BaseSettings):
         return self
 
 
-def _production_faults(given: Environment) -> Iterator[str]:
+def _production_faults(env: Environment) -> Iterator[str]:
     """No switch of development may be on."""
-    if len(given.secret_key) < _SECRET_LENGTH:
+    if len(env.secret_key) < _SECRET_LENGTH:
         yield f"OSMO_SECRET_KEY must be set to at least {_SECRET_LENGTH} characters in production"
-    if given.secret_key.startswith(_DEVELOPMENT_MARK):
+    if env.secret_key.startswith(_DEVELOPMENT_MARK):
         yield "OSMO_SECRET_KEY is that of development: make a new one"
-    if given.development_login:
+    if env.development_login:
         yield "OSMO_DEVELOPMENT_LOGIN is for OSMO_ENV=development only: unset it"
-    if given.crash_points:
+    if env.crash_points:
         yield "OSMO_CRASH_POINTS lets processes kill themselves and is refused in production"
 
 
-def _development_faults(given: Environment) -> Iterator[str]:
+def _development_faults(env: Environment) -> Iterator[str]:
     """Whoever names hosts or a gateway serves others, and must not let a bare header log in."""
-    if strange := sorted(set(given.allowed_hosts) - _LOOPBACK_HOSTS):
+    if strange := sorted(set(env.allowed_hosts) - _LOOPBACK_HOSTS):
         yield f"OSMO_ALLOWED_HOSTS has {', '.join(strange)}: OSMO_ENV=development answers this machine only"
-    if given.trusted_proxy_secrets or given.trusted_proxy_networks:
+    if env.trusted_proxy_secrets or env.trusted_proxy_networks:
         yield "OSMO_TRUSTED_PROXY_SECRETS and _NETWORKS are for OSMO_ENV=production only: unset them"
 
 
-def _access_faults(given: Environment) -> Iterator[str]:
-    if any(len(each.get_secret_value()) < _SECRET_LENGTH for each in given.trusted_proxy_secrets):
+def _access_faults(env: Environment) -> Iterator[str]:
+    if any(len(secret.get_secret_value()) < _SECRET_LENGTH for secret in env.trusted_proxy_secrets):
         yield f"OSMO_TRUSTED_PROXY_SECRETS: each of at least {_SECRET_LENGTH} characters"
-    if any(len(each.get_secret_value()) < _SECRET_LENGTH for each in given.jwt_secrets):
+    if any(len(secret.get_secret_value()) < _SECRET_LENGTH for secret in env.jwt_secrets):
         yield f"OSMO_JWT_SECRETS: each of at least {_SECRET_LENGTH} characters"
-    if any(network.prefixlen == 0 for network in given.trusted_proxy_networks):
+    if any(network.prefixlen == 0 for network in env.trusted_proxy_networks):
         yield "OSMO_TRUSTED_PROXY_NETWORKS: a network that holds every address trusts everybody"
-    if strange := [role for role in given.default_roles if not NAME.fullmatch(role)]:
+    if strange := [role for role in env.default_roles if not NAME.fullmatch(role)]:
         yield f"OSMO_DEFAULT_ROLES: {', '.join(strange)} is no role's name"
 
 
-def _log_faults(given: Environment) -> Iterator[str]:
-    parts = urlsplit(given.log_store)
+def _log_faults(env: Environment) -> Iterator[str]:
+    parts = urlsplit(env.log_store)
     if parts.scheme == "s3":
         if not parts.netloc or parts.query:
             yield "OSMO_LOG_STORE: s3://bucket or s3://bucket/prefix"
@@ -224,7 +224,7 @@ def _log_faults(given: Environment) -> Iterator[str]:
             yield "OSMO_LOG_STORE names a bucket: install the extra s3"
     elif parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
         yield "OSMO_LOG_STORE: file:///directory or s3://bucket/prefix"
-    if given.log_endpoint and parts.scheme != "s3":
+    if env.log_endpoint and parts.scheme != "s3":
         yield "OSMO_LOG_ENDPOINT is for a bucket: set OSMO_LOG_STORE to s3://bucket"
 
 

@@ -139,8 +139,8 @@ def summary(faults: Iterable[Fault]) -> str:
     ]
     if others:
         lines.append(f"{others}, see details")
-    told = "; ".join(lines) or "The request was refused."
-    return told if told.endswith(("?", ".")) else f"{told}."
+    text = "; ".join(lines) or "The request was refused."
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def faults_of(error: exceptions.ValidationError) -> list[Fault]:

@@ -65,8 +65,8 @@ def once(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Headers as they came, names and values; one of ours that is repeated becomes one that is refused."""
     counts = Counter(name.upper() for name, _ in headers)
     repeated = {name for name in _ON_THE_WIRE if counts[name] > 1}
-    kept = [(name, value) for name, value in headers if name.upper() not in repeated]
-    return [*kept, *((name, _REPEATED) for name in sorted(repeated))]
+    unrepeated = [(name, value) for name, value in headers if name.upper() not in repeated]
+    return [*unrepeated, *((name, _REPEATED) for name in sorted(repeated))]
 
 
 def identity(meta: Mapping[str, Any], proxy: Proxy) -> Identity | None:
@@ -114,10 +114,10 @@ def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> Address | None:
 
     Only the last entry of X-Forwarded-For is the proxy's; what stands before it, the caller wrote.
     """
-    said = str(meta.get("REMOTE_ADDR", ""))
+    address = str(meta.get("REMOTE_ADDR", ""))
     if proves(meta, proxy) and (forwarded := str(meta.get("HTTP_X_FORWARDED_FOR", ""))):
-        said = forwarded.rpartition(",")[2].strip()
-    return _address(said)
+        address = forwarded.rpartition(",")[2].strip()
+    return _address(address)
 
 
 def is_loopback(text: str) -> bool:
@@ -126,10 +126,10 @@ def is_loopback(text: str) -> bool:
     return address is not None and address.is_loopback
 
 
-def _secret_known(given: str, secrets: Sequence[str]) -> bool:
+def _secret_known(secret_header: str, secrets: Sequence[str]) -> bool:
     """Compare with each secret, in the same time whichever is right."""
-    sent = given.encode("utf-8", "surrogateescape")
-    return any([compare_digest(sent, secret.encode()) for secret in secrets])  # noqa: C419 -- all of them
+    proof = secret_header.encode("utf-8", "surrogateescape")
+    return any([compare_digest(proof, secret.encode()) for secret in secrets])  # noqa: C419 -- all of them
 
 
 def _within(text: str, networks: Sequence[Network]) -> bool:

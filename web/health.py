@@ -5,10 +5,10 @@ without makes the answer 503, so that no requests are sent here; all else only m
 taking every web replica out of service because beat is down would help nobody. Apps add what they know with
 ``register``.
 
-Bounded: a server that accepts a connection and falls silent would hold a request for ever, and drivers have
-no time limit that covers it. So each look runs in a thread of its own, and whoever asks waits for it for some
-seconds; all who ask meanwhile share that one look, which also keeps strangers from opening connections. Lines
-say nothing of addresses, credentials or errors of libraries.
+Bounded: a server that accepts a connection and then stays silent would hold a request for ever, and no time
+limit of a driver covers that. So each probe runs in a thread of its own, and a request waits for it for some
+seconds. Requests at the same time share one probe, so strangers cannot make the service open connections.
+Lines contain no address, no credential and no error of a library.
 """
 
 import threading
@@ -30,7 +30,7 @@ from web import errors
 
 View = Callable[[HttpRequest], HttpResponse]
 
-LOOK_SECONDS = 3.0
+PROBE_SECONDS = 3.0
 OK = "ok"
 SILENT = "does not answer"
 
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DependencyStatus:
     """One dependency: its name, one line about it, and whether this process can serve without it."""
 
     name: str
@@ -46,58 +46,58 @@ class Finding:
     needed: bool = False
 
 
-Look = Callable[[], Sequence[Finding]]
+Probe = Callable[[], Sequence[DependencyStatus]]
 
 
 @dataclass(slots=True)
-class _Shared:
-    """A look that runs at most once at a time, however many ask for it."""
+class _SharedProbe:
+    """A probe that runs at most once at a time, for any number of requests."""
 
     name: str
     needed: bool
-    look: Look
+    probe: Probe
     lock: threading.Lock = field(default_factory=threading.Lock)
-    running: "_Run | None" = None
+    running: "_ProbeRun | None" = None
 
-    def begin(self) -> "_Run":
+    def begin(self) -> "_ProbeRun":
         with self.lock:
             if self.running is None or self.running.done.is_set():
-                self.running = _Run(self)
-                threading.Thread(target=self.running.go, name=f"look at {self.name}", daemon=True).start()
+                self.running = _ProbeRun(self)
+                threading.Thread(target=self.running.run, name=f"probe of {self.name}", daemon=True).start()
             return self.running
 
 
 @dataclass(slots=True)
-class _Run:
-    shared: _Shared
+class _ProbeRun:
+    shared: _SharedProbe
     done: threading.Event = field(default_factory=threading.Event)
-    found: Sequence[Finding] = ()
+    statuses: Sequence[DependencyStatus] = ()
 
-    def go(self) -> None:
+    def run(self) -> None:
         try:
-            self.found = self.shared.look()
-        except Exception:  # a fault of one look must still be an answer about it
-            log.exception("look_failed", dependency=self.shared.name)
-            self.found = [self._says("cannot be told, see the log")]
+            self.statuses = self.shared.probe()
+        except Exception:  # an exception in one probe must still give a line about it
+            log.exception("probe_failed", dependency=self.shared.name)
+            self.statuses = [self._status("the probe failed, see the log")]
         finally:
             connection.close()
             self.done.set()
 
-    def wait(self, *, until: float) -> Sequence[Finding]:
+    def wait(self, *, until: float) -> Sequence[DependencyStatus]:
         if not self.done.wait(max(0.0, until - time.monotonic())):
-            return [self._says(SILENT)]
-        return self.found
+            return [self._status(SILENT)]
+        return self.statuses
 
-    def _says(self, line: str) -> Finding:
-        return Finding(name=self.shared.name, line=line, needed=self.shared.needed)
-
-
-_looks: dict[str, _Shared] = {}
+    def _status(self, line: str) -> DependencyStatus:
+        return DependencyStatus(name=self.shared.name, line=line, needed=self.shared.needed)
 
 
-def register(name: str, look: Look, *, needed: bool) -> None:
-    """Have ``/readyz`` tell of something; ``name`` and ``needed`` are for when ``look`` itself cannot."""
-    _looks[name] = _Shared(name, needed, look)
+_probes: dict[str, _SharedProbe] = {}
+
+
+def register(name: str, probe: Probe, *, needed: bool) -> None:
+    """Add a line to ``/readyz``; ``name`` and ``needed`` are used when the probe itself fails."""
+    _probes[name] = _SharedProbe(name, needed, probe)
 
 
 def reads_only(view: View) -> View:
@@ -121,29 +121,29 @@ def livez(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 -- Django's sig
 
 @reads_only
 def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 -- Django's signature
-    """Say of each dependency how it is; 503 if this process cannot serve without one that is not well."""
-    runs = [shared.begin() for shared in _looks.values()]
-    until = time.monotonic() + LOOK_SECONDS
-    found = [finding for run in runs for finding in run.wait(until=until)]
-    unwell = [finding for finding in found if not finding.line.startswith(OK)]
-    serves = not any(finding.needed for finding in unwell)
-    status = "unavailable" if not serves else "degraded" if unwell else OK
-    lines = {finding.name: finding.line for finding in found}
+    """Report the status of each dependency; 503 if this process cannot serve without one that fails."""
+    runs = [shared.begin() for shared in _probes.values()]
+    until = time.monotonic() + PROBE_SECONDS
+    statuses = [dependency for run in runs for dependency in run.wait(until=until)]
+    failing = [dependency for dependency in statuses if not dependency.line.startswith(OK)]
+    serves = not any(dependency.needed for dependency in failing)
+    status = "unavailable" if not serves else "degraded" if failing else OK
+    lines = {dependency.name: dependency.line for dependency in statuses}
     return JsonResponse({"status": status, **lines}, status=200 if serves else 503)
 
 
-def _database() -> list[Finding]:
+def _database() -> list[DependencyStatus]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
         applied = MigrationRecorder(connection).applied_migrations()
     except DatabaseError:
-        return [Finding(name="database", line=SILENT, needed=True)]
+        return [DependencyStatus(name="database", line=SILENT, needed=True)]
     pending = len(_migrations() - applied.keys())
     line = f"{pending} migrations not applied" if pending else OK
     return [
-        Finding(name="database", line=OK, needed=True),
-        Finding(name="migrations", line=line, needed=True),
+        DependencyStatus(name="database", line=OK, needed=True),
+        DependencyStatus(name="migrations", line=line, needed=True),
     ]
 
 
@@ -153,14 +153,14 @@ def _migrations() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None, ignore_no_migrations=True).disk_migrations)
 
 
-def _redis() -> list[Finding]:
+def _redis() -> list[DependencyStatus]:
     url = _plain_url(settings.CELERY_BROKER_URL)
     try:
         with redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2) as client:
             client.ping()
     except redis.RedisError:
-        return [Finding(name="redis", line=f"{SILENT}; what was accepted waits until it does")]
-    return [Finding(name="redis", line=OK)]
+        return [DependencyStatus(name="redis", line=f"{SILENT}; what was accepted waits until it does")]
+    return [DependencyStatus(name="redis", line=OK)]
 
 
 def _plain_url(url: str) -> str:

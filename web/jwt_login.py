@@ -71,7 +71,7 @@ class JwtView(APIView):
         """Change a personal token for a short login with the same rights."""
         body = PersonalTokenBody(data=request.data)
         body.is_valid(raise_exception=True)
-        token = _known(body.validated_data["token"])
+        token = _personal_token(body.validated_data["token"])
         waits = take(f"login:user:{token.user_id}", per_minute=settings.LOGINS_PER_MINUTE)
         if waits is not None:
             raise Throttled(waits)
@@ -81,7 +81,7 @@ class JwtView(APIView):
         return "Bearer"  # without it DRF makes the 401 a 403
 
 
-def _known(text: str) -> PersonalToken:
+def _personal_token(text: str) -> PersonalToken:
     """The personal token of this text. Raises AuthenticationFailed, without repeating it."""
     try:
         _, token = PersonalTokenAuthentication().authenticate_credentials(text.encode())

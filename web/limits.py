@@ -51,8 +51,8 @@ def take(key: str, *, per_minute: int) -> int | None:
     values: dict[str, str | float] = {"key": key[:255], "step": _PERIOD / per_minute, "period": _PERIOD}
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
-        if taken := cursor.fetchone():
-            if taken[0]:
+        if bucket := cursor.fetchone():
+            if bucket[0]:
                 cursor.execute(_SWEEP, {"most": _STALE_AT_ONCE})
             return None
         cursor.execute(_WAIT, values)

@@ -35,9 +35,9 @@ def bounded(
     connection: BaseDatabaseWrapper, *, lock_seconds: float, statement_seconds: float
 ) -> Iterator[None]:
     """Bound each statement of this connection; what was set before holds again afterwards."""
-    wanted = {"lock_timeout": lock_seconds, "statement_timeout": statement_seconds}
-    before = {name: _show(connection, name) for name in wanted}
-    for name, seconds in wanted.items():
+    limits = {"lock_timeout": lock_seconds, "statement_timeout": statement_seconds}
+    before = {name: _show(connection, name) for name in limits}
+    for name, seconds in limits.items():
         _set(connection, name, f"{int(seconds * 1000)}ms")
     try:
         yield

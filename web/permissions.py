@@ -43,7 +43,7 @@ class Allowed(BasePermission):
         user = request.user
         if not isinstance(user, User) or not user.is_active:
             return False
-        user.held_grants = read_grants(user)  # type: ignore[attr-defined]  # fresh for each request
+        user.request_grants = read_grants(user)  # type: ignore[attr-defined]  # fresh for each request
         method = "GET" if request.method == "HEAD" else str(request.method)
         if method == "OPTIONS" or not hasattr(view, method.lower()):
             return True  # says what there is, or is refused as a method

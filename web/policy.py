@@ -45,7 +45,7 @@ class Action(StrEnum):
 POOL_USE = frozenset(a for a in Action if a.split(":")[0] in {"workflow", "pool", "resources"})
 """What is done in a pool; a gateway's list of allowed pools narrows these."""
 
-POOL_SIGHT = POOL_USE | {Action.CONFIG_READ, Action.CONFIG_UPDATE}
+POOL_VISIBILITY = POOL_USE | {Action.CONFIG_READ, Action.CONFIG_UPDATE}
 """Whoever may do any of these on a pool knows that it exists."""
 
 KINDS = ("pool", "backend", "config")
@@ -134,17 +134,17 @@ class Grants:
         return any(_same_action(pattern, action) for s in self.policies for pattern in s.actions)
 
     def sees_pool(self, name: str) -> bool:
-        return any(self.allows(action, f"pool/{name}") for action in POOL_SIGHT)
+        return any(self.allows(action, f"pool/{name}") for action in POOL_VISIBILITY)
 
     def names(self, kind: str, actions: Iterable[Action]) -> frozenset[str] | None:
         """The objects of a kind on which any of the actions may be done; None for all."""
-        found: set[str] = set()
+        visible: set[str] = set()
         for action in actions:
             names = self._names(kind, action)
             if names is None:
                 return None
-            found |= names
-        return frozenset(found)
+            visible |= names
+        return frozenset(visible)
 
     def _names(self, kind: str, action: Action) -> frozenset[str] | None:
         narrowed = None
@@ -155,7 +155,7 @@ class Grants:
         patterns = {
             pattern
             for statement in self.policies
-            if any(_same_action(given, action) for given in statement.actions)
+            if any(_same_action(action_pattern, action) for action_pattern in statement.actions)
             for pattern in statement.resources
         }
         named = frozenset(p.partition("/")[2] for p in patterns if p.startswith(f"{kind}/"))
@@ -216,5 +216,5 @@ def _resource_fault(word: str, path: tuple[str | int, ...]) -> Fault | None:
     if word == EVERYTHING or (kind in KINDS and (name == "*" or NAME.fullmatch(name))):
         return None
     forms = ("*", *(f"{kind}/*" for kind in KINDS), *(f"{kind}/<name>" for kind in KINDS))
-    said = f"{word[:60]!a} names no resource; a star stands for a whole name, never for its end."
-    return Fault(path, "unknown_resource", said, allowed=forms)
+    message = f"{word[:60]!a} names no resource; a star stands for a whole name, never for its end."
+    return Fault(path, "unknown_resource", message, allowed=forms)

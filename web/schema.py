@@ -164,4 +164,4 @@ def describe_errors(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
 
 def _names_something(path: str, operation: dict[str, Any]) -> bool:
-    return "{" in path or any(one.get("required") for one in operation.get("parameters", ()))
+    return "{" in path or any(parameter.get("required") for parameter in operation.get("parameters", ()))

@@ -16,7 +16,7 @@ MOST_TOKENS = 100
 
 def make_token(user: User, *, name: str) -> str:
     """Make a personal token and return it; it cannot be shown again."""
-    return _made(user, name=name, expires_at=latest_expiry())[1]
+    return _new_token(user, name=name, expires_at=latest_expiry())[1]
 
 
 def latest_expiry() -> datetime:
@@ -36,7 +36,7 @@ def make_own_token(user: User, *, name: str, expires_at: datetime) -> tuple[Pers
         raise Conflict(f'You have a token named "{name}"; delete it first, or choose another name.')
     if len(living) >= MOST_TOKENS:
         raise Conflict(f"You have {len(living)} tokens, and {MOST_TOKENS} are the most; delete some first.")
-    return _made(user, name=name, expires_at=expires_at)
+    return _new_token(user, name=name, expires_at=expires_at)
 
 
 def revoke_own_token(user: User, *, name: str) -> None:
@@ -51,7 +51,7 @@ def living_tokens(user: User) -> list[PersonalToken]:
     return list(PersonalToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("created"))
 
 
-def _made(user: User, *, name: str, expires_at: datetime) -> tuple[PersonalToken, str]:
+def _new_token(user: User, *, name: str, expires_at: datetime) -> tuple[PersonalToken, str]:
     row, token = PersonalToken.objects.create(user=user, expiry=expires_at - timezone.now(), name=name)
     row.expiry = expires_at  # knox adds to a later now: not a microsecond more than was decided
     row.save(update_fields=["expiry"])

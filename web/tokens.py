@@ -109,9 +109,9 @@ def _expiry(request: Request) -> datetime:
     if day is None:
         return latest
     if day <= latest.date():  # before a day is added: there is none after 9999-12-31
-        asked = datetime.combine(day, time.min, UTC) + timedelta(days=1)
-        if datetime.now(UTC) < asked <= latest:
-            return asked
+        expiry = datetime.combine(day, time.min, UTC) + timedelta(days=1)
+        if datetime.now(UTC) < expiry <= latest:
+            return expiry
     message = f"A token expires after now and not after {naive_utc(latest)}."
     raise InvalidSpec(message, [Fault(("expires_at",), "out_of_range", message)])
 

@@ -29,8 +29,8 @@ _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
 
 def as_numbers(text: str) -> tuple[int, int, int] | None:
     """A version as numbers, which compare; None for what is none."""
-    found = _VERSION.match(text)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    match = _VERSION.match(text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 class ClientVersionMiddleware:
@@ -40,29 +40,29 @@ class ClientVersionMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        theirs = as_numbers(request.headers.get("x-osmo-client-version", ""))
-        if theirs is None:
+        version = as_numbers(request.headers.get("x-osmo-client-version", ""))
+        if version is None:
             return self.get_response(request)
-        said = ".".join(map(str, theirs))
-        if _below(theirs, settings.CLIENT_MINIMUM_VERSION):
-            return _refused(request, said)
+        client_version = ".".join(map(str, version))
+        if _below(version, settings.CLIENT_MINIMUM_VERSION):
+            return _refused(request, client_version)
         response = self.get_response(request)
-        if _below(theirs, settings.CLIENT_LATEST_VERSION):
-            hint = f"New client {settings.CLIENT_LATEST_VERSION} available; this is {said}."
+        if _below(version, settings.CLIENT_LATEST_VERSION):
+            hint = f"New client {settings.CLIENT_LATEST_VERSION} available; this is {client_version}."
             response["x-osmo-warning"] = base64.b64encode(hint.encode()).decode()
             response["x-osmo-service-version"] = VERSION
         return response
 
 
-def _below(theirs: tuple[int, int, int], bound: str) -> bool:
+def _below(version: tuple[int, int, int], bound: str) -> bool:
     limit = as_numbers(bound)
-    return limit is not None and theirs < limit
+    return limit is not None and version < limit
 
 
-def _refused(request: HttpRequest, said: str) -> JsonResponse:
+def _refused(request: HttpRequest, client_version: str) -> JsonResponse:
     message = (
-        f"Your client is version {said}, and this service answers {settings.CLIENT_MINIMUM_VERSION} and "
-        "later: upgrade it."
+        f"Your client is version {client_version}, and this service answers "
+        f"{settings.CLIENT_MINIMUM_VERSION} and later: upgrade it."
     )
     content = errors.body(message=message, error_code="OSMO_ERROR", request=request)
     return JsonResponse(content, status=400)

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 
 from pools.services import declared
 from pools.services.recording import declared_file
-from web.health import OK, SILENT, Finding, register
+from web.health import OK, SILENT, DependencyStatus, register
 
 LATE_SWEEPS = 15
 """Sweeps that may be missed before it is said: a busy queue delays some."""
@@ -23,30 +23,30 @@ _OBSERVERS = """
 """
 
 
-def sweep() -> list[Finding]:
+def sweep() -> list[DependencyStatus]:
     """When beat's sweep last ran: beat, Redis and a worker are alive if it is young."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(_SWEEP)
             row = cursor.fetchone()
     except DatabaseError:
-        return [Finding(name="sweep", line=SILENT)]
+        return [DependencyStatus(name="sweep", line=SILENT)]
     if row is None or row[0] is None:
-        return [Finding(name="sweep", line="never ran; are beat and a worker running?")]
+        return [DependencyStatus(name="sweep", line="never ran; are beat and a worker running?")]
     late = row[0] > LATE_SWEEPS * settings.ENV.sweep_seconds
     line = f"ran {row[0]:.0f} s ago" + ("; are beat and a worker running?" if late else "")
-    return [Finding(name="sweep", line=line if late else f"{OK}, {line}")]
+    return [DependencyStatus(name="sweep", line=line if late else f"{OK}, {line}")]
 
 
-def observers() -> list[Finding]:
+def observers() -> list[DependencyStatus]:
     """When the observer last heard from each living backend's cluster."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(_OBSERVERS)
             rows = cursor.fetchall()
     except DatabaseError:
-        return [Finding(name="observers", line=SILENT)]
-    return [Finding(name=f"observer of {name}", line=_line(age)) for name, age in rows]
+        return [DependencyStatus(name="observers", line=SILENT)]
+    return [DependencyStatus(name=f"observer of {name}", line=_line(age)) for name, age in rows]
 
 
 def _line(age: float | None) -> str:
@@ -56,15 +56,15 @@ def _line(age: float | None) -> str:
     return f"{OK}, {text}" if age < OBSERVER_SECONDS else f"{text}; is it running, does the cluster answer?"
 
 
-def configuration() -> list[Finding]:
+def configuration() -> list[DependencyStatus]:
     """Whether the file that is the source of configuration was accepted; nothing is told without one."""
     if not declared_file():
         return []
     try:
         condition = declared.condition()
     except DatabaseError:
-        return [Finding(name="configuration", line=SILENT)]
-    return [Finding(name="configuration", line=_file_line(condition))]
+        return [DependencyStatus(name="configuration", line=SILENT)]
+    return [DependencyStatus(name="configuration", line=_file_line(condition))]
 
 
 def _file_line(condition: dict[str, str] | None) -> str:

@@ -164,8 +164,8 @@ def test_readiness_names_what_does_not_answer_and_goes_on_without_what_it_can(cl
 
 def test_readiness_waits_for_nothing_that_hangs(client, monkeypatch):
     released = threading.Event()
-    monkeypatch.setattr(health, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(health, "_looks", {})
+    monkeypatch.setattr(health, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(health, "_probes", {})
 
     def hang():
         released.wait(60)
@@ -176,6 +176,6 @@ def test_readiness_waits_for_nothing_that_hangs(client, monkeypatch):
         for _ in range(3):
             answer = client.get("/readyz")
             assert (answer.status_code, answer.json()["database"]) == (503, "does not answer")
-        assert sum(thread.name == "look at database" for thread in threading.enumerate()) == 1
+        assert sum(thread.name == "probe of database" for thread in threading.enumerate()) == 1
     finally:
         released.set()

@@ -11,9 +11,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from cluster.kinds import EVENT, POD, Kind
-from doctor.clusters import gather
 from doctor.compare import compare
-from doctor.facts import Limits
+from doctor.facts import Tolerances
+from doctor.run import read_facts
 from pools import selectors
 from pools.clusters import connect
 from pools.tasks import sync_cluster
@@ -174,8 +174,8 @@ def test_the_consistency_check_knows_its_objects(world, admin, pool, monkeypatch
 
 def leaked():
     """The objects that a consistency check of a system at rest finds to be too many."""
-    limits = Limits.all(timedelta(0), due_at_least=timedelta(0))
-    findings = compare(gather(history=timedelta(hours=1)).facts, limits)
+    limits = Tolerances.all(timedelta(0), due_at_least=timedelta(0))
+    findings = compare(read_facts(history=timedelta(hours=1)), limits)
     return sorted(finding.object for finding in findings if finding.kind == "leaked")
 
 

@@ -26,7 +26,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['user']!a}; make_token makes one.")
         if options["revoke"]:
             RoleAssignment.objects.filter(user=user, role__in=options["roles"]).delete()
-        elif wrong := [said for role in options["roles"] if (said := unknown_role(role))]:
+        elif wrong := [fault for role in options["roles"] if (fault := unknown_role(role))]:
             raise CommandError(" ".join(wrong))
         else:
             for role in options["roles"]:

@@ -33,8 +33,8 @@ class Command(BaseCommand):
             USERNAME.fullmatch(options["user"]) or User.objects.filter(username=options["user"]).exists()
         ):
             raise CommandError(f"USER: {USERNAME_RULE}")
-        user, made = User.objects.get_or_create(username=options["user"])
-        if made:
+        user, is_new = User.objects.get_or_create(username=options["user"])
+        if is_new:
             user.set_unusable_password()
         if options["admin"]:
             user.is_staff = user.is_superuser = True
