@@ -186,7 +186,7 @@ class TaskGroup(models.Model):
 class Task(models.Model):
     """One try of one task. A retry is a new row with the next ``retry_id`` and the same ``task_uuid``.
 
-    ``log_state`` says what became of its log; only ``workflows.logs`` writes it. Empty: nothing yet.
+    ``log_state`` is the state of its log; only ``workflows.logs`` writes it. Empty: nothing yet.
     """
 
     class LogState(models.TextChoices):

@@ -106,7 +106,7 @@ def test_kubernetes_own_scheduler_takes_nothing_from_a_normal_workflow(world):
     normal = world.submit(pool, workflow(PAIR, name="normal"))
     world.wait_group(normal, "g", "RUNNING")
     reply = world.service.submit(pool, workflow(("g", ["a"]), name="high"), priority="HIGH")
-    assert any("HIGH is scheduled as NORMAL" in warning for warning in reply["warnings"])
+    assert any("treats priority HIGH as NORMAL" in warning for warning in reply["warnings"])
     world.wait(lambda: world.groups(reply["name"])["g"]["waiting_reason"], bool)
     assert world.groups(normal)["g"]["status"] == "RUNNING"
     end(world, normal, reply["name"])

@@ -1,11 +1,11 @@
-"""Whether a pool can take a workflow, and what is frozen of it if it can.
+"""Whether a pool accepts a workflow, and the values that are frozen of it if it does.
 
 Pure: a parsed spec and the facts of a pool go in; placements, warnings and faults come out, all faults at
-once, those of topology included. Nothing is weakened to make a workflow fit; what a user may not expect is
-a warning. Checks that hold for a resource spec are made once for it and not once for each of its tasks, so
-the cost is linear in tasks with a small factor.
+once, those of topology included. No requirement is weakened to make a workflow fit; what a user may not
+expect is a warning. A resource spec is checked once, not once for each of its tasks, so the cost is linear
+in tasks with a small factor.
 
-Paths of faults are those of the parsed document; whoever has it adds line and column.
+Paths of faults are those of the parsed document; the caller, who has it, adds line and column.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,8 +49,8 @@ def admit(
 ) -> tuple[tuple[GroupValues, ...], Checked]:
     """Check a workflow against its pool and place its tasks.
 
-    ``name`` and ``workflow`` are what it will be known by. The groups are in the order of the spec's; with
-    faults they are not to be used.
+    ``name`` and ``workflow`` (a uuid) identify it. The groups are in the order of the spec's groups; with
+    faults they must not be used.
     """
     admission = _Admission(
         spec=spec, facts=facts, user=user, priority=priority, scheduler=scheduler, new_uuid=new_uuid
@@ -77,7 +77,7 @@ class _Admission:
     def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
         shared = self.shared(name=name, workflow=workflow)
         groups = tuple(self.group(group, shared) for group in self.spec.groups)
-        self.notices += _across(self.spec)
+        self.notices += _shared_by_bare_tasks(self.spec)
         return groups
 
     def shared(self, *, name: str, workflow: UUID) -> GroupPlacement:
@@ -114,29 +114,29 @@ class _Admission:
         )
 
     def timeout(self, key: str, seconds: float | None, allowed: Timeouts) -> float:
-        """The timeout in force: the user's, cut at the most, or the default. Seconds."""
+        """The timeout in force in seconds: the user's, cut to the pool's maximum, or the default."""
         if seconds is None:
             return allowed.default
         if seconds > allowed.most:
             message = (
-                f"{key} was {seconds:g} seconds and is cut to {allowed.most:g}, the most this pool allows."
+                f"{key} is cut from {seconds:g} to {allowed.most:g} seconds, the most that this pool allows."
             )
             self.notices.append(Notice("timeout_cut", message, ("workflow", "timeout", key)))
         return min(seconds, allowed.most)
 
     def scheduled_priority(self) -> str:
-        """The priority whose class the pods get; a notice where that is not the user's."""
+        """The priority whose class the pods get; a notice where the user chose another."""
         scheduled = priority_held(self.priority, spares_normal=self.scheduler.spares_normal)
         if scheduled != self.priority:
             message = (
-                f'Priority {self.priority} is scheduled as {scheduled} by "{self.facts.scheduler_type}": it '
-                "would evict whatever is lower, and only LOW may be evicted."
+                f'Scheduler "{self.facts.scheduler_type}" treats priority {self.priority} as {scheduled}: it '
+                "would evict all work of lower priority, but only LOW work may be evicted."
             )
             self.notices.append(Notice("priority_lowered", message))
         return scheduled
 
     def check_names(self) -> None:
-        """Hold names to the service's own limit, which may be lower than the grammar's."""
+        """Check names against the limit that the service is set to, which may be lower than the grammar's."""
         spec, most = self.spec, self.facts.limits.max_name_length
         named: list[tuple[str, Path]] = [(spec.name, ("workflow", "name"))]
         named += [(group.name, (*group.path, "name")) for group in spec.groups if not group.bare]
@@ -181,22 +181,23 @@ class _Admission:
         )
 
     def nvlink(self, group: GroupSpec) -> bool:
-        """Whether the group gets a ComputeDomain: in an NVLink pool, unless it says no."""
+        """Whether the group gets a ComputeDomain: in an NVLink pool, unless it has ``nvlink: false``."""
         if group.nvlink and not self.facts.nvlink:
-            said = f'Pool "{self.facts.name}" has no NVLink, so its groups get no ComputeDomain.'
-            self.faults.append(Fault((*group.path, "nvlink"), "nvlink_not_in_pool", said, allowed=("false",)))
+            message = f'Pool "{self.facts.name}" has no NVLink, so its task groups get no ComputeDomain.'
+            path = (*group.path, "nvlink")
+            self.faults.append(Fault(path, "nvlink_not_in_pool", message, allowed=("false",)))
         return self.facts.nvlink and group.nvlink is not False
 
     def platform(self, resource: Resource) -> PlatformFacts | None:
-        """The platform of a resource spec; its faults and notices are told once."""
+        """The platform of a resource spec; its faults and notices are reported once."""
         if resource.name not in self.platforms:
-            found = choose(resource, self.facts)
-            if isinstance(found, Fault):
-                self.faults.append(found)
+            platform = choose(resource, self.facts)
+            if isinstance(platform, Fault):
+                self.faults.append(platform)
                 self.platforms[resource.name] = None
             else:
-                self.notices += notices_of(resource, found)
-                self.platforms[resource.name] = found
+                self.notices += notices_of(resource, platform)
+                self.platforms[resource.name] = platform
         return self.platforms[resource.name]
 
     def topology(self, gang: Gang, *, queue_timeout: float) -> None:
@@ -215,13 +216,13 @@ class _Admission:
 
     def quota(self, gang: Gang) -> None:
         most = self.facts.gpu_maximum
-        wanted = sum(task.gpus for task in gang.tasks)
-        if most is not None and wanted > most:
-            said = (
-                f'"{gang.name}" asks for {wanted} GPUs at once, but the pool may use at most {most:g}: it '
-                "waits until that is raised."
+        gpus = sum(task.gpus for task in gang.tasks)
+        if most is not None and gpus > most:
+            message = (
+                f'Task group "{gang.name}" asks for {gpus} GPUs at once, but its pool may use at most '
+                f"{most:g}: it waits until that limit is raised."
             )
-            self.notices.append(Notice("gpus_beyond_pool", said, gang.path))
+            self.notices.append(Notice("gpus_beyond_pool", message, gang.path))
 
     def task(
         self,
@@ -231,7 +232,7 @@ class _Admission:
         nvlink: bool,
         topology: tuple[Requirement, ...],
     ) -> TaskPlacement:
-        """A task as it is frozen; ``topology`` is in force for it, its task group's included."""
+        """Freeze a task; ``topology`` is in force for it, its task group's included."""
         self.faults += check_use(task, platform)
         resource = task.resource
         return TaskPlacement(
@@ -259,32 +260,34 @@ class _Admission:
         )
 
     def secret(self, name: str, task: TaskSpec) -> str:
-        """The Secret behind a credential: one that the pool shares, or the user's own of that name."""
+        """The Secret of a credential: one that the pool shares, or the user's own of that name."""
         shared = name in self.facts.shared_credentials
         secret = name if shared else names.credential_prefix(self.facts.installation, self.user) + name
         if name not in self.secrets:
             self.secrets.add(name)
-            whose = f'pool "{self.facts.name}" shares' if shared else f'is "{self.user}"\'s own'
-            said = (
+            owner = f'pool "{self.facts.name}" shares' if shared else f'belongs to "{self.user}"'
+            message = (
                 f'Credential "{name}" is read from the Secret "{secret}" in namespace '
-                f'"{self.facts.namespace}", which {whose}.'
+                f'"{self.facts.namespace}", which {owner}.'
             )
-            self.notices.append(Notice("credential", said, (*task.path, "credentials", name)))
+            self.notices.append(Notice("credential", message, (*task.path, "credentials", name)))
         return secret
 
 
 def _mounts(task: TaskSpec, platform: PlatformFacts) -> tuple[str, ...]:
-    """Each mount once: those that every task gets, then the task's own that are allowed."""
+    """Every mount once: those that every task gets, then the task's own that are allowed."""
     own = (frozen for mount in task.volume_mounts if (frozen := frozen_mount(mount, platform)) is not None)
     return tuple(dict.fromkeys((*platform.default_mounts, *own)))
 
 
 def _templates(used: Mapping[str, PlatformFacts]) -> dict[str, Any]:
-    """The templates of the platforms that a group uses, each once, and of what they were made."""
-    templates = {name: one.template for name, one in used.items() if one.template != FrozenTemplate()}
+    """The templates of the platforms that a group uses, each once, and the revisions they come from."""
+    templates = {
+        name: platform.template for name, platform in used.items() if platform.template != FrozenTemplate()
+    }
     revisions: dict[str, int] = {}
-    for one in used.values():
-        revisions |= one.template_revisions
+    for platform in used.values():
+        revisions |= platform.template_revisions
     return {"templates": templates, "template_revisions": dict(sorted(revisions.items()))}
 
 
@@ -294,8 +297,8 @@ def _member(task: TaskSpec) -> GangTask:
     return GangTask(task.name, resource.gpu, resource.topology, task.path, inherits)
 
 
-def _across(spec: WorkflowSpec) -> Iterator[Notice]:
-    """Warn of bare tasks that name one group of a key as if it held between them.
+def _shared_by_bare_tasks(spec: WorkflowSpec) -> Iterator[Notice]:
+    """Warn of bare tasks that name the same group of a key, as if the requirement held between them.
 
     Each is a task group of its own (OSMO's rule), and no requirement reaches over task groups.
     """
@@ -305,16 +308,16 @@ def _across(spec: WorkflowSpec) -> Iterator[Notice]:
             sharing.setdefault((requirement.key, requirement.group), []).append(task.name)
     for (key, named), tasks in sharing.items():
         if len(tasks) > 1:
-            said = (
-                f'Tasks {listing(tasks)} name {key} "{named}", but each task under `tasks:` is a group of '
-                "its own, so nothing holds between them. To place them together write `groups: [{name: "
-                f"{spec.name}-group, tasks: [...]}}]`, with `lead: true` on one of them."
+            message = (
+                f'Tasks {listing(tasks)} name {key} "{named}", but each task under `tasks:` is a task group '
+                "of its own, so the requirement does not hold between them. To place them together, write "
+                f"`groups: [{{name: {spec.name}-group, tasks: [...]}}]` with `lead: true` on one of them."
             )
-            yield Notice("bare_tasks_share_nothing", said, ("workflow", "tasks"))
+            yield Notice("bare_tasks_share_nothing", message, ("workflow", "tasks"))
 
 
 def capability_faults(faults: Sequence[Fault], *, pools: Mapping[str, frozenset[Capability]]) -> list[Fault]:
-    """Say with each missing capability which pools have it; ``pools`` are those the caller may use."""
+    """Add to each missing capability the pools that have it; ``pools`` are those the caller may use."""
     return [
         replace(fault, message=f"{fault.message} {_pools_with(fault.capability, pools)}")
         if fault.capability
@@ -324,12 +327,12 @@ def capability_faults(faults: Sequence[Fault], *, pools: Mapping[str, frozenset[
 
 
 def _pools_with(capability: str, pools: Mapping[str, frozenset[Capability]]) -> str:
-    having = sorted(name for name, held in pools.items() if capability in held)
+    having = sorted(name for name, capabilities in pools.items() if capability in capabilities)
     return f"Pools that have it: {listing(having)}." if having else "No pool you may use has it."
 
 
-def oversized(manifests: Iterable[tuple[Path, int]], *, most: int, shown: int = 20) -> Iterator[Fault]:
-    """Faults of rendered objects over the limit; ``manifests`` gives where each comes from and its bytes."""
-    for path, size in islice(((path, size) for path, size in manifests if size > most), shown):
-        said = f"It becomes an object of {size} bytes; the cluster takes at most {most}. Files count too."
-        yield Fault(path, "object_too_large", said, allowed=(str(most),))
+def oversized(manifests: Iterable[tuple[Path, int]], *, most: int, limit: int = 20) -> Iterator[Fault]:
+    """The faults of the first objects over ``most`` bytes; ``manifests`` are (path in the spec, bytes)."""
+    for path, size in islice(((path, size) for path, size in manifests if size > most), limit):
+        message = f"Its object has {size} bytes, files included, but the cluster accepts at most {most}."
+        yield Fault(path, "object_too_large", message, allowed=(str(most),))

@@ -1,7 +1,7 @@
 """Labels and environment given beside the spec: ``label=key=value`` and ``env_vars=NAME=value``.
 
-A value is everything after the first ``=``: ``A=b=c`` sets ``A`` to ``b=c`` (OSMO cuts it to ``b``). What
-is given here goes over what the spec says.
+A value is everything after the first ``=``: ``A=b=c`` sets ``A`` to ``b=c`` (OSMO cuts it to ``b``). The
+request's values replace those of the spec.
 """
 
 import re
@@ -10,69 +10,72 @@ from dataclasses import replace
 
 from scheduling.errors import Fault, Path
 from scheduling.levels import is_label_key
-from workflows.spec.syntax import MAX_LABELS, is_label_value
+from workflows.spec.syntax import MAX_LABELS, MAX_QUOTED, is_label_value
 from workflows.spec.workflow_spec import WorkflowSpec
-
-MAX_SHOWN = 63
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
 def overridden(spec: WorkflowSpec, *, labels: Sequence[str], env_vars: Sequence[str]) -> WorkflowSpec:
-    """The spec with the request's labels and variables over its own, and their faults before its own."""
+    """Lay the request's labels and variables over a spec; their faults are added to the spec's."""
     merged, label_faults = _merged_labels(spec.labels, labels)
     environment, variable_faults = _environment(env_vars)
     faults = (*label_faults, *variable_faults, *spec.faults)
     return replace(spec, labels=merged, environment=environment, faults=faults)
 
 
-def _merged_labels(own: Mapping[str, str], given: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
+def _merged_labels(own: Mapping[str, str], labels: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
     """The spec's labels with those of the request over them."""
-    pairs, faults = _pairs(given, parameter="label", example="team=vision")
-    for place, (key, value) in pairs.items():
-        faults += _label_faults(key, value, ("label", place))
-    labels = {**own, **dict(pairs.values())}
-    if len(labels) > MAX_LABELS:
-        said = f"A workflow has at most {MAX_LABELS} labels, not {len(labels)}; those of the request count."
-        faults.append(Fault(("workflow", "labels") if own else ("label",), "too_many_labels", said))
-    return labels, faults
+    pairs, faults = _pairs(labels, parameter="label", example="team=vision")
+    for index, (key, value) in pairs.items():
+        faults += _label_faults(key, value, ("label", index))
+    merged = {**own, **dict(pairs.values())}
+    if len(merged) > MAX_LABELS:
+        message = (
+            f"The workflow has {len(merged)} labels, those of the request included; at most {MAX_LABELS} are "
+            "accepted."
+        )
+        faults.append(Fault(("workflow", "labels") if own else ("label",), "too_many_labels", message))
+    return merged, faults
 
 
 def _label_faults(key: str, value: str, path: Path) -> list[Fault]:
     faults = []
     if not is_label_key(key):
-        said = f"{key[:MAX_SHOWN]!a} is no Kubernetes label key."
-        faults.append(Fault(path, "invalid_label", said, allowed=("team", "example.com/team")))
+        message = f"{key[:MAX_QUOTED]!a} is not a Kubernetes label key."
+        faults.append(Fault(path, "invalid_label", message, allowed=("team", "example.com/team")))
     if not is_label_value(value):
-        said = (
-            f"{value[:MAX_SHOWN]!a} is no label value: 1 to 63 letters, digits, '-', '_' and '.', beginning "
-            "and ending with a letter or digit."
+        message = (
+            f"{value[:MAX_QUOTED]!a} is not a label value. Such a value has 1 to 63 letters, digits, '-', "
+            "'_' and '.', and begins and ends with a letter or digit."
         )
-        faults.append(Fault(path, "invalid_label_value", said))
+        faults.append(Fault(path, "invalid_label_value", message))
     return faults
 
 
-def _environment(given: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
+def _environment(env_vars: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:
     """Environment variables of the request."""
-    pairs, faults = _pairs(given, parameter="env_vars", example="MODE=fast")
-    for place, (name, _) in pairs.items():
+    pairs, faults = _pairs(env_vars, parameter="env_vars", example="MODE=fast")
+    for index, (name, _) in pairs.items():
         if not _VARIABLE.fullmatch(name):
-            said = f"{name[:MAX_SHOWN]!a} is no name of an environment variable."
-            faults.append(Fault(("env_vars", place), "invalid_variable", said, allowed=(_VARIABLE.pattern,)))
+            message = f"{name[:MAX_QUOTED]!a} is not a name of an environment variable."
+            faults.append(
+                Fault(("env_vars", index), "invalid_variable", message, allowed=(_VARIABLE.pattern,))
+            )
     return dict(pairs.values()), faults
 
 
 def _pairs(
-    given: Sequence[str], *, parameter: str, example: str
+    texts: Sequence[str], *, parameter: str, example: str
 ) -> tuple[dict[int, tuple[str, str]], list[Fault]]:
-    """``key=value`` texts by their place; what has no ``=`` is a fault."""
+    """``key=value`` texts by their index; a text without ``=`` is a fault."""
     pairs = {}
     faults = []
-    for place, text in enumerate(given):
+    for index, text in enumerate(texts):
         key, equals, value = text.partition("=")
         if equals:
-            pairs[place] = (key, value)
+            pairs[index] = (key, value)
         else:
-            said = f"{text[:MAX_SHOWN]!a} has no '='."
-            faults.append(Fault((parameter, place), "no_value", said, allowed=(example,)))
+            message = f"{text[:MAX_QUOTED]!a} has no '='. Write {example}."
+            faults.append(Fault((parameter, index), "no_value", message, allowed=(example,)))
     return pairs, faults

@@ -1,7 +1,7 @@
-"""What submission must know of a pool, read once and handed on as values.
+"""The facts of a pool that admission needs, read once and passed on as values.
 
-A fixed number of queries, none of them to a cluster: what the observer keeps of the nodes answers how many
-GPUs a node of each platform has and which nodes lack a topology label.
+A fixed number of queries, none of them to a cluster: the observer's rows of nodes answer how many GPUs a
+node of each platform has and which nodes lack a topology label.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ GPU = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformFacts:
-    """A platform, merged with its pool: what a task that names it gets, and what it may ask for.
+    """A platform, merged with its pool: the values its tasks get, and what they may ask for.
 
     ``nodes`` and ``node_gpus`` (the most GPUs of one node) are None while no node of the cluster is known.
     """
@@ -54,7 +54,7 @@ class PlatformFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds: what a workflow gets that says nothing, and the most it may say."""
+    """Seconds: the default, and the most that a workflow may ask for."""
 
     default: float
     most: float
@@ -64,8 +64,8 @@ class Timeouts:
 class PoolFacts:
     """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
 
-    ``gpu_maximum`` is the pool's limit on GPUs, None for none. ``external_topology`` is the name of somebody
-    else's Topology object, empty where the service makes its own.
+    ``gpu_maximum`` is the pool's limit on GPUs, None for none. ``external_topology`` is the name of a
+    Topology object that the service does not own, empty where it makes its own.
     """
 
     name: str
@@ -142,7 +142,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
 
 
 def _timeouts(default: str, most: str, *, service: Timeouts) -> Timeouts:
-    """The pool's own word, where it has one, before the service's."""
+    """The pool's own values, where it has any, before the service's."""
     bound = parse_duration(most) if most else service.most
     return Timeouts(default=min(parse_duration(default) if default else service.default, bound), most=bound)
 
@@ -158,8 +158,8 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
     rows = list(pool.platforms.all()) or [
         Platform(pool=pool, name="", applied_template=pool.applied_template)
     ]
-    shown = _shown(pool, rows)
-    known = shown["known"] or Node.objects.filter(cluster_id=pool.backend.cluster_id).exists()
+    counts = _node_counts(pool, rows)
+    observed = counts["nodes"] or Node.objects.filter(cluster_id=pool.backend.cluster_id).exists()
     return {
         row.name: PlatformFacts(
             name=row.name,
@@ -171,22 +171,22 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
             default_mounts=tuple(row.default_mounts),
             template=_template(row),
             template_revisions=row.applied_template.get("revisions", {}),
-            nodes=shown[f"nodes_{place}"] if known else None,
-            node_gpus=(shown[f"gpus_{place}"] or 0) if known else None,
+            nodes=counts[f"nodes_{index}"] if observed else None,
+            node_gpus=(counts[f"gpus_{index}"] or 0) if observed else None,
         )
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     }
 
 
-def _shown(pool: Pool, platforms: list[Platform]) -> dict[str, int]:
+def _node_counts(pool: Pool, platforms: list[Platform]) -> dict[str, int]:
     """How many of the pool's nodes each platform has, and the most GPUs of one. One query."""
     gpus = Case(When(gpu__regex=r"^\d{1,6}$", then=Cast("gpu", IntegerField())), default=0)
-    answers: dict[str, Any] = {"known": Count("pk")}
-    for place, row in enumerate(platforms):
-        ours = Q(labels__contains=node_selection(pool, row))
-        answers[f"nodes_{place}"] = Count("pk", filter=ours)
-        answers[f"gpus_{place}"] = Max(gpus, filter=ours)
-    return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**answers))
+    counts: dict[str, Any] = {"nodes": Count("pk")}
+    for index, row in enumerate(platforms):
+        selected = Q(labels__contains=node_selection(pool, row))
+        counts[f"nodes_{index}"] = Count("pk", filter=selected)
+        counts[f"gpus_{index}"] = Max(gpus, filter=selected)
+    return dict(pool_nodes(pool).annotate(gpu=KeyTextTransform(GPU, "allocatable")).aggregate(**counts))
 
 
 def _template(row: Platform) -> FrozenTemplate:
@@ -194,9 +194,9 @@ def _template(row: Platform) -> FrozenTemplate:
 
 
 def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> list[str]:
-    """Count and name the pool's nodes that a level named by the gangs keeps out.
+    """Count and name the pool's nodes that the levels in the gangs' requirements exclude.
 
-    At most one query for each level named; nothing is said while no node is known.
+    At most one query for each such level; no warnings while no node is known.
     """
     gangs = tuple(gangs)
     needed = max((levels_named(gang, facts.levels) for gang in gangs), key=len, default=())
@@ -208,19 +208,20 @@ def coverage_warnings(pool: Pool, facts: PoolFacts, gangs: Iterable[Gang]) -> li
         needed, named = facts.levels, [facts.levels[-1].label]
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     counted = count(facts.places, facts.levels, paths=paths)
-    if gone := unavailable(counted.only([level.label for level in needed] if paths else named)):
-        return [gone]
-    told = counted.only(named)
-    return uncovered(replace(told, levels=tuple(_with_names(pool, facts, one) for one in told.levels)))
+    if unavailable_levels := unavailable(counted.only([level.label for level in needed] if paths else named)):
+        return [unavailable_levels]
+    coverage = counted.only(named)
+    levels = tuple(_with_names(pool, facts, level) for level in coverage.levels)
+    return uncovered(replace(coverage, levels=levels))
 
 
-def _with_names(pool: Pool, facts: PoolFacts, one: LevelCoverage) -> LevelCoverage:
-    """The same with the first of the nodes it hides."""
-    if not one.hidden:
-        return one
-    lacking, rank = Q(), facts.levels.index(one.level)
+def _with_names(pool: Pool, facts: PoolFacts, coverage: LevelCoverage) -> LevelCoverage:
+    """A level's coverage with the names of the first nodes that it hides."""
+    if not coverage.hidden:
+        return coverage
+    lacking, rank = Q(), facts.levels.index(coverage.level)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in facts.capabilities
     for level in facts.levels[0 if paths else rank : rank + 1]:
         lacking |= ~Q(labels__has_key=level.label)
     rows = pool_nodes(pool).filter(lacking).order_by("name").values_list("name", flat=True)
-    return replace(one, hidden_names=tuple(rows[:NAMED_NODES]))
+    return replace(coverage, hidden_names=tuple(rows[:NAMED_NODES]))

@@ -1,9 +1,9 @@
-"""How much text a workflow becomes, known before any of it is made.
+"""The size of a workflow's rows and pods, measured before any of them is made.
 
-A document of a few hundred kilobytes may stand for gigabytes: what a resource says, and what the pool's pod
-templates say, is said again in the row and in the pod of every task. So the sum is taken over the frozen
-values, where what tasks share is one object and is measured once, and a workflow over the bound is refused
-before anything is rendered or written. Rejected: measuring the rendered objects, which is the cost itself.
+A document of a few hundred kilobytes may stand for gigabytes: the resource specs and the pool's pod templates
+are repeated in the row and in the pod of every task. So the sum is taken over the frozen values, in which
+tasks share objects that are measured once, and a workflow over the limit is refused before anything is
+rendered or written. Rejected: measuring the rendered objects, because rendering is what costs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,36 +18,36 @@ MOST = 128 * 2**20
 
 
 def too_heavy(groups: Iterable[GroupValues], *, most: int = MOST) -> Iterator[Fault]:
-    """One fault, if the tasks of a workflow hold more text than ``most`` together."""
-    total, known = 0, dict[int, int]()
+    """One fault, if the tasks of a workflow have more than ``most`` characters together."""
+    total, weights = 0, dict[int, int]()
     for group in groups:
         for task in group.tasks:
             template = group.placement.templates.get(task.placement.platform)
-            total += _weight(task.placement, known) + (_weight(template, known) if template else 0)
+            total += _weight(task.placement, weights) + (_weight(template, weights) if template else 0)
             if total > most:
-                said = (
-                    f"Its tasks become more than {most} characters together, with what their resources and "
-                    "the pool's templates repeat in each. Divide it, or put shared files into the image."
+                message = (
+                    f"The tasks have more than {most} characters together; resource specs and the pool's "
+                    "templates count once per task. Divide the workflow, or put shared files into the image."
                 )
-                yield Fault(("workflow",), "workflow_too_large", said, allowed=(str(most),))
+                yield Fault(("workflow",), "workflow_too_large", message, allowed=(str(most),))
                 return
 
 
-def _weight(value: Any, known: dict[int, int]) -> int:
-    """Characters, and one for everything else; ``known`` holds those of containers by identity."""
+def _weight(value: Any, weights: dict[int, int]) -> int:
+    """Characters of texts, and 1 for any other value; ``weights`` are those of containers by identity."""
     if isinstance(value, str):
         return len(value)
     parts = _parts(value)
     if parts is None:
         return 1
-    if id(value) not in known:
-        known[id(value)] = 1 + sum(_weight(part, known) for part in parts)
-    return known[id(value)]
+    if id(value) not in weights:
+        weights[id(value)] = 1 + sum(_weight(part, weights) for part in parts)
+    return weights[id(value)]
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
     if isinstance(value, Mapping):
         return [part for entry in value.items() for part in entry]
     if is_dataclass(value):
-        return [getattr(value, one.name) for one in fields(value)]
+        return [getattr(value, field.name) for field in fields(value)]
     return value if isinstance(value, (list, tuple)) else None

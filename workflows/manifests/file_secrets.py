@@ -1,8 +1,8 @@
-"""Files of tasks, kept in Secrets of the group and mounted one by one.
+"""Files of tasks: stored in Secrets of the task group and mounted one by one.
 
-A file may hold a password, hence Secrets and not ConfigMaps. Tasks of one resource spec mostly share
-their files: contents are stored once, under a hash of them. A Secret holds at most 1 MiB, and an object is
-a third larger in JSON, so contents are spread over several.
+A file may contain a password, hence Secrets and not ConfigMaps. Tasks of one group mostly share their files,
+so contents are stored once, under their hash. A Secret holds at most 1 MiB, and contents are a third larger
+in JSON, so they are spread over several Secrets.
 """
 
 import base64
@@ -14,40 +14,40 @@ from scheduling.backends.base import Manifest
 from workflows.manifests.tokens import Tokens
 from workflows.values.placement import File, GroupValues
 
-ROOM = 700 * 1024  # bytes of contents in one Secret; 1 MiB as an object
+MAX_CONTENTS = 700 * 1024  # bytes in one Secret; 1 MiB as an object
 
 
 @dataclass(slots=True)
-class FileStore:
-    """Where each file of a group is kept; fill it with ``put`` and read ``secrets`` afterwards."""
+class FileSecrets:
+    """The Secrets with the files of a group; call ``put`` for every file, then read ``secrets``."""
 
     values: GroupValues
     tokens: Tokens
     labels: dict[str, str]
     secrets: list[Manifest] = field(default_factory=list)
-    _places: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _known: dict[File, tuple[str, str]] = field(default_factory=dict)
-    _room: int = 0
+    _by_hash: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _by_file: dict[File, tuple[str, str]] = field(default_factory=dict)
+    _free: int = 0
 
     def put(self, file: File) -> tuple[str, str]:
-        """Keep a file's contents; returns the Secret's name and the key in it."""
-        if file not in self._known:
-            self._known[file] = self._put(file)
-        return self._known[file]
+        """Store a file's contents; returns the name of the Secret and the key in it. Idempotent."""
+        if file not in self._by_file:
+            self._by_file[file] = self._put(file)
+        return self._by_file[file]
 
     def _put(self, file: File) -> tuple[str, str]:
         content = _decoded(file) if file.base64 else self.tokens.fill(file.contents).encode()
         key = hashlib.sha256(content).hexdigest()[:40]
-        if key not in self._places:
-            self._places[key] = (self._secret_for(len(content)), key)
+        if key not in self._by_hash:
+            self._by_hash[key] = (self._secret_for(len(content)), key)
             self.secrets[-1]["data"][key] = base64.b64encode(content).decode()
-        return self._places[key]
+        return self._by_hash[key]
 
     def _secret_for(self, size: int) -> str:
-        if not self.secrets or size > self._room:
+        if not self.secrets or size > self._free:
             self.secrets.append(self._new_secret(len(self.secrets)))
-            self._room = ROOM
-        self._room -= size
+            self._free = MAX_CONTENTS
+        self._free -= size
         name: str = self.secrets[-1]["metadata"]["name"]
         return name
 
@@ -66,5 +66,5 @@ class FileStore:
 
 
 def _decoded(file: File) -> bytes:
-    """Contents given in base64. Raises ValueError for what is none; submission refuses that before."""
+    """Decode contents in base64. Raises ValueError for other text, which a submission refuses earlier."""
     return base64.b64decode(file.contents, validate=False)

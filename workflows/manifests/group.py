@@ -1,8 +1,8 @@
 """All objects of a task group.
 
-Pods are rendered by the try, the rest by the group, because a retry needs one pod of ten thousand. A
-scheduler whose pod groups cannot be edited gets one for each attempt; the pods of an attempt are those
-that ever joined it, so that a later rendering names its pod groups as the first one did.
+Each try of a task renders its own pod and the group renders the other objects, because a retry needs one pod
+of ten thousand. A scheduler whose pod groups cannot be edited gets one pod group for each attempt; the pods
+of an attempt are those that ever joined it, so a later rendering gives its pod groups the same names.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, P
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
 from workflows.manifests import labels
-from workflows.manifests.file_secrets import FileStore
+from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
 from workflows.values.observation import STAGE_ANNOTATION
@@ -22,11 +22,11 @@ from workflows.values.placement import GroupValues, TaskTry, gang_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupObjects:
-    """A task group in a cluster, in order of creation. ``pods`` are by task name.
+    """A task group's objects, in order of creation. ``pods`` are by task name.
 
-    ``claim_template`` is the name under which NVIDIA's controller makes the template of
-    ``compute_domain``; empty without one. ``sets`` says in the user's words what each subgroup or pod
-    group stands for.
+    ``claim_template`` is the name of the template that NVIDIA's controller creates for
+    ``compute_domain``; empty without one. ``sets`` maps each subgroup or pod group to the user's name of
+    its set.
     """
 
     secrets: tuple[Manifest, ...]
@@ -54,9 +54,9 @@ class GroupObjects:
 
 
 class Renderer:
-    """Renders a group's objects; the scheduler is asked once, however many pods are rendered.
+    """Renders a group's objects; the scheduler backend is called once, however many pods are rendered.
 
-    Raises what the scheduler backend raises for a gang that it cannot hold.
+    Raises what the scheduler backend raises for a gang that it cannot schedule.
     """
 
     def __init__(self, values: GroupValues) -> None:
@@ -74,9 +74,9 @@ class Renderer:
             templates=placement.templates,
             user_labels=labels.users(placement.labels),
             tokens=tokens,
-            files=FileStore(values, tokens, self._labels),
+            files=FileSecrets(values, tokens, self._labels),
         )
-        for task in values.tasks:  # all of them, or a retry would look for its files in another Secret
+        for task in values.tasks:  # of every task, so that a retry finds its files in the same Secret
             for file in task.placement.files:
                 self._frame.files.put(file)
         self._gangs = {attempt: self._gang(attempt, tasks) for attempt, tasks in _attempts(values).items()}
@@ -134,7 +134,7 @@ class Renderer:
         }
 
     def service(self) -> Manifest | None:
-        """The headless service behind ``{{host:task}}``; a task alone needs none."""
+        """The headless service behind ``{{host:task}}``; a group of one task needs none."""
         if not self._frame.subdomain:
             return None
         return {
@@ -150,8 +150,8 @@ class Renderer:
 
     def topologies(self) -> tuple[Manifest, ...]:
         """The Topology objects that constraints name, each once."""
-        found = {t["metadata"]["name"]: t for gang in self._gangs.values() for t in gang.topologies}
-        return tuple(found.values())
+        by_name = {t["metadata"]["name"]: t for gang in self._gangs.values() for t in gang.topologies}
+        return tuple(by_name.values())
 
     def pod_groups(self) -> tuple[Manifest, ...]:
         return tuple(group for gang in self._gangs.values() for group in gang.pod_groups)
@@ -164,7 +164,7 @@ class Renderer:
 
 
 def render_group(values: GroupValues) -> GroupObjects:
-    """Everything of a group, whole and in its final form."""
+    """Render all objects of a group."""
     renderer = Renderer(values)
     first = renderer.gangs[min(renderer.gangs)]
     return GroupObjects(
@@ -188,10 +188,10 @@ def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:
 
 
 def _attempts(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:
-    """The tasks whose pods ever joined each attempt that a latest try belongs to, in the user's order."""
-    wanted = {task.attempt for task in values.tasks}
+    """For each attempt of a latest try, the tasks whose pods ever joined it, in the user's order."""
+    attempts = {task.attempt for task in values.tasks}
     joined = {(task.attempt, task.name) for task in (*values.earlier, *values.tasks)}
     return {
         attempt: tuple(task for task in values.tasks if (attempt, task.name) in joined)
-        for attempt in sorted(wanted)
+        for attempt in sorted(attempts)
     }

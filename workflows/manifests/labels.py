@@ -1,7 +1,7 @@
-"""Labels of what we make: how it is found again, and what OSMO's users look for.
+"""Labels of a task group's objects: those that the service selects by, and those that OSMO's users expect.
 
-Ours go over the user's, and a user's label in a namespace that gives orders to a scheduler or to us is
-left out: ``kai.scheduler/queue`` on a pod would move it to another pool's quota.
+The service's labels replace the user's. A user's label is left out if it is in a namespace that controls a
+scheduler or this service: ``kai.scheduler/queue`` on a pod would move it to another pool's quota.
 """
 
 import re
@@ -22,28 +22,28 @@ _RESERVED = re.compile(
     r"osmo\.|runai[-/]|priorityClassName$|([^/]*\.)?"
     r"(nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|istio\.io|kubernetes\.io|(x-)?k8s\.io)/"
 )
-"""Names by which a scheduler, a queueing layer, a sidecar injector or we are told what to do with a pod."""
+"""Labels by which schedulers, queueing layers, sidecar injectors or this service treat a pod differently."""
 
-_ODD = re.compile(r"[^A-Za-z0-9_.-]")
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def value(text: str) -> str:
-    """A label value that says as much of ``text`` as Kubernetes allows: 63 characters of its alphabet."""
-    return _ODD.sub("_", text)[: names.MAX_NAME].strip("_.-")
+    """The label value closest to ``text``: at most 63 characters of those that Kubernetes allows."""
+    return _NOT_ALLOWED.sub("_", text)[: names.MAX_NAME].strip("_.-")
 
 
 def is_reserved(key: str) -> bool:
-    """Whether a label is not the user's to give a pod."""
+    """Whether a user's label must not be set on a pod."""
     return _RESERVED.match(key) is not None
 
 
 def users(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels a user may give."""
+    """The user's labels that are set on pods."""
     return {key: value(text) for key, text in labels.items() if not is_reserved(key)}
 
 
 def of_group(group: UUID, placement: GroupPlacement) -> dict[str, str]:
-    """What every object of a group carries."""
+    """The labels of every object of a group."""
     return {
         names.INSTALLATION_LABEL: placement.installation.hex,
         names.GROUP_LABEL: group.hex,
@@ -54,7 +54,7 @@ def of_group(group: UUID, placement: GroupPlacement) -> dict[str, str]:
 
 
 def of_pods(group: UUID, name: str, placement: GroupPlacement) -> dict[str, str]:
-    """What every pod of a group carries beside the user's labels: OSMO's, then ours."""
+    """The labels of every pod of a group beside the user's: OSMO's, then the service's own."""
     return {
         "osmo.workflow_id": value(placement.workflow_name),
         "osmo.workflow_uuid": placement.workflow_uuid.hex,
@@ -68,7 +68,7 @@ def of_pods(group: UUID, name: str, placement: GroupPlacement) -> dict[str, str]
 
 
 def of_task(task: TaskTry) -> dict[str, str]:
-    """What tells one pod of a group from the others."""
+    """The labels that distinguish a pod from the others of its group."""
     return {
         "osmo.task_name": value(task.name),
         "osmo.task_uuid": task.task_uuid.hex,

@@ -1,8 +1,7 @@
-"""A task's pod: one container that runs the user's command, and what its scheduler asks for.
+"""A task's pod: one container that runs the user's command, and the fields that its scheduler needs.
 
-No ownerReferences, ever: KAI's podgrouper would give the pod to another pod group, and a pod group that
-owns its pods is never deleted (Kubernetes 1.36). No service account token: tasks have no business with the
-API server.
+No ownerReferences, ever: KAI's podgrouper would move the pod to another pod group, and a pod group that owns
+its pods is never deleted (Kubernetes 1.36). No service account token: tasks do not call the API server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,8 +12,8 @@ from pools.pod_templates.variables import TaskValues
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
 from workflows.manifests import labels
-from workflows.manifests.file_secrets import FileStore
-from workflows.manifests.pod_template import templated
+from workflows.manifests.file_secrets import FileSecrets
+from workflows.manifests.pod_template import apply_template
 from workflows.manifests.tokens import Tokens
 from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 
@@ -24,25 +23,25 @@ HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFrame:
-    """What the pods of a group share. ``subdomain`` and ``claim_template`` are empty for none."""
+    """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none."""
 
     namespace: str
     labels: Mapping[str, str]
     subdomain: str
     claim_template: str
     tokens: Tokens
-    files: FileStore
+    files: FileSecrets
     user_labels: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
-    """The pod of one try of a task: the user's part, the templates over it, and over all what is ours."""
-    ours = {**frame.labels, **labels.of_task(task), **parts.labels}
+    """Render the pod of one try: the user's fields, the template over them, the service's over all."""
+    service_labels = {**frame.labels, **labels.of_task(task), **parts.labels}
     metadata: Manifest = {
         "name": names.pod(task.task_uuid, retry=task.retry_id),
         "namespace": frame.namespace,
-        "labels": {**frame.user_labels, **ours},
+        "labels": {**frame.user_labels, **service_labels},
     }
     if parts.annotations:
         metadata["annotations"] = dict(parts.annotations)
@@ -55,11 +54,17 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     template = frame.templates.get(task.placement.platform)
     if template is None:
         return pod
-    return templated(pod, template, asked=_asked(task, ours), ours=ours, said={"schedulerName", *parts.spec})
+    return apply_template(
+        pod,
+        template,
+        task=_task_values(task, service_labels),
+        labels=service_labels,
+        fixed={"schedulerName", *parts.spec},
+    )
 
 
-def _asked(task: TaskTry, ours: Mapping[str, str]) -> TaskValues:
-    """What variables of templates stand for."""
+def _task_values(task: TaskTry, service_labels: Mapping[str, str]) -> TaskValues:
+    """The values of a template's variables."""
     placement = task.placement
     return TaskValues(
         container=names.container(task.name),
@@ -68,7 +73,7 @@ def _asked(task: TaskTry, ours: Mapping[str, str]) -> TaskValues:
         memory=placement.memory,
         storage=placement.storage,
         excluded=placement.nodes_excluded,
-        labels=ours,
+        labels=service_labels,
     )
 
 
@@ -97,7 +102,7 @@ def _spec(task: TaskTry, frame: PodFrame) -> Manifest:
 
 
 def _selection(placement: TaskPlacement) -> Manifest:
-    """Which nodes may take the pod."""
+    """The fields that select the pod's nodes."""
     spec: Manifest = {}
     if placement.node_selector:
         spec["nodeSelector"] = dict(placement.node_selector)
@@ -115,10 +120,10 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
     container: Manifest = {
         "name": names.container(task.name),
         "image": placement.image,
-        "command": [fill(word) for word in placement.command],
+        "command": [fill(argument) for argument in placement.command],
     }
     if placement.args:
-        container["args"] = [fill(word) for word in placement.args]
+        container["args"] = [fill(argument) for argument in placement.args]
     if env := list(_environment(placement, frame)):
         container["env"] = env
     if resources := _resources(placement, frame):
@@ -146,8 +151,8 @@ def _resources(placement: TaskPlacement, frame: PodFrame) -> Manifest:
         "ephemeral-storage": placement.storage,
         GPU: str(placement.gpu) if placement.gpu else "",
     }
-    given = {resource: amount for resource, amount in amounts.items() if amount}
-    resources: Manifest = {"requests": given, "limits": given} if given else {}
+    amounts = {resource: amount for resource, amount in amounts.items() if amount}
+    resources: Manifest = {"requests": amounts, "limits": amounts} if amounts else {}
     if placement.claims_channel and frame.claim_template:
         resources["claims"] = [{"name": names.CHANNEL_CLAIM}]
     return resources

@@ -1,8 +1,8 @@
-"""OSMO's workflow grammar as strict models, and what pydantic says in our words.
+"""OSMO's workflow grammar as strict models, and pydantic's errors as faults in the words of this service.
 
-Every object refuses fields it does not know. Scalars become text where the grammar has text. The models
-hold what was written; ``validation`` checks a document against them piece by piece, ``resolution`` resolves
-references and builds the values.
+Every object refuses unknown fields. Scalars become text where the grammar has text. The models hold a
+document as it was written: ``validation`` checks the document against them piece by piece, ``resolution``
+resolves the references between them and builds the values.
 """
 
 import difflib
@@ -13,23 +13,23 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
-from workflows.spec.syntax import shown
+from workflows.spec.syntax import quoted
 
 
 def _text(value: Any) -> Any:
-    """Scalars as OSMO takes them: what YAML read as a number or a truth value is text again."""
+    """Accept scalars as OSMO does: a YAML number or truth value becomes text again."""
     return str(value) if isinstance(value, (bool, int, float)) else value
 
 
-def _no_truth(value: Any) -> Any:
-    """``gpu: yes`` is no number, though Python would count it as 1."""
+def _no_bool(value: Any) -> Any:
+    """Refuse ``gpu: yes``, which Python would count as 1."""
     if isinstance(value, bool):
         raise PydanticCustomError("int_type", "a whole number is needed")
     return value
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-Whole = Annotated[int, BeforeValidator(_no_truth), Field(ge=0, le=2**31 - 1)]
+Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
 
 
 class GrammarModel(BaseModel):
@@ -37,9 +37,9 @@ class GrammarModel(BaseModel):
 
 
 class Piece(GrammarModel):
-    """A part of the document that is validated by itself and knows its place.
+    """A part of the document that is validated by itself and knows its path.
 
-    ``complete``: nothing was left out of it because it was wrong; for a group, out of its tasks.
+    ``complete``: no field was dropped as faulty; for a group, none of its tasks' fields.
     """
 
     _path: Path = PrivateAttr(default=())
@@ -54,7 +54,7 @@ class Piece(GrammarModel):
         return self._complete
 
     def placed(self, path: Path, *, complete: bool = True) -> Self:
-        """The same piece, told its place."""
+        """Set the path of the piece; returns the piece."""
         self._path, self._complete = path, complete
         return self
 
@@ -63,17 +63,17 @@ class TopologyEntry(GrammarModel):
     key: Text
     group: Text = "default"
     requirementType: Literal["required", "preferred"] = "required"  # noqa: N815 -- OSMO's field
-    waitSeconds: Whole | None = None  # noqa: N815 -- ours, written as OSMO writes its own
+    waitSeconds: Count | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
 
 class ResourceModel(Piece):
-    cpu: Whole = 0
-    gpu: Whole = 0
+    cpu: Count = 0
+    gpu: Count = 0
     memory: Text = ""
     storage: Text = ""
     platform: Text = ""
     nodesExcluded: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
-    topology: tuple[TopologyEntry, ...] | None = None  # null: as its task group says
+    topology: tuple[TopologyEntry, ...] | None = None  # null: that of its task group
 
 
 class FileModel(GrammarModel):
@@ -138,8 +138,8 @@ class GroupModel(Piece):
     name: Text
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
-    nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: as its pool says
-    topology: tuple[TopologyEntry, ...] = ()  # ours: binds every task that does not leave it
+    nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: the pool decides
+    topology: tuple[TopologyEntry, ...] = ()  # ours: holds for every task that does not opt out
     tasks: Annotated[tuple[SkipValidation[TaskModel], ...], Field(min_length=1)]
 
     @property
@@ -176,7 +176,7 @@ class RootModel(GrammarModel):
     default_values: Any = Field(None, alias="default-values")  # used up by rendering, if there was any
 
 
-_WORDS = {
+_EXPECTATIONS = {
     "string_type": "a text is needed",
     "int_type": "a whole number is needed",
     "int_parsing": "a whole number is needed",
@@ -194,47 +194,47 @@ _WORDS = {
 }
 
 
-def fault_of(one: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -> Fault:
-    """One of pydantic's errors about ``model``, which stands at ``at``, as a fault."""
-    inside = tuple(step for step in one["loc"] if step != "[key]")
+def fault_of(error: Mapping[str, Any], *, model: type[GrammarModel], at: Path) -> Fault:
+    """One of pydantic's errors about a ``model`` whose path is ``at``, as a fault."""
+    inside = tuple(step for step in error["loc"] if step != "[key]")
     path = (*at, *inside)
-    kind = one["type"]
+    kind = error["type"]
     if kind == "extra_forbidden":
         return _unknown_field(inside, model=model, path=path)
     if kind == "missing":
         return Fault(path[:-1], "missing", f'The field "{path[-1]}" is needed.')
     if kind == "literal_error":
         allowed = tuple(
-            str(word).strip("'") for word in one["ctx"]["expected"].replace(" or ", ", ").split(", ")
+            str(word).strip("'") for word in error["ctx"]["expected"].replace(" or ", ", ").split(", ")
         )
-        message = f"{_written(one['input'])} is not accepted; write {' or '.join(allowed)}."
+        message = f"{_described(error['input'])} is not accepted; write {' or '.join(allowed)}."
         return Fault(path, "value", message, allowed=allowed)
     if kind == "too_short":
         return Fault(path, "empty", "At least one entry is needed.")
-    words = _WORDS.get(kind) or str(one["msg"])
-    return Fault(path, "type", f"{_written(one['input'])} is not accepted: {words}.")
+    expectation = _EXPECTATIONS.get(kind) or str(error["msg"])
+    return Fault(path, "type", f"{_described(error['input'])} is not accepted: {expectation}.")
 
 
-def _written(value: Any) -> str:
+def _described(value: Any) -> str:
     if value is None:
         return "Nothing"
     if isinstance(value, dict):
         return "A mapping"
     if isinstance(value, list):
         return "A list"
-    return shown(value) if isinstance(value, str) else str(value)[:63]
+    return quoted(value) if isinstance(value, str) else str(value)[:63]
 
 
 def _unknown_field(inside: Path, *, model: type[GrammarModel], path: Path) -> Fault:
-    found = model_at(inside[:-1], model)
-    allowed = fields_of(found) if found else ()
+    parent = model_at(inside[:-1], model)
+    allowed = fields_of(parent) if parent else ()
     name = str(inside[-1])
-    if found is RootModel and name == "resources":
+    if parent is RootModel and name == "resources":
         hint = " It belongs under workflow."
     else:
         near = difflib.get_close_matches(name[:63], allowed, n=1)
         hint = f' Did you mean "{near[0]}"?' if near else ""
-    return Fault(path, "unknown_field", f"There is no field {shown(name)} here.{hint}", allowed=allowed)
+    return Fault(path, "unknown_field", f"There is no field {quoted(name)} here.{hint}", allowed=allowed)
 
 
 def fields_of(model: type[GrammarModel]) -> tuple[str, ...]:
@@ -256,8 +256,8 @@ _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
 
 def model_at(inside: Path, model: type[GrammarModel]) -> type[GrammarModel] | None:
     """The model that a path below ``model`` leads to; places in lists lead on, a scalar to None."""
-    here: type[GrammarModel] | None = model
+    child: type[GrammarModel] | None = model
     for step in inside:
         if isinstance(step, str):
-            here = _PLACES.get((here, step)) if here else None
-    return here
+            child = _PLACES.get((child, step)) if child else None
+    return child

@@ -85,7 +85,7 @@ def _at_most(faults: Sequence[Fault], limits: SpecLimits) -> tuple[Fault, ...]:
     """As many faults as may be reported, and one that says so if there are more."""
     if len(faults) < limits.faults:
         return tuple(faults)
-    message = f"There may be more: only {limits.faults} faults are told."
+    message = f"There may be more faults: only the first {limits.faults} are reported."
     reported = tuple(faults[: limits.faults])
     return (*reported, Fault(reported[-1].path, "too_many_faults", message))
 

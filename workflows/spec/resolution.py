@@ -1,8 +1,8 @@
-"""From what was written to values: references resolved, names compared, every fault collected.
+"""From models to values: references resolved, names compared, every fault collected.
 
-Reading goes on after a fault, and the values then serve only to find more of them. Work per fault is
-bounded: a suggestion compares words, and a text in which everything is wrong must not cost the square of
-its size.
+Resolution goes on after a fault; the values then serve only to find more faults. Work per fault is bounded:
+a suggestion compares names, and a document in which everything is wrong must not cost the square of its
+size.
 """
 
 import base64
@@ -28,24 +28,24 @@ from workflows.values.placement import File
 HOST = re.compile(r"\{\{\s*host:\s*([A-Za-z0-9_-]+)\s*\}\}")
 DATA = re.compile(r"\{\{\s*(?:output\s*|input:[^{}]*)\}\}")
 NOT_CARRIED_OUT = {
-    "inputs": "no data is downloaded, only the order of tasks is kept",
+    "inputs": "no data is downloaded; only the order of tasks is kept",
     "outputs": "results are not uploaded",
     "kpis": "KPIs are not collected",
     "downloadType": "no data is downloaded",
     "cacheSize": "there is no cache",
     "checkpoint": "checkpoints are not uploaded",
-    "resources": "a task takes its resources from the entry that `resource` names",
+    "resources": "the resources of a task are those of the entry that `resource` names",
     "backend": "the pool of the request decides the backend",
-    "barrier": "tasks get their nodes together, but the command of each begins as soon as its container does",
+    "barrier": "tasks get their nodes together, but each command begins as soon as its container does",
     "hosts of other groups": "{{host:...}} stays as it is, since hosts have names only in their own group",
     "tokens of data": "{{input:...}} and {{output}} stay as they are, since no data is transferred",
     "tasks of other workflows": "a workflow waits only for tasks of its own",
 }
 SUGGESTIONS = 20
-"""Faults that get a suggestion; comparing words is slow, and nobody reads more."""
+"""Most faults with a suggestion; comparing names is slow, and nobody reads more."""
 
 NAMED = 20
-"""Words that are listed as allowed."""
+"""Most names that a fault lists as allowed."""
 
 Value = TypeVar("Value")
 
@@ -85,7 +85,7 @@ class Resolver:
         return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
 
     def notices(self) -> Iterator[Notice]:
-        """What was accepted but is not carried out, each kind once."""
+        """Warn of what is accepted but not carried out, each kind once."""
         for name, paths in self.left_out.items():
             count = f" in {len(paths)} places" if len(paths) > 1 else ""
             message = f'"{name}" is accepted but not carried out{count}: {NOT_CARRIED_OUT[name]}.'
@@ -94,26 +94,26 @@ class Resolver:
     def _fault(
         self, path: Path, code: str, message: str | None, *, allowed: Sequence[str] | None = None
     ) -> None:
-        """Note a fault, unless the message is None or there are too many already."""
+        """Collect a fault, unless the message is None or there are too many faults already."""
         if message is not None and len(self.faults) < self.limits.faults:
-            told = tuple(allowed) if allowed is not None else None
-            self.faults.append(Fault(path, code, message, allowed=told))
+            names = tuple(allowed) if allowed is not None else None
+            self.faults.append(Fault(path, code, message, allowed=names))
 
     def _leave_out(self, name: str, path: Path) -> None:
         self.left_out.setdefault(name, []).append(path)
 
-    def _unknown(self, path: Path, kind: str, name: str, known: Collection[str]) -> None:
+    def _unknown(self, path: Path, kind: str, name: str, names: Collection[str]) -> None:
         if len(self.faults) >= self.limits.faults:
             return
         hint = ""
         if self._suggested < SUGGESTIONS:
             self._suggested += 1
-            near = difflib.get_close_matches(name[: syntax.MAX_NAME], list(islice(known, 1000)), n=1)
+            near = difflib.get_close_matches(name[: syntax.MAX_NAME], list(islice(names, 1000)), n=1)
             hint = f' Did you mean "{near[0]}"?' if near else ""
         if kind == "resource" and name == "default":
-            hint = " Name one of `resources` with `resource:`, or add an entry default."
-        message = f"There is no {kind} {syntax.shown(name)}.{hint}"
-        self._fault(path, f"unknown_{kind}", message, allowed=list(islice(known, NAMED)))
+            hint = " Name an entry of `resources` with `resource:`, or add an entry called default."
+        message = f"There is no {kind} {syntax.quoted(name)}.{hint}"
+        self._fault(path, f"unknown_{kind}", message, allowed=list(islice(names, NAMED)))
 
     def _parsed(self, parse: Callable[[str], Value], text: str, path: Path) -> Value | None:
         try:
@@ -130,29 +130,29 @@ class Resolver:
             self._fault((*ROOT, "tasks"), "groups_and_tasks", message)
         elif not (workflow.groups or workflow.tasks):
             self._fault(ROOT, "no_tasks", "A workflow has at least one group or task.")
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for group in self.group_models:
             if group.bare:
-                self._check_unique(group.name, group.path, "group", seen)
+                self._check_unique(group.name, group.path, "group", owners)
             else:
-                self._check_name(group.name, group.path, "group", seen)
+                self._check_name(group.name, group.path, "group", owners)
             for task in group.tasks:
-                self._check_name(task.name, task.path, "task", seen)
-                if syntax.folded(task.name) in syntax.RESERVED_TASKS:
-                    message = f"No task may be called {syntax.shown(task.name)}."
+                self._check_name(task.name, task.path, "task", owners)
+                if syntax.folded_name(task.name) in syntax.RESERVED_TASKS:
+                    message = f"No task may be called {syntax.quoted(task.name)}."
                     self._fault((*task.path, "name"), "name", message)
 
-    def _check_name(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
+    def _check_name(self, name: str, path: Path, kind: str, owners: dict[str, str]) -> None:
         wrong = syntax.name_fault(name)
         self._fault((*path, "name"), "name", wrong)
         if wrong is None:
-            self._check_unique(name, (*path, "name"), kind, seen)
+            self._check_unique(name, (*path, "name"), kind, owners)
 
-    def _check_unique(self, name: str, path: Path, kind: str, seen: dict[str, str]) -> None:
-        mine = f"{kind} {syntax.shown(name)}"
-        other = seen.setdefault(syntax.folded(name), mine)
-        if other is not mine:
-            message = f'The {mine} and the {other} have the same name; case, "_" and "-" do not count.'
+    def _check_unique(self, name: str, path: Path, kind: str, owners: dict[str, str]) -> None:
+        owner = f"{kind} {syntax.quoted(name)}"
+        other = owners.setdefault(syntax.folded_name(name), owner)
+        if other is not owner:
+            message = f'The {owner} and the {other} have the same name; case does not count, nor "_" for "-".'
             if name.endswith("-group") or other.endswith('-group"'):
                 message += " A task under `tasks:` is in a group of its own, called <task>-group."
             self._fault(path, "duplicate_name", message)
@@ -168,8 +168,8 @@ class Resolver:
             for kind in ("memory", "storage")
             if (text := getattr(model, kind))
         }
-        for index, one in enumerate(model.nodesExcluded):
-            self._fault((*path, "nodesExcluded", index), "value", syntax.node(one))
+        for index, node in enumerate(model.nodesExcluded):
+            self._fault((*path, "nodesExcluded", index), "value", syntax.node_fault(node))
         return Resource(
             name=name,
             path=path,
@@ -185,9 +185,10 @@ class Resolver:
     def _group(self, group: GroupModel, upstream: tuple[str, ...]) -> GroupSpec:
         leads = [task.path for task in group.tasks if task.lead]
         if len(group.tasks) > 1 and len(leads) != 1 and group.complete:
-            said = "none says" if not leads else f"{len(leads)} say"
+            count = f"{len(leads)} tasks have" if leads else "no task has"
             message = (
-                f"Exactly one task of group {syntax.shown(group.name)} must be the lead; {said} `lead: true`."
+                f"Exactly one task of group {syntax.quoted(group.name)} must be the lead, but {count} "
+                "`lead: true`."
             )
             self._fault((*leads[1], "lead") if leads else group.path, "lead", message)
         asks_barrier = group.barrier and "barrier" in group.model_fields_set
@@ -199,9 +200,9 @@ class Resolver:
             barrier=group.barrier,
             ignore_nonlead_status=group.ignoreNonleadStatus,
             tasks=tuple(
-                read
+                spec
                 for task in group.tasks
-                if (read := self._task(task, lead=task.lead or len(group.tasks) == 1))
+                if (spec := self._task(task, lead=task.lead or len(group.tasks) == 1))
             ),
             upstream=upstream,
             bare=group.bare,
@@ -210,12 +211,12 @@ class Resolver:
         )
 
     def _task(self, task: TaskModel, *, lead: bool) -> TaskSpec | None:
-        """The task; None if nothing is known of what it asks for."""
+        """The task; None if its resource spec does not exist."""
         path = task.path
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
-        self._fault((*path, "image"), "image", syntax.image(task.image))
+        self._fault((*path, "image"), "image", syntax.image_fault(task.image))
         self._check_tokens(task, path)
         self._note_left_out(task, path)
         spec = TaskSpec(
@@ -235,7 +236,7 @@ class Resolver:
             resource=resource or Resource(name=task.resource, path=path),
         )
         for name in task.environment:
-            self._fault((*path, "environment", name), "variable", syntax.variable(name))
+            self._fault((*path, "environment", name), "variable", syntax.variable_fault(name))
         self._check_mounts(spec)
         return spec if resource else None
 
@@ -248,60 +249,62 @@ class Resolver:
             for name, text in task.exitActions.items()
             if (ranges := self._parsed(exit_codes, text, (*place, name)))
         }
-        if clash := syntax.claimed_twice(parsed):
+        if clash := syntax.shared_exit_code(parsed):
             first, second, code = clash
-            message = f"Exit code {code} leads to both {first} and {second}."
+            message = f"Exit code {code} stands under both {first} and {second}. Write it under one of them."
             self._fault((*place, second), "value", message)
-        return {name: syntax.codes_text(ranges) for name, ranges in parsed.items()}
+        return {name: syntax.exit_codes_text(ranges) for name, ranges in parsed.items()}
 
     def _files(self, task: TaskModel, path: Path) -> tuple[File, ...]:
         files = []
-        for index, one in enumerate(task.files):
+        for index, file in enumerate(task.files):
             place = (*path, "files", index)
-            self._fault((*place, "path"), "path", syntax.place(one.path))
-            if one.contents is None and one.localpath is None:
+            self._fault((*place, "path"), "path", syntax.mount_path_fault(file.path))
+            if file.contents is None and file.localpath is None:
                 self._fault(place, "missing", 'The field "contents" is needed.')
-            if one.localpath is not None and not self.allow_localpath:
+            if file.localpath is not None and not self.allow_localpath:
                 message = (
-                    "localpath is resolved by the command line before it submits; send contents instead."
+                    "The field localpath is accepted by the command line alone, which reads the file before "
+                    "it submits. Send contents instead."
                 )
                 self._fault((*place, "localpath"), "localpath", message)
-            if one.base64 and not _is_base64(one.contents or ""):
-                self._fault((*place, "contents"), "base64", "The contents are not base64, as base64 says.")
-            files.append(File(path=one.path, contents=one.contents or "", base64=one.base64))
+            if file.base64 and not _is_base64(file.contents or ""):
+                message = "The contents are not base64, though `base64: true` says so."
+                self._fault((*place, "contents"), "base64", message)
+            files.append(File(path=file.path, contents=file.contents or "", base64=file.base64))
         return tuple(files)
 
     def _credentials(self, task: TaskModel, path: Path) -> dict[str, str | dict[str, str]]:
         checked: dict[str, str | dict[str, str]] = {}
         for name, use in task.credentials.items():
             place = (*path, "credentials", name)
-            self._fault(place, "credential", syntax.secret(name))
+            self._fault(place, "credential", syntax.credential_fault(name))
             if isinstance(use, str):
-                self._fault(place, "path", syntax.place(use))
+                self._fault(place, "path", syntax.mount_path_fault(use))
                 checked[name] = use
             elif isinstance(use, dict) and use and all(isinstance(key, str) for key in use.values()):
                 for variable, key in use.items():
-                    wrong = syntax.variable(variable) or syntax.secret_key(key)
+                    wrong = syntax.variable_fault(variable) or syntax.secret_key_fault(key)
                     self._fault((*place, variable), "variable", wrong)
                 checked[name] = dict(use)
             else:
-                message = "A credential is a directory to mount it at, or a mapping of variables to keys."
+                message = "A credential needs a directory to mount it at, or a mapping of variables to keys."
                 self._fault(place, "type", message, allowed=("/mount/path", "{VARIABLE: key}"))
         return checked
 
     def _check_mounts(self, task: TaskSpec) -> None:
-        """Every mount is well written, and no two are at one place: no API server takes such a pod."""
+        """Check that each mount is well written and no two share a path, which no API server accepts."""
         for index, mount in enumerate(task.volume_mounts):
-            self._fault((*task.path, "volumeMounts", index), "path", syntax.mount(mount))
-        seen: set[str] = set()
+            self._fault((*task.path, "volumeMounts", index), "path", syntax.mount_fault(mount))
+        targets: set[str] = set()
         for target, path in _targets(task):
-            if (plain := syntax.plain_path(target)) in seen:
-                message = f"Something else is mounted at {syntax.shown(target)} already."
+            if (normal := syntax.normal_path(target)) in targets:
+                message = f"The path {syntax.quoted(target)} is used by another mount, file or credential."
                 self._fault(path, "mounted_twice", message)
-            seen.add(plain)
+            targets.add(normal)
 
     def _check_tokens(self, task: TaskModel, path: Path) -> None:
-        """Hosts that are named exist; what stands for data is noted."""
+        """Check that hosts that tokens name exist, and collect the tokens that stand for data."""
         for text, place in _texts(task, path):
             if "{{" not in text:
                 continue
@@ -314,23 +317,26 @@ class Resolver:
                 self._leave_out("tokens of data", place)
 
     def _upstream(self, group: GroupModel) -> tuple[str, ...]:
-        """The groups this one waits for, in the order they are named; forward references are fine."""
-        found: dict[str, None] = {}
+        """The groups this group waits for, in the order they are named; forward references are allowed."""
+        upstream: dict[str, None] = {}
         for task in group.tasks:
-            for index, one in enumerate(task.inputs):
+            for index, source in enumerate(task.inputs):
                 place = (*task.path, "inputs", index)
-                if sum(given is not None for given in (one.task, one.url, one.dataset)) != 1:
+                if sum(origin is not None for origin in (source.task, source.url, source.dataset)) != 1:
                     message = "An input names either a task or a url."
                     self._fault(place, "input", message, allowed=("task", "url"))
-                if one.task is not None and (home := self._waited_for(one.task, (*place, "task"), group)):
-                    found[home] = None
-        return tuple(found)
+                if source.task is not None and (home := self._home_of(source.task, (*place, "task"), group)):
+                    upstream[home] = None
+        return tuple(upstream)
 
-    def _waited_for(self, name: str, place: Path, group: GroupModel) -> str | None:
-        """The group of a task that input comes from, if it is one to wait for."""
+    def _home_of(self, name: str, place: Path, group: GroupModel) -> str | None:
+        """The group of a task that input comes from; None if ``group`` does not wait for it."""
         home = self._home.get(name)
         if home == group.name:
-            message = f"Task {syntax.shown(name)} is in the same group; all its tasks start together."
+            message = (
+                f"Task {syntax.quoted(name)} is in the same group, whose tasks all start together. Name "
+                "a task of another group."
+            )
             self._fault(place, "input", message)
             return None
         if home is None and ":" in name:
@@ -369,7 +375,7 @@ def _is_base64(text: str) -> bool:
 
 
 def _targets(task: TaskSpec) -> Iterator[tuple[str, Path]]:
-    """Where things are mounted in the task's container."""
+    """Every path at which something is mounted in the task's container, and where the spec names it."""
     for index, file in enumerate(task.files):
         yield file.path, (*task.path, "files", index, "path")
     for name, use in task.credentials.items():
@@ -381,7 +387,7 @@ def _targets(task: TaskSpec) -> Iterator[tuple[str, Path]]:
 
 
 def _texts(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
-    """The texts in which tokens are filled in."""
+    """The texts in which tokens are replaced, and their paths."""
     for name in ("command", "args"):
         for index, text in enumerate(getattr(task, name)):
             yield text, (*path, name, index)
@@ -392,14 +398,14 @@ def _texts(task: TaskModel, path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Requirement, ...]:
-    """A topology as written at ``path``, in the user's order."""
+    """The requirements of the ``topology`` below ``path``, in the user's order."""
     return tuple(
         Requirement(
-            one.key,
-            one.group,
-            one.requirementType == "required",
+            entry.key,
+            entry.group,
+            entry.requirementType == "required",
             (*path, "topology", index),
-            one.waitSeconds,
+            entry.waitSeconds,
         )
-        for index, one in enumerate(entries)
+        for index, entry in enumerate(entries)
     )

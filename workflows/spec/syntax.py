@@ -1,8 +1,8 @@
-"""The small languages inside a spec: names, amounts, exit codes, labels, and what becomes part of a pod.
+"""The small languages inside a spec: names, amounts, exit codes, labels, and the fields that reach a pod.
 
-Whatever the API server would refuse of a pod is refused here, with its place in the text, because a pod is
-created long after the answer was given. What Kubernetes 1.28 accepts is the measure for names of variables
-(later versions are laxer); patterns know ASCII digits only, as Kubernetes does.
+The service refuses here, with line and column, whatever the API server would refuse of a pod, because a pod
+is created long after the reply. Names of variables follow Kubernetes 1.28 (later versions accept more);
+patterns accept ASCII digits only, as Kubernetes does.
 """
 
 import posixpath
@@ -18,8 +18,8 @@ NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 MAX_NAME = 64
 RESERVED_TASKS = frozenset({"osmo-ctrl"})
 MAX_LABELS = 16
-MAX_SHOWN = 63
-"""Characters of a user's text that a message repeats."""
+MAX_QUOTED = 63
+"""Most characters of a user's text that a message repeats."""
 
 _AMOUNT = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*([A-Za-z]*)")
 _UNITS = {
@@ -39,25 +39,25 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-def shown(text: str) -> str:
-    """A user's text, quoted, as much of it as a message can hold."""
-    return listing([text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."])
+def quoted(text: str) -> str:
+    """Quote a user's text in a message, cut to its first characters."""
+    return listing([text if len(text) <= MAX_QUOTED else text[: MAX_QUOTED - 3] + "..."])
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with a workflow's, group's or task's name, or None."""
+    """The fault of the name of a workflow, group or task; None if it is accepted."""
     if len(name) > MAX_NAME:
         return f"The name has {len(name)} characters; at most {MAX_NAME} are accepted."
     if not NAME.fullmatch(name):
         return (
-            f'The name {shown(name)} is not accepted: start with a letter, then letters, digits, "_" and '
-            '"-", and end with a letter or digit.'
+            f"The name {quoted(name)} is not accepted. A name starts with a letter, ends with a letter or "
+            'digit, and has letters, digits, "_" and "-" between.'
         )
     return None
 
 
-def folded(name: str) -> str:
-    """What a name becomes where case and ``_`` do not count; names must differ in this."""
+def folded_name(name: str) -> str:
+    """A name in lower case with ``-`` for ``_``; two names must differ in this form."""
     return name.lower().replace("_", "-")
 
 
@@ -69,126 +69,141 @@ def quantity(text: str) -> str:
     match = _AMOUNT.fullmatch(text.strip())
     if not match or match[2] not in _UNITS:
         raise ValueError(
-            f"{shown(text)} is no amount; write a number and one of {', '.join(UNITS)}, such as 16Gi."
+            f"{quoted(text)} is not an amount. Write a number and one of {', '.join(UNITS)}, "
+            "for example 16Gi."
         )
     unit = _UNITS[match[2]]
     size = (Decimal(match[1]) * _BYTES[unit]).to_integral_value(ROUND_CEILING)
     if size > _MOST_BYTES:
-        raise ValueError(f"{shown(text)} is more than Kubernetes can count.")
+        raise ValueError(f"{quoted(text)} is too large. Kubernetes accepts at most {_MOST_BYTES} bytes.")
     return str(int(size)) if unit == "m" or "." in match[1] else str(int(match[1])) + unit
 
 
-def codes_text(ranges: tuple[tuple[int, int], ...]) -> str:
+def exit_codes_text(ranges: tuple[tuple[int, int], ...]) -> str:
     """Ranges of exit codes as the grammar writes them: ``1-3,7``."""
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
-def claimed_twice(
+def shared_exit_code(
     actions: Mapping[str, tuple[tuple[int, int], ...]],
 ) -> tuple[str, str, int] | None:
-    """Two exit actions that claim the same code, and that code; None if there are none."""
+    """Two exit actions that name the same exit code, and that code; None if no two do."""
     spans = sorted((low, high, action) for action, ranges in actions.items() for low, high in ranges)
-    until, holder = -1, ""
+    until, last = -1, ""
     for low, high, action in spans:
-        if low <= until and action != holder:
-            return holder, action, low
+        if low <= until and action != last:
+            return last, action, low
         if high > until:
-            until, holder = high, action
+            until, last = high, action
     return None
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a text may be the value of a label here: Kubernetes' rule, without the empty one."""
+    """Whether a text may be the value of a label: as in Kubernetes, but never empty."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
-    """What is wrong with labels: (key, sentence); the key is None for a fault of all together."""
+    """The faults of labels as (key, sentence); the key is None for a fault of all labels together."""
     if len(labels) > MAX_LABELS:
         yield None, f"There are {len(labels)} labels; at most {MAX_LABELS} are accepted."
     for key, value in labels.items():
         if not is_label_key(key):
-            yield key, f"{shown(key)} is no label key of Kubernetes, such as team or example.com/team."
+            yield (
+                key,
+                f"{quoted(key)} is not a Kubernetes label key. Write for example team or example.com/team.",
+            )
         if not is_label_value(value):
             message = (
-                f'{shown(value)} is no label value: 1 to 63 letters, digits, "-", "_" and ".", beginning and '
-                "ending with a letter or digit."
+                f'{quoted(value)} is not a label value. Such a value has 1 to 63 letters, digits, "-", "_" '
+                'and ".", and begins and ends with a letter or digit.'
             )
             yield key, message
 
 
-def variable(name: str) -> str | None:
-    """What is wrong with the name of an environment variable, or None."""
+def variable_fault(name: str) -> str | None:
+    """The fault of the name of an environment variable; None if it is accepted."""
     if _VARIABLE.fullmatch(name):
         return None
     return (
-        f'{shown(name)} is no name of an environment variable: letters, digits, "_", "-" and ".", not '
-        "beginning with a digit."
+        f'{quoted(name)} is not a name of an environment variable. Such a name has letters, digits, "_", "-" '
+        'and ".", and does not begin with a digit.'
     )
 
 
-def image(text: str) -> str | None:
-    """What is wrong with an image's name as far as can be told without its registry, or None."""
+def image_fault(text: str) -> str | None:
+    """The fault of an image's name, checked without its registry; None if it is accepted."""
     if text and text.isprintable() and not any(letter.isspace() for letter in text):
         return None
-    return f"{shown(text)} is no image; write for example nvcr.io/nvidia/pytorch:25.10-py3."
+    return f"{quoted(text)} is not an image. Write for example nvcr.io/nvidia/pytorch:25.10-py3."
 
 
-def directory(text: str) -> str | None:
-    """What is wrong with an absolute path, or None."""
+def _directory_fault(text: str) -> str | None:
+    """The fault of an absolute path; None if it is accepted."""
     steps = text.split("/")
     if text.startswith("/") and ".." not in steps and ":" not in text and text.isprintable():
         return None
-    return f'{shown(text)} is no path here: it begins with "/" and holds neither ".." nor ":".'
+    return f'{quoted(text)} is not accepted as a path. A path begins with "/" and has neither ".." nor ":".'
 
 
-def place(text: str) -> str | None:
-    """What is wrong with a path inside a container at which something is mounted, or None.
+def mount_path_fault(text: str) -> str | None:
+    """The fault of a path inside a container at which something is mounted; None if it is accepted.
 
-    An API server takes "/", and then no runtime starts the container.
+    An API server accepts "/", but then no runtime starts the container.
     """
-    if directory(text) is None and plain_path(text) == "/":
-        return f"{shown(text)} is the whole container; write a path below it."
-    return directory(text)
+    if _directory_fault(text) is None and normal_path(text) == "/":
+        return f"Nothing can be mounted at {quoted(text)}, the whole container. Write a path below it."
+    return _directory_fault(text)
 
 
-def plain_path(text: str) -> str:
-    """A path without what says nothing: two paths are one place if this is the same."""
+def normal_path(text: str) -> str:
+    """A path in normal form: two paths name one place if their normal forms are equal."""
     return posixpath.normpath("/" + text.lstrip("/"))
 
 
-def mount(text: str) -> str | None:
-    """What is wrong with a volume mount, ``/source`` or ``/source:/target``, or None."""
+def mount_fault(text: str) -> str | None:
+    """The fault of a volume mount, ``/source`` or ``/source:/target``; None if it is accepted."""
     source, _, target = text.partition(":")
-    if directory(source) is None and directory(target or source) is None and not text.endswith(":"):
-        return place(target or source)
-    return f'{shown(text)} is no mount; write /source or /source:/target, absolute paths without "..".'
+    if (
+        _directory_fault(source) is None
+        and _directory_fault(target or source) is None
+        and not text.endswith(":")
+    ):
+        return mount_path_fault(target or source)
+    return f'{quoted(text)} is not a mount. Write /source or /source:/target, absolute paths without "..".'
 
 
-def node(name: str) -> str | None:
-    """What is wrong with a node's name, or None. It is compared with a label, so 63 characters at most."""
-    if len(name) <= MAX_SHOWN and _SUBDOMAIN.fullmatch(name):
-        return None
-    return f"{shown(name)} is no name of a node."
-
-
-def secret(name: str) -> str | None:
-    """What is wrong with the name of a credential, which becomes that of a Secret, or None.
-
-    Names of ours are refused: a task group's own files are Secrets in the same namespace.
-    """
-    if name.startswith(names.OWN_PREFIX):
-        return f"{shown(name)} may be a Secret of a task group: no credential begins with {names.OWN_PREFIX}."
-    if len(name) <= names.MAX_CREDENTIAL and _SUBDOMAIN.fullmatch(name):
+def node_fault(name: str) -> str | None:
+    """The fault of a node's name; None if it is accepted. It must fit the label that it is compared with."""
+    if len(name) <= names.MAX_NAME and _SUBDOMAIN.fullmatch(name):
         return None
     return (
-        f'{shown(name)} is no name of a credential: lower-case letters, digits, "-" and ".", at most '
-        f"{names.MAX_CREDENTIAL} characters."
+        f'{quoted(name)} is not a name of a node. Such a name has lower-case letters, digits, "-" and ".", '
+        f"at most {names.MAX_NAME} characters."
     )
 
 
-def secret_key(name: str) -> str | None:
-    """What is wrong with a key of a Secret, or None."""
+def credential_fault(name: str) -> str | None:
+    """The fault of the name of a credential, which becomes that of a Secret; None if it is accepted.
+
+    Names that begin as the service's own do are refused: a task group's files are Secrets in the same
+    namespace.
+    """
+    if name.startswith(names.OWN_PREFIX):
+        return (
+            f"{quoted(name)} is not a name of a credential: those that begin with {names.OWN_PREFIX} are "
+            "reserved for task groups."
+        )
+    if len(name) <= names.MAX_CREDENTIAL and _SUBDOMAIN.fullmatch(name):
+        return None
+    return (
+        f'{quoted(name)} is not a name of a credential. Such a name has lower-case letters, digits, "-" and '
+        f'".", at most {names.MAX_CREDENTIAL} characters.'
+    )
+
+
+def secret_key_fault(name: str) -> str | None:
+    """The fault of a key of a Secret; None if it is accepted."""
     if _SECRET_KEY.fullmatch(name):
         return None
-    return f'{shown(name)} is no key of a Secret: letters, digits, "-", "_" and ".".'
+    return f'{quoted(name)} is not a key of a Secret. A key has letters, digits, "-", "_" and ".".'

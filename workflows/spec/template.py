@@ -1,9 +1,9 @@
 """Jinja templates of workflows, rendered in a child process with limits on CPU, memory, time and output.
 
-What is templated and what is left for later is OSMO's: ``{{uuid}}``, ``{{workflow_id}}``, ``{{output}}``,
+The tokens that are filled in later are OSMO's: ``{{uuid}}``, ``{{workflow_id}}``, ``{{output}}``,
 ``{{input:x}}`` and ``{{host:task}}``, written without inner spaces, survive the rendering. Text with
-nothing but these starts no process. They are put aside before rendering, because ``{{host:task}}`` is no
-Jinja at all.
+no other token starts no process. The tokens are put aside before rendering, because ``{{host:task}}`` is
+not Jinja.
 
 Rejected: a sandbox in this process, which bounds neither CPU nor memory (``{{ 'x' * 10**10 }}``); a thread
 with a time limit, which cannot be stopped; keeping children ready, since one starts in a tenth of a second
@@ -37,7 +37,7 @@ _JSON_GROWTH = 12
 
 
 def is_templated(text: str) -> bool:
-    """Whether there is anything to render: tokens that are left for later do not count."""
+    """Whether there is anything to render: tokens that are filled in later do not count."""
     return bool(_DEFAULTS.search(text)) or bool(_TEMPLATED.search(DEFERRED.sub("", text)))
 
 
@@ -49,9 +49,9 @@ def render(
     ``variables`` are ``name=value`` and win over the default values.
     """
     check_text(text, limits=limits)
-    given = _variables(variables, string_variables)
+    assignments = _variables(variables, string_variables)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    values = _default_values(text, limits=limits) | given
+    values = _default_values(text, limits=limits) | assignments
     mark = f"osmo{secrets.token_hex(12)}x"
     tokens: list[str] = []
 
@@ -65,7 +65,7 @@ def render(
 
 
 def _blank(section: re.Match[str]) -> str:
-    """As many empty lines, so that what Jinja says of a line holds for the user's text."""
+    """As many empty lines, so that Jinja counts lines as the user's text does."""
     return "\n" * section[0].count("\n")
 
 
@@ -109,8 +109,8 @@ def _run(job: bytes, *, limits: SpecLimits) -> dict[str, Any]:
         return dict(json.loads(answer))
     except ValueError as error:  # cut short: the child was stopped by one of its limits
         memory = limits.template_memory // 2**20
-        said = f"it needs over {limits.template_cpu_seconds} s of CPU or over {memory} MiB of memory"
-        raise _refused(said) from error
+        reason = f"it needs over {limits.template_cpu_seconds} s of CPU or over {memory} MiB of memory"
+        raise _refused(reason) from error
 
 
 def _talk(child: "subprocess.Popen[bytes]", job: bytes, *, most: int) -> bytes:
@@ -125,8 +125,8 @@ def _talk(child: "subprocess.Popen[bytes]", job: bytes, *, most: int) -> bytes:
     return child.stdout.read(most)
 
 
-def _refused(said: str, *, line: int | None = None, allowed: Iterable[str] | None = None) -> InvalidSpec:
-    message = f"The template cannot be rendered: {said}."
+def _refused(reason: str, *, line: int | None = None, allowed: Iterable[str] | None = None) -> InvalidSpec:
+    message = f"The template cannot be rendered: {reason}."
     names = tuple(allowed) if allowed is not None else None
     place = (line, 1) if line else (None, None)
     return InvalidSpec(
@@ -135,15 +135,15 @@ def _refused(said: str, *, line: int | None = None, allowed: Iterable[str] | Non
 
 
 def _undefined(name: str, values: Mapping[str, Any], *, line: int | None) -> InvalidSpec:
-    """A variable without a value, and what its writer may have meant."""
-    known = sorted(str(key) for key in values)[:100]
-    said = f'variable "{name[:63]}" has no value; give one with --set {name[:63]}=... or under default-values'
+    """The refusal of a variable without a value, with the name its writer may have meant."""
+    names = sorted(str(key) for key in values)[:100]
+    reason = f'variable "{name[:63]}" has no value. Set it with --set {name[:63]}=... or under default-values'
     if name in _LATER:
-        said = f"{{{{ {name} }}}} is filled in later and must be written without spaces: {{{{{name}}}}}"
-    elif near := difflib.get_close_matches(name[:63], known, n=1):
-        said += f'. Did you mean "{near[0]}"?'
-        said = said.rstrip(".")
-    return _refused(said, line=line, allowed=known)
+        reason = f"{{{{ {name} }}}} is filled in later and must be written without spaces: {{{{{name}}}}}"
+    elif near := difflib.get_close_matches(name[:63], names, n=1):
+        reason += f'. Did you mean "{near[0]}"?'
+        reason = reason.rstrip(".")
+    return _refused(reason, line=line, allowed=names)
 
 
 def _default_values(text: str, *, limits: SpecLimits) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _default_values(text: str, *, limits: SpecLimits) -> dict[str, Any]:
         return {}
     if len(sections) > 1:
         line = text.count("\n", 0, sections[1].start()) + 1
-        message = "default-values stands here a second time."
+        message = "The key default-values stands here a second time; write it once."
         raise InvalidSpec(
             message, [Fault(("default-values",), "duplicate_key", message, line=line, column=1)]
         )

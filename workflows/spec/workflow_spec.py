@@ -11,9 +11,9 @@ from workflows.values.placement import File
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What a task asks for. ``memory`` and ``storage`` are Kubernetes quantities, empty for none.
+    """A resource spec. ``memory`` and ``storage`` are Kubernetes quantities, empty for none.
 
-    ``leaves_group_topology``: it said ``topology: []``, so its task group's own does not bind it.
+    ``leaves_group_topology``: it has ``topology: []``, so its task group's own does not bind it.
     """
 
     name: str
@@ -52,8 +52,8 @@ class TaskSpec:
 class GroupSpec:
     """A task group; ``upstream`` names the groups whose tasks its tasks take input from.
 
-    ``bare``: it was written as a task of its own under ``tasks:``. ``nvlink`` says whether it gets a
-    ComputeDomain, None where its pool decides. ``topology`` binds every task that does not leave it.
+    ``bare``: it is one task written under ``tasks:``. ``nvlink`` says whether it gets a ComputeDomain, None
+    where its pool decides. ``topology`` binds every task that does not leave it.
     """
 
     name: str

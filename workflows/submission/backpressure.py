@@ -1,16 +1,16 @@
-"""Back-pressure: a submission is refused while too much that was accepted is not yet created.
+"""Back-pressure: submissions are refused while too many accepted task groups are not yet created.
 
-What is accepted is kept, so accepting without a bound only moves the wait from the caller, who could go
-elsewhere, into a table that everybody's groups are looked for in. The bound is asked before anything is read
-or written, so a refusal costs next to nothing and leaves nothing.
+An accepted workflow is never dropped, so accepting without a limit would only move the wait from the caller,
+who could go elsewhere, into the table of task groups. The limit is checked before anything is read or
+written, so a refusal costs next to nothing and leaves nothing behind.
 
-Two bounds. A pool's own keeps one pool, whose cluster may be away for days, from filling the table. The one
-over all pools refuses only those that hold more than an even share of it: a pool with little to do is let in
-however full the others are. Requests that are checked at the same moment may together go over by what they
-bring; the bound is on a table's size, not on a promise to anyone.
+There are two limits. The limit per pool keeps one pool, whose cluster may be away for days, from filling the
+table. The limit over all pools refuses only pools with more than an even share of it, so a pool with few
+groups may submit however full the others are. Requests that are checked at the same moment may together
+exceed a limit: it bounds the size of a table and is no promise to anyone.
 
-Groups that have objects in a cluster are not counted, however long their scheduler makes them wait: they cost
-nothing until their cluster has news.
+Task groups with objects in a cluster do not count, however long their scheduler makes them wait: they cost
+nothing until their cluster reports a change.
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ _BACKLOG = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Most groups accepted and not yet created."""
+    """The most task groups that may be accepted and not yet created."""
 
     pool: int
     overall: int
 
 
 def check_room(pool: str) -> None:
-    """Raise Busy if the pool may not bring more groups now."""
+    """Raise Busy if the pool may not submit now."""
     env = settings.ENV
     bounds = Bounds(pool=env.pool_backlog_groups, overall=env.backlog_groups)
     if message := refusal(read_backlog(), pool=pool, bounds=bounds):
@@ -49,24 +49,24 @@ def check_room(pool: str) -> None:
 
 
 def read_backlog() -> dict[str, int]:
-    """Groups accepted and not yet created, by pool."""
+    """Task groups accepted and not yet created, by pool."""
     with connection.cursor() as cursor:
         cursor.execute(_BACKLOG)
         return dict(cursor.fetchall())
 
 
 def refusal(backlog: Mapping[str, int], *, pool: str, bounds: Bounds) -> str | None:
-    """Why a pool may bring no more groups; None if it may."""
-    own, everyone = backlog.get(pool, 0), sum(backlog.values())
+    """The reason why a pool may not submit; None if it may."""
+    own, total = backlog.get(pool, 0), sum(backlog.values())
     if own >= bounds.pool:
         return (
-            f'Pool "{pool}" has {own} task groups that were accepted and are not yet created; it takes more '
-            f"when they are fewer than {bounds.pool}. Nothing was accepted; submit again later."
+            f'Pool "{pool}" has {own} accepted task groups that are not yet created. It accepts more when '
+            f"fewer than {bounds.pool} are left. Nothing was accepted: submit again later."
         )
     share = bounds.overall // len({*backlog, pool})
-    if everyone >= bounds.overall and own >= share:
+    if total >= bounds.overall and own >= share:
         return (
-            f"{everyone} task groups of all pools were accepted and are not yet created, {own} of them of "
-            f'pool "{pool}", whose share is {share}. Nothing was accepted; submit again later.'
+            f"All pools together have {total} accepted task groups that are not yet created, {own} of them "
+            f'in pool "{pool}", whose share is {share}. Nothing was accepted: submit again later.'
         )
     return None

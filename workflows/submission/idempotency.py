@@ -1,8 +1,9 @@
-"""A submission repeated after a lost reply makes nothing twice.
+"""Idempotency keys: a submission repeated after a lost reply creates nothing twice.
 
-The key is the caller's, counts per user, and is kept on the workflow it made, so it lives exactly as long
-and needs no clearing. Two requests with one key at the same moment meet at the unique constraint: one
-commits, the other finds its row. What was refused left no row, so its key may be used again.
+The caller chooses the key. It is unique per user and stored in the row of its workflow, so it lives exactly
+as long and needs no cleaning up. Two requests with the same key at the same moment meet at the unique
+constraint: one commits, the other finds that row. A refused submission leaves no row, so its key may be used
+again.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def checked_key(header: str | None) -> str | None:
-    """The key of a request, if it has one. Raises InvalidSpec for one that cannot be kept."""
+    """The key of a request, if it has one. Raises InvalidSpec for a key that cannot be stored."""
     if header is None:
         return None
     if not _KEY.fullmatch(header):
@@ -29,15 +30,15 @@ def checked_key(header: str | None) -> str | None:
 
 
 def digest(**request: Any) -> str:
-    """What a request asked for, as 64 hex digits."""
+    """A digest of the content of a request: 64 hex digits."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def earlier_reply(*, user: str, key: str | None, digest: str) -> dict[str, Any] | None:
-    """What the first request with this key was answered.
+    """The reply to the first request with this key; None if there was none.
 
-    Raises Conflict if that one asked for something else.
+    Raises Conflict if that request had other content.
     """
     if key is None:
         return None
@@ -48,7 +49,7 @@ def earlier_reply(*, user: str, key: str | None, digest: str) -> dict[str, Any] 
         return None
     if workflow.idempotency_digest != digest:
         raise Conflict(
-            f"This Idempotency-Key was used for another request, which made workflow {workflow.name}; "
-            "use a new key for a new submission."
+            f"This Idempotency-Key belongs to another request, which created workflow {workflow.name}. "
+            "Use a new key for a new submission."
         )
     return dict(workflow.reply)

@@ -1,8 +1,8 @@
-"""How many workflows and tasks a user, and a pool, may have at a time.
+"""Limits on the workflows and tasks that a user, and a pool, may have at a time.
 
-Counted are workflows that have not ended, and the latest tries of their tasks that have not. The count is
-taken under a lock on the user and on the pool, held until the submission's commit, so that of two at once
-only one gets the last place; without a limit nothing is locked and nothing counted.
+Workflows that have not ended count, and of their tasks the latest tries that have not. Counting takes a lock
+on the user and on the pool until the submission commits, so of two submissions at once only one gets the last
+place. Without a limit nothing is locked and nothing counted.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
 from workflows.models import Task, Workflow
 
 LOCK = 0x6F73_6C69
-"""First key of our advisory locks on limits; the second is the hash of whose they are."""
+"""First key of the advisory locks on limits; the second is the hash of ``Limit.owner``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One limit; ``user`` and ``pool`` say whose, None for any. An administrator changes ``setting``."""
+    """One limit of a user, of a pool, or of a user in a pool. An administrator changes ``setting``."""
 
     setting: str
     counts: str
@@ -31,15 +31,15 @@ class Limit:
     pool: str | None = None
 
     @property
-    def whose(self) -> str:
+    def owner(self) -> str:
         user = f'user "{self.user}"' if self.user else ""
         pool = f'pool "{self.pool}"' if self.pool else ""
         return " in ".join(filter(None, (user, pool)))
 
 
 def limits_on(user: str, pool: Pool, overall: WorkflowLimits) -> tuple[Limit, ...]:
-    """The limits that are set and that a submission of this user to this pool must keep."""
-    found = [
+    """The limits in force for a submission of this user to this pool."""
+    settings = [
         ("user_workflow_limits.max_num_workflows", "workflows", overall.user_workflows, user, None),
         ("user_workflow_limits.max_num_tasks", "tasks", overall.user_tasks, user, None),
         ("max_num_workflows", "workflows", pool.max_num_workflows, None, pool.name),
@@ -49,37 +49,37 @@ def limits_on(user: str, pool: Pool, overall: WorkflowLimits) -> tuple[Limit, ..
     ]
     return tuple(
         Limit(setting=setting, counts=counts, most=most, user=of, pool=place)
-        for setting, counts, most, of, place in found
+        for setting, counts, most, of, place in settings
         if most is not None
     )
 
 
 def check_limits(limits: tuple[Limit, ...], *, tasks: int) -> None:
-    """Raise LimitReached, naming every limit that one more workflow with so many tasks would pass."""
+    """Raise LimitReached, naming every limit that one more workflow of so many tasks would exceed."""
     faults = tuple(_faults(limits, tasks=tasks))
     if faults:
         raise LimitReached(" ".join(fault.message for fault in faults), faults)
 
 
-def hold_limits(limits: tuple[Limit, ...]) -> None:
-    """Let nobody else submit under the same limits until the commit. Only inside a transaction."""
+def lock_limits(limits: tuple[Limit, ...]) -> None:
+    """Keep other submissions under the same limits waiting until the commit. Only inside a transaction."""
     with connection.cursor() as cursor:
-        for whose in sorted({limit.whose for limit in limits}):
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, whose])
+        for owner in sorted({limit.owner for limit in limits}):
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, owner])
 
 
 def _faults(limits: tuple[Limit, ...], *, tasks: int) -> Iterator[Fault]:
     for limit in limits:
-        brings = 1 if limit.counts == "workflows" else tasks
+        added = 1 if limit.counts == "workflows" else tasks
         has = _count(limit)
-        if has + brings <= limit.most:
+        if has + added <= limit.most:
             continue
         room = max(0, limit.most - has)
         yield Fault(
             (),
             "limit_reached",
-            f"{limit.whose[0].upper()}{limit.whose[1:]} may have {limit.most} {limit.counts} that have not "
-            f"ended ({limit.setting}) and has {has}; this workflow brings {brings}. At most {room} more are "
+            f"{limit.owner[0].upper()}{limit.owner[1:]} may have {limit.most} {limit.counts} that have not "
+            f"ended ({limit.setting}) and has {has}; this workflow adds {added}. At most {room} more are "
             "accepted now.",
         )
 

@@ -16,8 +16,8 @@ class Mode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Former:
-    """A finished workflow that is run again; the groups that ``completed`` are carried over."""
+class FormerWorkflow:
+    """A finished workflow that is restarted; its groups that ``completed`` are carried over."""
 
     name: str
     base_name: str
@@ -27,10 +27,10 @@ class Former:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRequest:
-    """What a caller asks for. ``labels`` and ``env_vars`` are ``key=value``, as given.
+    """A caller's request. ``labels`` and ``env_vars`` are ``key=value`` texts, not yet checked.
 
-    ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again.
-    ``force_infeasible`` has what can never be placed accepted all the same.
+    ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again. With
+    ``force_infeasible`` a workflow that can never be placed is accepted, too.
     """
 
     pool_name: str
@@ -45,14 +45,14 @@ class SubmissionRequest:
     uploaded_template: str
     idempotency_key: str | None
     request_id: str
-    former: Former | None = None
+    former: FormerWorkflow | None = None
     rendered_before: bool = False
     force_infeasible: bool = False
 
     def digest(self) -> str:
-        again = {"restart_of": self.former.name} if self.former else {}
+        restart = {"restart_of": self.former.name} if self.former else {}
         return digest(
-            **again,
+            **restart,
             pool=self.pool_name,
             text=self.text,
             variables=self.variables,

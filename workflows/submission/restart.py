@@ -1,12 +1,12 @@
-"""Running a finished workflow again: a new workflow of the same spec, checked against the pool as it is now.
+"""Restarting a finished workflow: a new workflow of the same spec, checked against the pool as it is now.
 
-What a restart keeps: the spec as it was parsed, priority, labels, variables laid over. What it makes anew:
-everything that was frozen of the pool, every check and every limit. Groups that COMPLETED are carried over as
-such and not run again, so those that wait for them start at once; of a workflow that COMPLETED as a whole all
-groups run again, for else there would be nothing to do. A workflow that lives is not restarted: two of it
-would do the same work twice.
+A restart keeps the spec as it was parsed, the priority, the labels and the variables laid over. It freezes
+the pool anew and repeats every check and every limit. Groups that COMPLETED are carried over and not run
+again, so the groups that wait for them start at once; if the whole workflow COMPLETED, all its groups run
+again, because otherwise there would be nothing to do. A live workflow is not restarted: both would do the
+same work.
 
-Whoever may read a workflow and submit to a pool may run it there, in another pool than its own too.
+A user who may read a workflow and submit to a pool may restart it there, even in another pool than its own.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from scheduling.errors import Conflict
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Workflow
-from workflows.submission.request import Former, Mode
+from workflows.submission.request import FormerWorkflow, Mode
 from workflows.submission.resubmit import resubmission
 from workflows.submission.submit import submit
 
@@ -32,11 +32,11 @@ def restart(
 ) -> dict[str, Any]:
     """Accept a finished workflow once more; returns the reply's values.
 
-    Raises Conflict for one that lives, and whatever a submission raises.
+    Raises LiveWorkflow for a workflow that has not ended, and what a submission raises.
     """
     if workflow.status not in WORKFLOW_TERMINAL:
         raise LiveWorkflow(workflow)
-    again = resubmission(
+    request = resubmission(
         workflow,
         pool_name=pool_name,
         user=user,
@@ -47,13 +47,13 @@ def restart(
         idempotency_key=idempotency_key,
         request_id=request_id,
     )
-    former = Former(
+    former = FormerWorkflow(
         name=workflow.name,
         base_name=workflow.base_name,
         number=workflow.number,
         completed=_completed(workflow),
     )
-    return submit(replace(again, former=former))
+    return submit(replace(request, former=former))
 
 
 def _completed(workflow: Workflow) -> frozenset[str]:

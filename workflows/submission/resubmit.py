@@ -1,8 +1,9 @@
 """Submitting a workflow's spec once more, by its name or uuid, as if its text had been sent again.
 
-Taken over are the spec as it was parsed, so that what its template rendered does not change, the template to
-show, labels, variables laid over, and the priority; what the request names goes over them. Everything is
-checked anew. Unlike a restart it does not matter how the workflow stands, and nothing of it is carried over.
+A resubmission takes over the spec as it was parsed, so that its template is not rendered differently, the
+template to display, labels, variables laid over, and the priority; the request's own values replace them.
+Every check is repeated. Unlike a restart, it does not depend on the workflow's status and carries no group
+over.
 """
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -24,7 +25,7 @@ def resubmission(
     request_id: str,
     force_infeasible: bool = False,
 ) -> SubmissionRequest:
-    """The submission of a workflow's spec, with what the request names over what it had."""
+    """A request to submit a workflow's spec, with the new request's values over the workflow's own."""
     return SubmissionRequest(
         pool_name=pool_name,
         text=workflow.spec,

@@ -1,7 +1,7 @@
-"""Writing an accepted workflow: all its rows in one transaction, then the notification.
+"""The rows of an accepted workflow, all written in one transaction; then its groups are enqueued.
 
-A number is taken under a lock on the base name, so two submissions never race for one; pool and backend are
-held in share mode meanwhile, so neither is deleted or disabled under an accepted workflow.
+The number is taken under a lock on the base name, so no two submissions get the same number. Pool and backend
+are locked in share mode until the commit, so neither is deleted or disabled under an accepted workflow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,19 +24,19 @@ from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.notify import notify_on_commit
 from workflows.spec import GroupSpec
 from workflows.submission.accepted import AcceptedSubmission
-from workflows.submission.quotas import check_limits, hold_limits
-from workflows.submission.request import Former
+from workflows.submission.quotas import check_limits, lock_limits
+from workflows.submission.request import FormerWorkflow
 from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
 
 BATCH = 2000
 NUMBERING_LOCK = 0x6F73_6D6F
-"""First key of our advisory locks on base names; the second is the name's hash."""
+"""First key of the advisory locks on base names; the second is the hash of the name."""
 
 
 def next_name(base: str) -> str:
-    """The name a workflow would get now; certain only under the lock of ``write``."""
+    """The name that a workflow would get now; certain only under the lock of ``write``."""
     return f"{base}-{_next_number(base)}"
 
 
@@ -49,16 +49,16 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     """Write all rows in one transaction and return the reply."""
     base = accepted.spec.name
     with transaction.atomic():
-        _hold_open(accepted.pool)
+        _lock_pool(accepted.pool)
         _lock_name(base)
-        hold_limits(accepted.limits)
+        lock_limits(accepted.limits)
         check_limits(accepted.limits, tasks=accepted.task_count)
         number = _next_number(base)
         workflow = _workflow_row(accepted, number=number)
         workflow.reply = accepted.reply(name=workflow.name)
         workflow.save(force_insert=True)
         rows = _write_groups(accepted, workflow)
-        tell_of_restart(workflow, rows, accepted.request.former)
+        _record_restart(workflow, rows, accepted.request.former)
         Event.objects.create(
             workflow=workflow,
             time=workflow.submit_time,
@@ -73,24 +73,24 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     return dict(workflow.reply)
 
 
-def tell_of_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: Former | None) -> None:
-    """Say in the timeline what is run again and what is carried over."""
+def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: FormerWorkflow | None) -> None:
+    """Record in the timeline which groups run again and which are carried over."""
     if former is None:
         return
     again = [row.name for row in groups if row.status != TaskStatus.COMPLETED]
     carried = [row.name for row in groups if row.status == TaskStatus.COMPLETED]
-    kept = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
+    note = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
     Event.objects.create(
         workflow=workflow,
         time=workflow.submit_time,
         source="osmo-topology",
         reason="RestartOf",
-        message=f"It restarts {former.name}. Run again: {listing(again)}.{kept}",
+        message=f"The workflow restarts {former.name}. Run again: {listing(again)}.{note}",
         dedupe="restart-of",
     )
 
 
-def _hold_open(pool: Pool) -> None:
+def _lock_pool(pool: Pool) -> None:
     """Keep pool and backend from being deleted or disabled until the commit. Raises Conflict if late."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -99,11 +99,11 @@ def _hold_open(pool: Pool) -> None:
             [pool.pk, pool.backend_id],
         )
         if cursor.fetchone() is None:
-            raise Conflict(f'Pool "{pool.name}" has just been taken away or moved: submit again.')
+            raise Conflict(f'Pool "{pool.name}" was deleted, disabled or moved a moment ago: submit again.')
 
 
 def _lock_name(base: str) -> None:
-    """Number workflows of one base name one after the other, until the commit."""
+    """Lock the numbering of a base name until the commit."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [NUMBERING_LOCK, base])
 
@@ -170,10 +170,9 @@ def _group_row(
     position: int,
     carried: frozenset[str],
 ) -> TaskGroup:
-    """A group's row; one of ``carried`` has completed in the workflow that this one restarts."""
+    """The row of a group; the groups in ``carried`` completed in the workflow that is restarted."""
     now = workflow.submit_time
     upstream = [name for name in spec.upstream if name not in carried]
-    waits = bool(upstream)
     done = group.name in carried
     return TaskGroup(
         uuid=group.uuid,
@@ -181,7 +180,7 @@ def _group_row(
         backend_id=workflow.backend_id,
         position=position,
         name=group.name,
-        status=TaskStatus.COMPLETED if done else TaskStatus.WAITING if waits else TaskStatus.PROCESSING,
+        status=TaskStatus.COMPLETED if done else TaskStatus.WAITING if upstream else TaskStatus.PROCESSING,
         barrier=spec.barrier,
         ignore_nonlead_status=spec.ignore_nonlead_status,
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
@@ -190,7 +189,7 @@ def _group_row(
         waiting_reason="" if done else starts_after(upstream),
         waiting_evidence={"upstream": list(upstream)} if upstream and not done else {},
         waiting_since=None if done else now,
-        processing_start_time=None if waits or done else now,
+        processing_start_time=None if upstream or done else now,
         end_time=now if done else None,
         released_at=now if done else None,
         next_reconcile_at=None if done else now,

@@ -1,6 +1,6 @@
-"""Accepting a workflow: every check first, then it is written (``rows``).
+"""Submitting a workflow: every check first, then its rows are written (``rows``).
 
-Nothing reaches a cluster from here. A dry run and a validation run the very same checks and write nothing.
+Nothing here calls a cluster. A dry run and a validation run the same checks and write nothing.
 """
 
 import json
@@ -47,11 +47,11 @@ VALIDATED = "Workflow validation succeeded."
 
 
 def submit(request: SubmissionRequest) -> dict[str, Any]:
-    """Check a workflow and, unless asked only to check, accept it; returns the reply's values.
+    """Check a workflow and, in mode SUBMIT, accept it; returns the reply's values.
 
-    Raises NotFound for an unknown pool, Conflict for one that takes no workflows, InvalidSpec with every
-    fault of the workflow, LimitReached where user or pool have as much as they may, Busy while too much that
-    was accepted waits.
+    Raises NotFound for an unknown pool, Conflict for a pool that takes no workflows, InvalidSpec with every
+    fault of the workflow, LimitReached where the user or the pool has reached a limit, Busy while too many
+    accepted groups wait to be created.
     """
     with metrics.submission() as ending:
         ending.outcome, reply = _submit(request)
@@ -59,8 +59,8 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
 
 
 def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
-    """Do it; returns how it is counted, and the reply."""
-    if earlier := _answered(request):
+    """Submit; returns the outcome that metrics count, and the reply."""
+    if earlier := _earlier_reply(request):
         return "repeated", earlier
     accepted = _accept(request)
     if request.mode is Mode.DRY_RUN:
@@ -70,13 +70,13 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     try:
         return "accepted", write(accepted)
     except IntegrityError:
-        if earlier := _answered(request):  # the same request at the same moment won
+        if earlier := _earlier_reply(request):  # the same request at the same moment won
             return "repeated", earlier
         raise
 
 
-def _answered(request: SubmissionRequest) -> dict[str, Any] | None:
-    """What an earlier request with the same key was answered. Raises Conflict if it was another one."""
+def _earlier_reply(request: SubmissionRequest) -> dict[str, Any] | None:
+    """The reply to an earlier request with the same key. Raises Conflict if its content was another."""
     if request.mode is not Mode.SUBMIT:
         return None
     return earlier_reply(
@@ -85,7 +85,7 @@ def _answered(request: SubmissionRequest) -> dict[str, Any] | None:
 
 
 def _accept(request: SubmissionRequest) -> AcceptedSubmission:
-    """Run every check. Raises InvalidSpec with all faults found."""
+    """Run every check. Raises InvalidSpec with every fault."""
     pool = _open_pool(request)
     if request.mode is Mode.SUBMIT:
         check_room(pool.name)
@@ -142,7 +142,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
 
 
 def _limits(facts: PoolFacts) -> SpecLimits:
-    """What a text may cost: tasks as configured over REST, the rest as this installation is set."""
+    """The limits of a text: tasks as configured over REST, the others as this installation is set."""
     own = env.environment()
     tasks = facts.limits.max_num_tasks
     return SpecLimits(
@@ -163,18 +163,18 @@ def _open_pool(request: SubmissionRequest) -> Pool:
     pool = pool_visible_to(request.user, request.pool_name, action=Action.WORKFLOW_CREATE)
     backend = pool.backend
     if backend.deleted_at is not None or not backend.enabled:
-        gone = "was deleted" if backend.deleted_at is not None else "is disabled"
-        raise Conflict(f'Pool "{pool.name}" takes no workflows: its backend "{backend.name}" {gone}.')
-    keeps = grants_of(request.user).allows(Action.CONFIG_UPDATE, f"pool/{pool.name}")
-    if pool.enable_maintenance and not keeps:
+        state = "was deleted" if backend.deleted_at is not None else "is disabled"
+        raise Conflict(f'Pool "{pool.name}" takes no workflows: its backend "{backend.name}" {state}.')
+    administers = grants_of(request.user).allows(Action.CONFIG_UPDATE, f"pool/{pool.name}")
+    if pool.enable_maintenance and not administers:
         raise Conflict(
-            f'Pool "{pool.name}" is in maintenance and takes no workflows but those of its administrators.'
+            f'Pool "{pool.name}" is in maintenance and takes workflows of its administrators alone.'
         )
     return pool
 
 
 def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
-    """Where each rendered object comes from, and how many bytes it has as JSON."""
+    """The path in the spec of each rendered object, and its bytes as JSON."""
     for group, rendered in zip(spec.groups, objects, strict=False):  # nothing is rendered beside a fault
         for manifest in (*rendered.secrets, *rendered.pod_groups):
             yield group.path, len(json.dumps(manifest))
@@ -204,7 +204,7 @@ def _feasibility(
             Fault(
                 paths[report.group],
                 "infeasible",
-                f'Task group "{report.group}": {report.sentence} Submit it all the same with '
+                f'Task group "{report.group}": {report.sentence} To submit it nevertheless, set '
                 "force_infeasible=true.",
             )
             for report in infeasible(reports)
@@ -231,15 +231,15 @@ def _warnings(
         )
     if not facts.reachable:
         warnings.append(
-            f'The cluster of backend "{facts.backend}" does not answer at the moment. The workflow is '
-            "accepted and starts when it does."
+            f'The cluster of backend "{facts.backend}" does not answer now. The workflow is accepted and '
+            "starts when it does."
         )
     return list(dict.fromkeys(warnings))
 
 
 def _label_warnings(labels: Mapping[str, str]) -> list[str]:
-    """Say which labels stay off the pods, instead of leaving them out without a word."""
-    kept = listing(key for key in labels if is_reserved(key))
-    if not kept:
+    """Warn of labels that pods do not get."""
+    reserved = listing(key for key in labels if is_reserved(key))
+    if not reserved:
         return []
-    return [f"Kept with the workflow but not put on its pods, where these names are reserved: {kept}."]
+    return [f"Labels {reserved} are kept with the workflow but not set on pods: their names are reserved."]

@@ -36,7 +36,7 @@ def test_a_pool_with_too_much_waiting_is_told_when_to_come_again(pool, submit):
     answer = submit("h100")
     assert_error_shape(answer, status=429)
     assert int(answer["Retry-After"]) > 0
-    assert '"h100" has 2 task groups' in answer.json()["message"]
+    assert '"h100" has 2 accepted task groups' in answer.json()["message"]
     assert (Workflow.objects.count(), TaskGroup.objects.count()) == before
 
 

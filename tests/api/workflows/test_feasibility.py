@@ -148,7 +148,7 @@ def test_without_a_node_there_is_no_verdict_and_it_says_why(api, cluster, said):
 def test_a_pool_that_none_of_the_known_nodes_belongs_to_is_told_of(api, pool):
     none = PoolFactory(name="none", backend=pool.backend, node_selector={"example.com/part": "nowhere"})
     said = api.post(f"/api/pool/{none.name}/workflow?dry_run=True", {"file": text(gang(1))}, format="json")
-    assert 'No node of platform "gpu" is known at the moment' in " ".join(said.json()["warnings"])
+    assert 'No node of platform "gpu" is known now' in " ".join(said.json()["warnings"])
 
 
 def test_room_that_pods_of_others_hold_is_not_free(api, pool):

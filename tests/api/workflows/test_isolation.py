@@ -219,7 +219,7 @@ def test_labels_that_give_orders_stay_off_the_pods(door, send):
         assert "forged" not in labels.values()
         assert set(labels) == {*plain, "team", "example.com/team"}
         (warning,) = answer.json()["warnings"]
-        assert "not put on its pods" in warning
+        assert "not set on pods" in warning
 
 
 def test_labels_reach_no_other_object(send):

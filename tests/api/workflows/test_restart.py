@@ -67,8 +67,8 @@ def test_what_did_not_complete_runs_again_and_the_rest_is_carried_over(api, pool
     assert (shown["parent_name"], shown["parent_job_id"]) == ("train", 1)
     said = Event.objects.get(workflow=again, reason="RestartOf").message
     assert said == (
-        'It restarts train-1. Run again: "learn-group" and "report-group". Carried over as COMPLETED: '
-        '"prepare-group".'
+        'The workflow restarts train-1. Run again: "learn-group" and "report-group". Carried over as '
+        'COMPLETED: "prepare-group".'
     )
 
 

@@ -199,7 +199,7 @@ def test_timeouts_are_the_users_within_the_pools(submit, pool):
     reply = accepted(submit({**alone(), "timeout": {"exec_timeout": "8h"}}))
     workflow = Workflow.objects.get()
     assert (workflow.exec_timeout, workflow.queue_timeout) == (7200.0, 3600.0)
-    assert "exec_timeout was 28800 seconds and is cut to 7200" in reply["warnings"][0]
+    assert "exec_timeout is cut from 28800 to 7200 seconds" in reply["warnings"][0]
 
 
 def test_a_platform_adds_to_its_pool(submit, pool):
@@ -244,7 +244,7 @@ WARNINGS = {
             "resources": {"r": {"gpu": 8, "topology": [same("rack")]}},
             "tasks": [task("a", resource="r"), task("b", resource="r")],
         },
-        "nothing holds between them",
+        "the requirement does not hold between them",
     ),
     "data": (alone(outputs=[{"url": "s3://bucket/x"}]), "not carried out"),
     "nodes without a label": (

@@ -9,7 +9,7 @@ import pytest
 from scheduling import names
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import GROUP, group, one_try
-from workflows.manifests.file_secrets import ROOM
+from workflows.manifests.file_secrets import MAX_CONTENTS
 from workflows.manifests.group import Renderer, render_group
 from workflows.values.placement import File
 
@@ -119,7 +119,7 @@ def test_secrets_stay_below_a_mebibyte():
     objects = render_group(group([one_try(f"t{n}", n, files=(file,)) for n, file in enumerate(files)]))
     assert len(objects.secrets) == 3
     assert all(len(json.dumps(secret)) < 2**20 for secret in objects.secrets)
-    assert ROOM < 2**20
+    assert MAX_CONTENTS < 2**20
 
 
 def test_a_retry_finds_its_files_where_the_first_try_did():
