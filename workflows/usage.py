@@ -1,4 +1,4 @@
-"""What pools ask about running work, answered from the rows of workflows."""
+"""The running work of pools, clusters and backends, from the rows of workflows."""
 
 import json
 from collections.abc import Mapping
@@ -45,27 +45,26 @@ class WorkflowUsage:
 
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
         groups = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
-        seen = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=groups.values("pk"))
-        count = seen.count()
-        rows = {row.group_uuid: row for row in seen.order_by("-pk")[:most]}
-        of = groups.filter(pk__in=rows).select_related("workflow")
-        described = [_described(group, rows[group.pk]) for group in of.order_by("-submit_time", "pk")]
-        return ComputeDomains(count, tuple(described))
+        domains = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=groups.values("pk"))
+        count = domains.count()
+        by_group = {row.group_uuid: row for row in domains.order_by("-pk")[:most]}
+        owners = groups.filter(pk__in=by_group).select_related("workflow").order_by("-submit_time", "pk")
+        return ComputeDomains(count, tuple(_compute_domain(group, by_group[group.pk]) for group in owners))
 
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()
 
     def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
-        """Each cut of a group's frozen levels that one of its constraints ends at."""
+        """The frozen levels of each group, down to the level of each of its constraints."""
         with connection.cursor() as cursor:
             cursor.execute(_TOPOLOGIES, [cluster_uid])
             rows = cursor.fetchall()
-        found: set[tuple[str, tuple[str, ...]]] = set()
+        topologies: set[tuple[str, tuple[str, ...]]] = set()
         for scheduler, levels, label in rows:
             labels = [level["label"] for level in _read(levels)]
             if label in labels:
-                found.add((scheduler, tuple(labels[: labels.index(label) + 1])))
-        return found
+                topologies.add((scheduler, tuple(labels[: labels.index(label) + 1])))
+        return topologies
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
         rows = TaskGroup.objects.filter(
@@ -79,14 +78,14 @@ class WorkflowUsage:
         mark_due(rows.values_list("pk", flat=True))
 
 
-def _described(group: TaskGroup, seen: ObservedObject) -> ObservedComputeDomain:
-    status = seen.digest.get("status") or {}
+def _compute_domain(group: TaskGroup, row: ObservedObject) -> ObservedComputeDomain:
+    status = row.digest.get("status") or {}
     nodes = status.get("nodes") or ()
     return ObservedComputeDomain(
         group=group.name,
         workflow=group.workflow.name,
-        name=seen.name,
-        status="Deleting" if seen.deleting else str(status.get("status") or "Unknown"),
+        name=row.name,
+        status="Deleting" if row.deleting else str(status.get("status") or "Unknown"),
         ready=sum(node.get("status") == "Ready" for node in nodes),
         nodes=len(nodes),
         since=group.created_in_cluster_at,

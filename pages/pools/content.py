@@ -20,7 +20,7 @@ from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import TaskGroup
-from workflows.values.amounts import NOTHING
+from workflows.values.amounts import NO_AMOUNTS
 
 MOST_WAITING = 20
 MOST_DOMAINS = 12
@@ -151,7 +151,7 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
 def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     """The GPUs of each node that nobody holds."""
     used = used_by_node(placed_tasks({node.cluster for node in nodes}))
-    return {node.key: node.free(used.get(node.key, NOTHING)).gpu for node in nodes}
+    return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
 
 
 def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:

@@ -20,7 +20,7 @@ from web.queries import Query, flag, texts
 from workflows.feasibility.quota import quota
 from workflows.feasibility.resources import entry
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
-from workflows.values.amounts import NOTHING
+from workflows.values.amounts import NO_AMOUNTS
 
 
 class PoolsQuery(Query):
@@ -144,7 +144,7 @@ def _entries(pools: Sequence[Pool]) -> list[dict[str, Any]]:
         return entry(
             node,
             backend=backends[node.pools[0]],
-            used=used.get(node.key, NOTHING),
+            used=used.get(node.key, NO_AMOUNTS),
             platforms=platforms,
             levels=levels,
         )

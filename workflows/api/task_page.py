@@ -15,7 +15,7 @@ from pools.selectors import Caller
 from web.access import grants_of
 from web.policy import Action
 from workflows.models import Task
-from workflows.values.amounts import Amounts, asked
+from workflows.values.amounts import Amounts, requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def task_page(
 
 def _listed(row: tuple[object, ...]) -> ListedTask:
     values = dict(zip(_FIELDS, row, strict=False))
-    return ListedTask(**values, asks=asked(*row[len(_FIELDS) :]))  # type: ignore[arg-type]  # as columns are
+    return ListedTask(**values, asks=requested(*row[len(_FIELDS) :]))  # type: ignore[arg-type]  # as columns are
 
 
 def _rows(wanted: TaskFilter, *, user: Caller) -> QuerySet[Task]:

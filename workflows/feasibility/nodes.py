@@ -29,7 +29,7 @@ from scheduling.stages import at_stage
 from scheduling.tree import build_tree, grow
 from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task
-from workflows.values.amounts import STORAGE, Amounts, allocatable, asked
+from workflows.values.amounts import STORAGE, Amounts, allocatable, requested
 from workflows.values.placement import GroupValues, TaskPlacement
 
 _AMOUNTS = ("cpu", "memory", STORAGE, "nvidia.com/gpu", "pods")
@@ -179,7 +179,7 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
         "spec__storage",
         "spec__claims_channel",
     ):
-        amounts = _amounts(asked(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
+        amounts = _amounts(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
         until = started.timestamp() + timeout if started else None
         by_node[node].append(fit.Holding(workflow, amounts, until))
     return by_node
@@ -215,7 +215,7 @@ def _counts_largest(scheduler: str) -> bool:
 
 def _demand(task: TaskPlacement) -> Demand:
     amounts = _amounts(
-        asked(task.gpu, task.cpu, task.memory, task.storage), pods=1, channels=int(task.claims_channel)
+        requested(task.gpu, task.cpu, task.memory, task.storage), pods=1, channels=int(task.claims_channel)
     )
     return Demand.of(
         amounts, selector=task.node_selector, tolerations=task.tolerations, excluded=task.nodes_excluded

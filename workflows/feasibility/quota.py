@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workflows.feasibility.usage import PlacedTask, PoolNode
-from workflows.values.amounts import NOTHING, Amounts
+from workflows.values.amounts import NO_AMOUNTS, Amounts
 
 PREEMPTIBLE = "LOW"
 
@@ -85,7 +85,7 @@ def _usage(
         quota_limit=capacity if guarantee < 0 else int(guarantee),
         total_usage=sum(task.requests.gpu for task in running),
         total_capacity=capacity,
-        total_free=sum(n.free(used.get(n.key, NOTHING)).gpu for n in nodes if n.is_open),
+        total_free=sum(n.free(used.get(n.key, NO_AMOUNTS)).gpu for n in nodes if n.is_open),
     )
 
 

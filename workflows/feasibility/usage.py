@@ -14,7 +14,7 @@ from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Task
-from workflows.values.amounts import NOTHING, Amounts, allocatable, asked
+from workflows.values.amounts import NO_AMOUNTS, Amounts, allocatable, requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class PoolNode:
 
     def free(self, used: Amounts) -> Amounts:
         """The free amounts when tasks use this much; unknown usage counts as free."""
-        return self.allocatable.without(used + (self.others or NOTHING))
+        return self.allocatable.without(used + (self.others or NO_AMOUNTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _pool_node(
         labels=labels,
         taints=row["taints"],
         allocatable=allocatable(row["allocatable"]),
-        others=None if by_node is None else by_node.get(row["name"], NOTHING),
+        others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
         pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),
@@ -148,7 +148,7 @@ def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:
             pool=row[2],
             priority=row[3],
             running=row[4] == TaskStatus.RUNNING,
-            requests=asked(*row[5:]),
+            requests=requested(*row[5:]),
         )
         for row in rows.values_list(
             "group__backend__cluster_id",
@@ -168,5 +168,5 @@ def used_by_node(tasks: Iterable[PlacedTask]) -> dict[tuple[str, str], Amounts]:
     """The usage of live tasks by node."""
     used: dict[tuple[str, str], Amounts] = {}
     for task in tasks:
-        used[task.key] = used.get(task.key, NOTHING) + task.requests
+        used[task.key] = used.get(task.key, NO_AMOUNTS) + task.requests
     return used

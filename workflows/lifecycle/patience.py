@@ -29,7 +29,7 @@ ConstraintRow = Mapping[str, Any]
 class PatienceAction(StrEnum):
     """``START`` and ``RESET`` are the clock's; ``EDIT`` brings the pod group to the row's stage if it may."""
 
-    NOTHING = "nothing"
+    WAIT = "wait"
     START = "start"
     RESET = "reset"
     RELAX = "relax"
@@ -74,14 +74,14 @@ def next_step(facts: PatienceFacts) -> PatienceStep:
         return PatienceStep(PatienceAction.EDIT)
     last = len(facts.stage_begins) - 1
     if not facts.unplaced or not facts.reachable or facts.stage >= last:
-        return PatienceStep(PatienceAction.NOTHING)
+        return PatienceStep(PatienceAction.WAIT)
     if facts.since is None:
         return PatienceStep(PatienceAction.START)
     stage = bisect_right(facts.stage_begins, (facts.now - facts.since).total_seconds()) - 1
     if stage > facts.stage:
         return PatienceStep(PatienceAction.RELAX, stage=stage)
     next_begin = facts.since + timedelta(seconds=facts.stage_begins[facts.stage + 1])
-    return PatienceStep(PatienceAction.NOTHING, at=next_begin)
+    return PatienceStep(PatienceAction.WAIT, at=next_begin)
 
 
 def _differs(facts: PatienceFacts, pod_group_stage: int) -> bool:

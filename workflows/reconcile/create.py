@@ -17,7 +17,7 @@ from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.apply import apply
 from workflows.reconcile.domains import Pins, check_domains
-from workflows.reconcile.group_reader import GroupReader, ObservedGroup, pod_group_kind
+from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
@@ -90,9 +90,7 @@ def _in_rounds(
     for _ in range(ROUNDS):
         topologies = desired.topologies
         observed = (
-            ObservedGroup(topologies=reader.topologies(topologies))
-            if fresh
-            else reader.before_create(topologies)
+            LiveGroup(topologies=reader.topologies(topologies)) if fresh else reader.before_create(topologies)
         )
         fresh = False
         if observed.template is not None:

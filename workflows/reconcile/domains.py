@@ -1,9 +1,10 @@
-"""Domains on a scheduler that knows a domain by one label value: what is checked and pinned before pods.
+"""Domains on a scheduler that knows a domain by one label value: checks and node selectors before pods.
 
-Two things such a scheduler cannot see for itself. That a value of a required label stands in two broader
-domains: at submission it is refused, but where no node was known yet, or labels changed since, it shows only
-now, and nothing is made until it is mended. And that a task tried again must join peers whose pod group is
-another one: node labels pin it to where they are, the broader ones included, since a domain is a path.
+Such a scheduler cannot see two things. First, a value of a required label may be in two broader domains: a
+submission refuses that, but if no node was known then, or labels have changed since, it shows only now, and
+no object is created until the labels are corrected. Second, a task that is tried again must join peers whose
+pod group is another one: node labels pin it to their domain, the broader labels included, since a domain is
+a path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,14 +32,14 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     if not placement.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:
         return None
-    if not any(one.required for task in view.values.tasks for one in task.placement.requirements):
+    if not any(req.required for task in view.values.tasks for req in task.placement.requirements):
         return None
     checked = scheduler_backend(placement.scheduler_type).check(
         view.values.gang(),
         placement.levels,
         capabilities=capabilities,
         split_gangs=placement.split_gangs,
-        domains=_places(view, cluster),
+        domains=_domains(view, cluster),
         unsupported_preferred=placement.unsupported_preferred,
     )
     for fault in checked.faults:
@@ -47,8 +48,8 @@ def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
     return None
 
 
-def _places(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
-    """Where the nodes stand that tasks of the group may use."""
+def _domains(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
+    """The domains of the nodes that tasks of the group may use."""
     selectors = {tuple(sorted(task.placement.node_selector.items())) for task in view.values.tasks}
     labels = [level.label for level in view.placement.levels]
     return {
@@ -59,7 +60,7 @@ def _places(view: GroupView, cluster: LeasedCluster) -> set[Domain]:
 
 
 def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
-    """The labels of the cluster's nodes: as observed, or live where nobody has observed them yet."""
+    """The labels of the cluster's nodes: as observed, or live while the observer has not listed them."""
     uid = view.placement.cluster_uid or view.backend.cluster_id
     if Cluster.objects.filter(pk=uid, nodes_synced_at__isnull=False).exists():
         return list(observations.node_labels(view).values())
@@ -76,25 +77,25 @@ class Pins:
         self._view = view
         self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
 
-    def of(self, one: TaskTry) -> dict[str, str]:
-        """The labels of one task; none for one of the first attempt, or without a peer that runs."""
+    def of(self, task: TaskTry) -> dict[str, str]:
+        """The labels of one task; none in the first attempt, or without a placed peer."""
         pins: dict[str, str] = {}
-        if one.attempt:
-            for path, requirement in self._sets(one):
+        if task.attempt:
+            for path, requirement in self._sets(task):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)
         return pins
 
-    def _sets(self, one: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
+    def _sets(self, task: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
         """The co-location sets of a task, broadest first."""
-        known = [r for r in one.placement.requirements if r.key in self._rank]
-        known.sort(key=lambda requirement: self._rank[requirement.key])
-        pairs = [((requirement.key, requirement.group),) for requirement in known]
-        return zip(accumulate(pairs), known, strict=True)
+        requirements = [r for r in task.placement.requirements if r.key in self._rank]
+        requirements.sort(key=lambda requirement: self._rank[requirement.key])
+        pairs = [((requirement.key, requirement.group),) for requirement in requirements]
+        return zip(accumulate(pairs), requirements, strict=True)
 
     @cached_property
     def _peers(self) -> Mapping[SetPath, str]:
-        """The node of a task that runs, for each co-location set that has one."""
+        """The node of a placed task, for each co-location set that has one."""
         placed = {task.name: task.node_name for task in self._view.tasks if task.live and task.node_name}
         return {
             path: placed[peer.name]

@@ -75,7 +75,7 @@ def advance_patience(
 
 
 def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceProgress:
-    if step.action == PatienceAction.NOTHING:
+    if step.action == PatienceAction.WAIT:
         return PatienceProgress(at=step.at)
     if step.action == PatienceAction.RELAX:
         _record_relaxation(view, step.stage, lease)

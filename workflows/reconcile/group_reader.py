@@ -40,7 +40,7 @@ ObjectsByName = Mapping[str, LiveObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGroup:
+class LiveGroup:
     """A group's objects by name. ``template`` is the claim template of its ComputeDomain."""
 
     secrets: ObjectsByName = field(default_factory=dict)
@@ -70,10 +70,10 @@ class GroupReader:
         self._placement = placement
         self._namespace = placement.namespace
 
-    def before_create(self, topologies: Sequence[Obj]) -> ObservedGroup:
+    def before_create(self, topologies: Sequence[Obj]) -> LiveGroup:
         """All objects that creating depends on."""
         domains = self._of(COMPUTE_DOMAIN) if self._placement.nvlink else {}
-        return ObservedGroup(
+        return LiveGroup(
             secrets=self._of(SECRET),
             domains=domains,
             template=self._template(domains),
@@ -96,10 +96,10 @@ class GroupReader:
         pods = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
         return {pod.name: pod for pod in pods if pod is not None}
 
-    def remaining_objects(self) -> ObservedGroup:
+    def remaining_objects(self) -> LiveGroup:
         """All objects that are deleted after the pods. A kind that is no longer served has none."""
         domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
-        return ObservedGroup(
+        return LiveGroup(
             secrets=self._of(SECRET),
             domains=domains,
             template=self._any_template() if self._placement.nvlink else None,

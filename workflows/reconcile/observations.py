@@ -1,4 +1,4 @@
-"""What the observer's rows say of a group: its pods, its objects, what its scheduler said."""
+"""A group in the observer's rows: its pods, its objects, the events of its scheduler."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -41,7 +41,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
 
 
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
-    """Nodes of pods that are gone which the cluster has no more, as far as its nodes are known."""
+    """Nodes of absent pods that were removed from the cluster, as far as its nodes are known."""
     names = {pod.node_name for pod in pods.values() if pod.absent and pod.node_name}
     if not names or not knows_nodes(view):
         return frozenset()
@@ -58,18 +58,18 @@ def _unstartable(pod: PodSeen) -> bool:
 
 
 def exit_actions_of_live_tasks(view: GroupView) -> Mapping[int, Mapping[str, str]]:
-    """The exit actions of every task that lives."""
+    """The exit actions of every live task."""
     return exit_actions_of(view.row, [task.pk for task in view.tasks if task.live])
 
 
 def observer_is_silent(view: GroupView) -> bool:
     """Whether no observer has followed the group's cluster lately, so that its rows may be old."""
-    heard = Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
-    return heard is None or view.now - heard > OBSERVER_SILENCE
+    heartbeat_at = Cluster.objects.filter(pk=cluster_of(view)).values_list("heartbeat_at", flat=True).first()
+    return heartbeat_at is None or view.now - heartbeat_at > OBSERVER_SILENCE
 
 
 def evictions(view: GroupView) -> Sequence[str]:
-    """What the scheduler lately said of evicting this group's pods, oldest first."""
+    """The messages of the scheduler's recent evictions of this group's pods, oldest first."""
     rows = Event.objects.filter(
         workflow_id=view.row.workflow_id,
         group=view.row,
@@ -93,7 +93,7 @@ def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
 
 
 def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
-    """What the scheduler last said of the group's pod groups, newest first."""
+    """The scheduler's last events about the group's pod groups, newest first."""
     rows = Event.objects.filter(
         workflow_id=view.row.workflow_id, group=view.row, task_name="", reason__in=_read_back(view).waiting
     ).order_by("-time", "-id")
@@ -113,35 +113,35 @@ def claim_template_observed(view: GroupView) -> bool:
 
 
 def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[OccupiedNode, ...]:
-    """Whose the ComputeDomains are that nodes carry: uid by node in, the group's own left out."""
+    """The owners of other groups' ComputeDomains; ``domains`` has the uid that each node's label names."""
     rows = ObservedObject.objects.filter(
         kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
     )
-    seen = {row.uid: row for row in rows}
-    groups = TaskGroup.objects.select_related("workflow").in_bulk({row.group_uuid for row in seen.values()})
-    found = []
+    by_uid = {row.uid: row for row in rows}
+    groups = TaskGroup.objects.select_related("workflow").in_bulk({row.group_uuid for row in by_uid.values()})
+    nodes = []
     for node, uid in domains.items():
-        row = seen.get(uid)
+        row = by_uid.get(uid)
         group = groups.get(row.group_uuid) if row else None
         if group is not None and group.pk == view.uuid:
             continue
         ended = group is None or group.status in TERMINAL
-        found.append(
+        nodes.append(
             OccupiedNode(
                 node=node,
                 domain=row.name if row else uid,
-                workflow=_named_here(view, group) if group else "",
+                workflow=_workflow_name(view, group) if group else "",
                 ended=ended,
                 removing=bool(row and row.deleting),
             )
         )
-    return tuple(found)
+    return tuple(nodes)
 
 
-def _named_here(view: GroupView, group: TaskGroup) -> str:
-    """A workflow's name where every reader of this group's row may know it: in its own pool."""
-    of = group.workflow
-    return of.name if of.pool_name == view.row.workflow.pool_name else ANOTHER_WORKFLOW
+def _workflow_name(view: GroupView, group: TaskGroup) -> str:
+    """A workflow's name if every reader of this group's row may know it: if it is in the same pool."""
+    workflow = group.workflow
+    return workflow.name if workflow.pool_name == view.row.workflow.pool_name else ANOTHER_WORKFLOW
 
 
 def node_labels(view: GroupView) -> dict[str, dict[str, str]]:
@@ -155,10 +155,10 @@ def _read_back(view: GroupView) -> ReadBack:
 
 
 def knows_nodes(view: GroupView) -> bool:
-    """Whether any node of its cluster was seen: with none, nothing can be said of their labels."""
+    """Whether any node of its cluster was observed: without one, labels are unknown."""
     return Node.objects.filter(cluster_id=cluster_of(view)).exists()
 
 
 def cluster_of(view: GroupView) -> str:
-    """The uid of the cluster that its objects are in; empty while none was reached."""
+    """The uid of the cluster of its objects; empty while no cluster was reached."""
     return view.placement.cluster_uid or view.backend.cluster_id or ""

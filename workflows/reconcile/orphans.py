@@ -1,9 +1,9 @@
-"""Objects of ours in a cluster that no row wants: the net below everything else.
+"""Orphans: objects of ours in a cluster that no row desires. The last safety net.
 
-A create that landed after its worker was given up, a database put back to yesterday, a hand that copied a
-manifest: whatever bears our installation's label and names a group that is unknown or released, and is
-older than a grace, is deleted, pods first and the ComputeDomain only when no pod of its group is left.
-Objects of other installations, and ours that belong to no group (queues, topologies), are never touched.
+Causes are a create that landed after its lease had ended, a database restored from yesterday, a manifest
+copied by hand. An object that has our installation's label and names a group that is unknown or released is
+deleted after a grace, pods first and the ComputeDomain only when no pod of its group is left. Objects of
+other installations, and ours that belong to no group (queues, topologies), are never touched.
 """
 
 from collections import defaultdict
@@ -43,12 +43,12 @@ class Orphan:
 
 
 def kinds_to_sweep() -> tuple[Kind, ...]:
-    """Everything we make for groups, in order of deletion."""
+    """The kinds of objects that groups have, in order of deletion."""
     return (POD, *pod_group_kinds(), SERVICE, SECRET, COMPUTE_DOMAIN)
 
 
 def namespaces_of(cluster_uid: str) -> set[str]:
-    """Where groups of this cluster have or had their objects."""
+    """The namespaces in which groups of this cluster have or had objects."""
     backends = Backend.objects.filter(cluster_id=cluster_uid)
     frozen = TaskGroup.objects.filter(backend__in=backends).order_by()
     return set(backends.values_list("namespace", flat=True)) | {
@@ -57,7 +57,7 @@ def namespaces_of(cluster_uid: str) -> set[str]:
 
 
 def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
-    """Delete what no row wants in these namespaces; returns how many deletes were sent.
+    """Delete the orphans in these namespaces; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
     Raises Unreachable.
@@ -69,13 +69,13 @@ def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
     sent = 0
     for namespace in sorted(namespaces):
         try:
-            found = list(_found(cluster, namespace, label))
+            labelled = list(_labelled(cluster, namespace, label))
         except ClusterUnreachable:
             raise
         except ClusterError as error:
             log.warning("namespace_not_swept", namespace=namespace, error=str(error))
             continue
-        for orphan in _next_to_go(found, now=database_now()):
+        for orphan in _deletable(labelled, now=database_now()):
             ORPHANS_FOUND.labels(str(orphan.kind)).inc()
             log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
             sent += _delete(cluster, orphan)
@@ -83,7 +83,7 @@ def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
 
 
 def _delete(cluster: ClusterApi, orphan: Orphan) -> bool:
-    """Ask for its end; False if that was refused."""
+    """Delete it; False if the cluster refused."""
     try:
         cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
     except ClusterUnreachable:
@@ -94,15 +94,15 @@ def _delete(cluster: ClusterApi, orphan: Orphan) -> bool:
     return True
 
 
-def _found(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orphan]:
+def _labelled(cluster: ClusterApi, namespace: str, label: str) -> Iterator[Orphan]:
     for kind in kinds_to_sweep():
         try:
             reduce = partial(_orphan, kind)
             yield from cluster.scan(kind, reduce, namespace=namespace, label_selector=label).items
         except NotServed:
-            if kind == POD:  # every cluster serves them: somebody in between answers for it
+            if kind == POD:  # every cluster serves pods: the answer came from a proxy
                 raise
-            continue  # then there is none of it
+            continue  # then it has no object of the kind
 
 
 def _orphan(kind: Kind, obj: Obj) -> Orphan:
@@ -123,19 +123,16 @@ def _orphan(kind: Kind, obj: Obj) -> Orphan:
     )
 
 
-def _next_to_go(found: list[Orphan], *, now: datetime) -> Iterator[Orphan]:
-    """Of each unwanted group: its pods, or when none is left the rest, the ComputeDomain last."""
-    wanted = set(
-        TaskGroup.objects.filter(
-            pk__in={one.group for one in found if one.group}, released_at=None
-        ).values_list("pk", flat=True)
-    )
+def _deletable(labelled: list[Orphan], *, now: datetime) -> Iterator[Orphan]:
+    """Of each undesired group: its pods, or when none is left the other objects, the ComputeDomain last."""
+    ids = {obj.group for obj in labelled if obj.group}
+    desired = set(TaskGroup.objects.filter(pk__in=ids, released_at=None).values_list("pk", flat=True))
     groups: dict[UUID | None, list[Orphan]] = defaultdict(list)
-    for one in found:
-        if one.group not in wanted:
-            groups[one.group].append(one)
+    for obj in labelled:
+        if obj.group not in desired:
+            groups[obj.group].append(obj)
     for orphans in groups.values():
-        pods = [one for one in orphans if one.kind == POD]
-        for one in pods or orphans:
-            if not one.deleting and one.created is not None and now - one.created > GRACE:
-                yield one
+        pods = [orphan for orphan in orphans if orphan.kind == POD]
+        for orphan in pods or orphans:
+            if not orphan.deleting and orphan.created is not None and now - orphan.created > GRACE:
+                yield orphan

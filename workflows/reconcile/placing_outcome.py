@@ -1,4 +1,4 @@
-"""Keeping what a gang got, once every task of it has a node."""
+"""Recording how well a gang was placed, once every task of it has a node."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,11 +14,11 @@ from workflows.services.record import Note, PlacingOutcome, record
 
 
 def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
-    """Judge a placing that was not judged yet, keep it with the group, and count it for the pool.
+    """Judge a new placing, record the outcome with the group, and count it for the pool.
 
-    Nothing is kept while a task has no node or the labels of a node are not known.
+    Nothing is recorded while a task has no node or the labels of a node are not known.
     """
-    if not view.placement.levels:  # nobody could ask for anything, so nothing is counted at each look
+    if not view.placement.levels:  # without levels no task can require or prefer anything
         return
     nodes = _nodes(view, observed)
     if nodes is None or fingerprint(nodes) == (view.row.got or {}).get("places") or not _asks(view):
@@ -33,15 +33,15 @@ def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease
 
 
 def _nodes(view: GroupView, observed: ObservedPods) -> dict[str, str] | None:
-    """The node of each task, by its name; None while one has none."""
-    found = {}
+    """The node of each task by the task's name; None while a task has no node."""
+    nodes = {}
     for task in view.tasks:
         pod = observed.pods.get(task.pod_name)
         node = pod.node_name if pod is not None and pod.node_name else task.node_name
         if not node:
             return None
-        found[task.name] = node
-    return found
+        nodes[task.name] = node
+    return nodes
 
 
 def _asks(view: GroupView) -> bool:

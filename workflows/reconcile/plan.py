@@ -16,7 +16,7 @@ from typing import Literal
 from cluster.interface import DeleteTarget, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import kind_of
-from workflows.reconcile.group_reader import LiveObject, ObjectsByName, ObservedGroup
+from workflows.reconcile.group_reader import LiveGroup, LiveObject, ObjectsByName
 
 Wait = Literal["", "template", "ending", "old pods", "pods", "objects"]
 
@@ -62,7 +62,7 @@ class DesiredGroup:
     replaced: dict[str, str]
 
 
-def plan_create(desired: DesiredGroup, observed: ObservedGroup) -> GroupPlan:
+def plan_create(desired: DesiredGroup, observed: LiveGroup) -> GroupPlan:
     """The next steps towards all desired objects."""
     if ending := _ending(desired, observed):
         return GroupPlan(wait="ending", remaining=ending)
@@ -85,7 +85,7 @@ def plan_create(desired: DesiredGroup, observed: ObservedGroup) -> GroupPlan:
     return GroupPlan(steps=steps, wait=wait, remaining=tuple(sorted(blocked.values())))
 
 
-def _ending(desired: DesiredGroup, observed: ObservedGroup) -> tuple[str, ...]:
+def _ending(desired: DesiredGroup, observed: LiveGroup) -> tuple[str, ...]:
     """Desired objects that are being deleted: they must be gone before they can be created again."""
     names = {obj["metadata"]["name"] for obj in (*desired.secrets, *desired.pod_groups, *desired.pods)}
     names |= {obj["metadata"]["name"] for obj in (desired.compute_domain, desired.service) if obj}
@@ -117,7 +117,7 @@ def plan_pods_down(pods: ObjectsByName, *, namespace: str, again: bool) -> Group
 
 
 def plan_rest_down(
-    observed: ObservedGroup, *, namespace: str, pod_group: Kind | None, claims: Collection[str]
+    observed: LiveGroup, *, namespace: str, pod_group: Kind | None, claims: Collection[str]
 ) -> GroupPlan:
     """Delete the objects other than pods, the ComputeDomain last, and wait for all of them."""
     order: list[tuple[Kind, ObjectsByName]] = [(SERVICE, observed.services), (SECRET, observed.secrets)]

@@ -1,7 +1,7 @@
-"""Gathering what the explanation of a waiting group needs, from rows alone.
+"""Reading the facts that explain why a group waits, from rows alone.
 
-Asked at the end of each look at a group that has not started, and kept in its row, so a request for a
-workflow costs no more than reading it.
+The reason is found at the end of each reconciliation of a group that has not started, and recorded in its
+row, so a request for a workflow costs no more than reading it.
 """
 
 from collections import Counter
@@ -45,9 +45,9 @@ def reason_of(
     again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
     levels = _levels(view) if status in (*_CREATED, TaskStatus.PROCESSING) else _Levels()
     halves = _halves(view, observed) if observed and status in (*_CREATED, TaskStatus.RUNNING) else ()
-    asked = observed and (again or status in _CREATED or obstacles.is_split(halves))
-    waiting = _waiting(view, observed) if observed and asked else None
-    seen = ObservedGroup(
+    unplaced = again or status in _CREATED or obstacles.is_split(halves)
+    waiting = _waiting(view, observed) if observed and unplaced else None
+    group = ObservedGroup(
         status=status,
         upstream=_upstream(view) if status == TaskStatus.WAITING else (),
         backend=view.placement.backend,
@@ -60,11 +60,11 @@ def reason_of(
         starting=_starting(view, observed) if observed else (),
         again=again,
         halves=halves,
-        held=_held(view, observed, waiting) if observed and status in _CREATED else (),
-        unserved=bool(trouble and _of_compute_domains(view, trouble)),
+        held=_occupied_nodes(view, observed, waiting) if observed and status in _CREATED else (),
+        unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
     )
-    return waiting_reason(seen, scheduler=scheduler)
+    return waiting_reason(group, scheduler=scheduler)
 
 
 def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
@@ -80,7 +80,7 @@ def _upstream(view: GroupView) -> list[str]:
 
 
 def _unreachable_since(view: GroupView) -> str:
-    """Since when its cluster does not answer: as probed, else since it was first noticed here."""
+    """Since when its cluster does not answer: by its probe, else since the first failure here."""
     for condition in view.backend.conditions:
         if condition["type"] == "Reachable" and condition["status"] == "False":
             return str(condition["lastTransitionTime"])
@@ -90,7 +90,7 @@ def _unreachable_since(view: GroupView) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Levels:
-    """What the levels of its constraints are to a group: in vain, how far carried, changed by hand."""
+    """The levels of a group's constraints: unavailable ones, coverage by nodes, changes from outside."""
 
     lost: str = ""
     coverage: LabelCoverage | None = None
@@ -98,20 +98,20 @@ class _Levels:
 
 
 def _levels(view: GroupView) -> _Levels:
-    """Which levels its constraints need in vain, and how far the pool's nodes carry those that they name."""
-    labels = frozenset(line["label"] for line in view.row.constraints)
+    """Which levels of its constraints are unavailable, and how many of the pool's nodes have the others."""
+    labels = frozenset(row["label"] for row in view.row.constraints)
     if not labels or not observations.knows_nodes(view):
         return _Levels()
     named = named_of(view.placement, labels, cluster_uid=observations.cluster_of(view))
     coverage = coverage_of(named, _pool_nodes(view))
     condition = condition_of(named, coverage)
     lost = condition.message if condition.status == "True" else ""
-    told = {coverage.levels[-1].level.label} if named.external else named.labels
-    return _Levels(lost=lost, coverage=coverage.only(told), drift=_drift(view, named))
+    relevant = {coverage.levels[-1].level.label} if named.external else named.labels
+    return _Levels(lost=lost, coverage=coverage.only(relevant), drift=_drift(view, named))
 
 
 def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
-    """How somebody else's Topology object differs from the levels that the group was accepted under."""
+    """How an external Topology object differs from the levels that the group was accepted under."""
     if named.external is None:
         return None
     state = compare(named.external.found, expected=view.placement.levels)
@@ -119,7 +119,7 @@ def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
 
 
 def _halves(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
-    """The sets of a gang that became several pod groups; nothing for any other, or while none has a node."""
+    """The sets of a gang that became several pod groups; none for other gangs, or while no pod has a node."""
     if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
         return ()
     live = [task for task in view.tasks if task.live]
@@ -139,22 +139,24 @@ def _halves(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
 
 
 def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet:
-    on = {
+    node_of = {
         task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
     }
     return SplitSet(
         words=words,
-        placed=tuple(name for name, node in on.items() if node),
-        waiting=tuple(task.name for task in tasks if not on.get(task.name)),
-        nodes=tuple(dict.fromkeys(node for node in on.values() if node)),
+        placed=tuple(name for name, node in node_of.items() if node),
+        waiting=tuple(task.name for task in tasks if not node_of.get(task.name)),
+        nodes=tuple(dict.fromkeys(node for node in node_of.values() if node)),
     )
 
 
-def _held(view: GroupView, observed: ObservedPods, waiting: Waiting | None) -> tuple[OccupiedNode, ...]:
+def _occupied_nodes(
+    view: GroupView, observed: ObservedPods, waiting: Waiting | None
+) -> tuple[OccupiedNode, ...]:
     """Nodes with another ComputeDomain's label: those of its pods, or those it may use if claims fail."""
     if not view.placement.nvlink or waiting is None:
         return ()
-    if not waiting.placed and not _speaks_of_claims(waiting):
+    if not waiting.placed and not _may_wait_for_claims(waiting):
         return ()
     rows = Node.objects.filter(cluster_id=observations.cluster_of(view), labels__has_key=DOMAIN_LABEL)
     if waiting.placed:
@@ -163,45 +165,46 @@ def _held(view: GroupView, observed: ObservedPods, waiting: Waiting | None) -> t
     by_node = {
         name: str(labels[DOMAIN_LABEL])
         for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
-        if any(wanted.items() <= labels.items() for wanted in selectors)
+        if any(selector.items() <= labels.items() for selector in selectors)
     }
     return observations.compute_domain_owners(view, by_node)
 
 
-def _speaks_of_claims(waiting: Waiting) -> bool:
-    """Whether its scheduler speaks of claims, or says nothing that would be another reason."""
-    said = [*waiting.pod_messages, *(str(one["status"]) for one in waiting.pod_groups if one.get("status"))]
-    return not said or any("claim" in one for one in said)
+def _may_wait_for_claims(waiting: Waiting) -> bool:
+    """Whether its scheduler mentions claims, or gives no other reason."""
+    statuses = [str(group["status"]) for group in waiting.pod_groups if group.get("status")]
+    messages = [*waiting.pod_messages, *statuses]
+    return not messages or any("claim" in message for message in messages)
 
 
-def _of_compute_domains(view: GroupView, trouble: Retry) -> bool:
-    """Whether what failed is the lack of NVIDIA's ComputeDomain in the cluster."""
+def _lacks_compute_domains(view: GroupView, trouble: Retry) -> bool:
+    """Whether the cause is that the cluster does not serve NVIDIA's ComputeDomain."""
     return view.placement.nvlink and "computedomain" in trouble.trouble.lower().replace(" ", "")
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:
-    """The domains of the pool's nodes: joined label values, broadest first, to words for people."""
+    """The domains of the pool's nodes: joined label values, broadest first, to names for people."""
     nodes = _pool_nodes(view)
-    words: dict[str, str] = {}
+    domain_names: dict[str, str] = {}
     for labels in nodes.values():
         path: list[str] = []
-        said: list[str] = []
+        steps: list[str] = []
         for level in view.placement.levels:
             if level.label not in labels:
                 break
             path.append(labels[level.label])
-            said.insert(0, f"{level.key} {labels[level.label]}")
-            words[".".join(path)] = " in ".join(said)
-    return words if nodes else None
+            steps.insert(0, f"{level.key} {labels[level.label]}")
+            domain_names[".".join(path)] = " in ".join(steps)
+    return domain_names if nodes else None
 
 
 def _pool_nodes(view: GroupView) -> dict[str, Mapping[str, str]]:
     """The nodes that tasks of the group may use, by name, with the labels of its levels."""
     selectors = _selectors(view)
     return {
-        name: carried
-        for name, carried in observations.node_labels(view).items()
-        if any(wanted.items() <= carried.items() for wanted in selectors)
+        name: labels
+        for name, labels in observations.node_labels(view).items()
+        if any(selector.items() <= labels.items() for selector in selectors)
     }
 
 
@@ -240,26 +243,27 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
 
 
 def _recent(view: GroupView) -> tuple[dict[str, Any], ...]:
-    """What was said of pod groups, as long as it may still be so: pods that came since make it old."""
-    made = view.row.created_in_cluster_at
-    return observations.pod_group_events(view)[:1] if made and view.now - made > timedelta(seconds=5) else ()
+    """The last event about its pod groups; none for new pods, to which an older event may not apply."""
+    created_at = view.row.created_in_cluster_at
+    settled = created_at is not None and view.now - created_at > timedelta(seconds=5)
+    return observations.pod_group_events(view)[:1] if settled else ()
 
 
 def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
-    """The distinct messages of pods that were found unschedulable."""
-    said = Counter(
+    """The most frequent messages of unschedulable pods."""
+    messages = Counter(
         str(condition.get("message") or "")
         for pod in pods
         for condition in pod.digest.get("conditions") or ()
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False"
     )
-    return tuple(message for message, _ in said.most_common(MOST_MESSAGES) if message)
+    return tuple(message for message, _ in messages.most_common(MOST_MESSAGES) if message)
 
 
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:
-    """What containers on nodes wait for; with their image, where that is the cause."""
+    """The containers on nodes that wait; with their image if it is the cause."""
     pods = {task.name: observed.pods.get(task.pod_name) for task in view.tasks if task.live}
-    found = [
+    containers = [
         WaitingContainer(
             task=name,
             reason=str(container.get("reason") or "ContainerCreating"),
@@ -270,9 +274,9 @@ def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer
         for container in pod.digest.get("containers") or ()
         if container.get("state") == "waiting"
     ]
-    blamed = {one.task for one in found if one.is_image}
-    if not blamed:
-        return tuple(found)
-    rows = view.row.tasks.filter(latest=True, name__in=sorted(blamed)[: obstacles.MOST_EVIDENCE])
+    with_bad_image = {container.task for container in containers if container.is_image}
+    if not with_bad_image:
+        return tuple(containers)
+    rows = view.row.tasks.filter(latest=True, name__in=sorted(with_bad_image)[: obstacles.MOST_EVIDENCE])
     images = dict(rows.values_list("name", "spec__image"))
-    return tuple(replace(one, image=images.get(one.task) or "") for one in found)
+    return tuple(replace(obj, image=images.get(obj.task) or "") for obj in containers)

@@ -1,4 +1,4 @@
-"""Amounts of what tasks ask for and nodes have: GPUs, cores, bytes."""
+"""Amounts that tasks request and nodes have: GPUs, cores, bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Amounts:
         )
 
     def without(self, used: "Amounts") -> "Amounts":
-        """What is left, never less than nothing."""
+        """The difference, never below zero."""
         return Amounts(
             max(0, self.gpu - used.gpu),
             max(Decimal(0), self.cpu - used.cpu),
@@ -38,11 +38,11 @@ class Amounts:
         )
 
 
-NOTHING = Amounts()
+NO_AMOUNTS = Amounts()
 
 
 def allocatable(written: Mapping[str, str]) -> Amounts:
-    """What a node has to give."""
+    """A node's allocatable amounts."""
     return Amounts(
         gpu=int(_number(written.get(GPU, "0"))),
         cpu=_number(written.get("cpu", "0")),
@@ -51,8 +51,8 @@ def allocatable(written: Mapping[str, str]) -> Amounts:
     )
 
 
-def asked(gpu: int | None, cpu: int | None, memory: str | None, storage: str | None) -> Amounts:
-    """What a task asks for, as its frozen spec writes it; what it leaves out is nothing."""
+def requested(gpu: int | None, cpu: int | None, memory: str | None, storage: str | None) -> Amounts:
+    """The amounts that a task requests, from its frozen spec; what it leaves out is zero."""
     return Amounts(
         gpu=gpu or 0,
         cpu=Decimal(cpu or 0),
@@ -63,7 +63,7 @@ def asked(gpu: int | None, cpu: int | None, memory: str | None, storage: str | N
 
 @lru_cache(maxsize=4096)
 def _number(text: str) -> Decimal:
-    """A quantity; what a cluster wrote that is none counts as nothing, since no request is to fail for it."""
+    """Read a quantity; a malformed one from a cluster counts as zero, since no request may fail for it."""
     try:
         return quantity(text)
     except ValueError:

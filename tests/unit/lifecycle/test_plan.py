@@ -9,7 +9,7 @@ from pools.clusters.kinds import kind_of
 from tests.unit.lifecycle.values import group, one_try
 from workflows.manifests.group import render_group
 from workflows.reconcile.apply import retry_for
-from workflows.reconcile.group_reader import LiveObject, ObservedGroup
+from workflows.reconcile.group_reader import LiveGroup, LiveObject
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry, Settled, backoff
 from workflows.reconcile.plan import DesiredGroup, plan_create, plan_pods_down, plan_rest_down
 
@@ -55,15 +55,15 @@ CREATING = {
 
 @pytest.mark.parametrize(("seen", "kinds", "wait"), CREATING.values(), ids=CREATING)
 def test_what_is_missing_is_made_in_order(seen, kinds, wait):
-    plan = plan_create(wanted(), ObservedGroup(**seen))
+    plan = plan_create(wanted(), LiveGroup(**seen))
     assert [step.kind.name for step in plan.steps] == kinds
     assert plan.wait == wait
 
 
 def test_a_pod_is_made_again_only_after_the_old_one_is_gone():
     want = wanted(pods=(OBJECTS.pods["a"],), replaced={PODS[0]: "old"})
-    before = plan_create(want, ObservedGroup(**{**ALL, "pods": there("old", PODS[1])}))
-    after = plan_create(want, ObservedGroup(**{**ALL, "pods": there(PODS[1])}))
+    before = plan_create(want, LiveGroup(**{**ALL, "pods": there("old", PODS[1])}))
+    after = plan_create(want, LiveGroup(**{**ALL, "pods": there(PODS[1])}))
     assert [(type(s).__name__, s.kind.name) for s in before.steps] == [("Delete", "Pod")]
     assert (before.wait, after.wait) == ("old pods", "")
     assert [(type(s).__name__, s.kind.name) for s in after.steps] == [("Create", "Pod")]
@@ -79,7 +79,7 @@ def test_pods_are_deleted_once_and_waited_for():
 
 
 def test_the_domain_is_deleted_last_and_everything_is_waited_for():
-    seen = ObservedGroup(
+    seen = LiveGroup(
         services=there(SERVICE), secrets=there("s"), pod_groups=there(GROUP), domains=there(DOMAIN)
     )
     kind = kind_of(OBJECTS.pod_groups[0])
@@ -90,13 +90,13 @@ def test_the_domain_is_deleted_last_and_everything_is_waited_for():
 
 @pytest.mark.parametrize("left", [{"template": TEMPLATE}, {"domains": there(DOMAIN, deleting=[DOMAIN])}])
 def test_nothing_is_released_while_something_is_left(left):
-    plan = plan_rest_down(ObservedGroup(**left), namespace="osmo", pod_group=None, claims=())
+    plan = plan_rest_down(LiveGroup(**left), namespace="osmo", pod_group=None, claims=())
     assert (plan.steps, plan.wait) == ((), "objects")
-    assert not plan_rest_down(ObservedGroup(), namespace="osmo", pod_group=None, claims=("c",)).finished
+    assert not plan_rest_down(LiveGroup(), namespace="osmo", pod_group=None, claims=("c",)).finished
 
 
 def test_an_empty_cluster_is_the_end():
-    assert plan_rest_down(ObservedGroup(), namespace="osmo", pod_group=None, claims=()).finished
+    assert plan_rest_down(LiveGroup(), namespace="osmo", pod_group=None, claims=()).finished
 
 
 def test_retries_are_spread_and_capped():

@@ -35,19 +35,19 @@ CASES = {
     ),
     "not before all pods are there": (
         {"since": None, "unplaced": False},
-        PatienceStep(PatienceAction.NOTHING),
+        PatienceStep(PatienceAction.WAIT),
     ),
     "nor through a cluster that does not answer": (
         {"since": None, "reachable": False},
-        PatienceStep(PatienceAction.NOTHING),
+        PatienceStep(PatienceAction.WAIT),
     ),
     "nor where everything is relaxed already": (
         {"since": None, "stage": 2, "pod_group_stage": 2},
-        PatienceStep(PatienceAction.NOTHING),
+        PatienceStep(PatienceAction.WAIT),
     ),
     "it runs until the next stage begins": (
         {"since": ago(5)},
-        PatienceStep(PatienceAction.NOTHING, at=NOW + timedelta(seconds=15)),
+        PatienceStep(PatienceAction.WAIT, at=NOW + timedelta(seconds=15)),
     ),
     "a stage is due when its time has come": (
         {"since": ago(20)},
@@ -59,7 +59,7 @@ CASES = {
     ),
     "nothing is decided while the cluster does not answer": (
         {"since": ago(20), "reachable": False},
-        PatienceStep(PatienceAction.NOTHING),
+        PatienceStep(PatienceAction.WAIT),
     ),
     "the pod group follows the decision": ({"since": ago(20), "stage": 1}, PatienceStep(PatienceAction.EDIT)),
     "also where the cluster was away, as it is read live then": (
@@ -68,11 +68,11 @@ CASES = {
     ),
     "a stage is not decided twice": (
         {"since": ago(25), "stage": 1, "pod_group_stage": 1},
-        PatienceStep(PatienceAction.NOTHING, at=NOW + timedelta(seconds=35)),
+        PatienceStep(PatienceAction.WAIT, at=NOW + timedelta(seconds=35)),
     ),
     "a gang made anew keeps its stage and waits for the next one": (
         {"since": NOW, "stage": 1, "pod_group_stage": 1},
-        PatienceStep(PatienceAction.NOTHING, at=NOW + timedelta(seconds=60)),
+        PatienceStep(PatienceAction.WAIT, at=NOW + timedelta(seconds=60)),
     ),
     "a pod with a node ends the clock": (
         {"since": ago(5), "unplaced": False, "bound": True},
@@ -88,7 +88,7 @@ CASES = {
     ),
     "without a pod group there is nothing to edit": (
         {"since": None, "unplaced": False, "stage": 1, "pod_group_stage": None},
-        PatienceStep(PatienceAction.NOTHING),
+        PatienceStep(PatienceAction.WAIT),
     ),
 }
 
@@ -103,7 +103,7 @@ def test_a_running_gang_is_left_as_it_is_once_the_row_says_so():
     assert next_step(replace(behind, recorded=False)) == PatienceStep(
         PatienceAction.EDIT
     )  # which looks live, and says what it finds
-    assert next_step(behind) == PatienceStep(PatienceAction.NOTHING)
+    assert next_step(behind) == PatienceStep(PatienceAction.WAIT)
 
 
 @pytest.mark.parametrize(
