@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from workflows.lifecycle.statuses import TaskStatus
+from workflows.lifecycle.statuses import BACKLOG, TaskStatus
 from workflows.models import Task, TaskGroup
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MOST_GROUPS = 50
 MOST_TASKS = 20_000
-_UNPLACED = (TaskStatus.SUBMITTING, TaskStatus.WAITING, TaskStatus.PROCESSING, TaskStatus.SCHEDULING)
+_UNPLACED = (*BACKLOG, TaskStatus.SCHEDULING)
 _SPEC_FIELDS = (
     "cpu",
     "gpu",

@@ -1,6 +1,6 @@
-"""What the processes count of workflows, where it happens; the names are told in docs/reference/metrics.md.
+"""Metrics of workflows that processes count where it happens; docs/reference/metrics.md lists them.
 
-Everything that the rows can say is left to ``workflows.services.gauges``: a count kept twice goes wrong once.
+``workflows.services.gauges`` reads all values that follow from rows: a count that is kept twice drifts.
 Labels are kinds, results and clusters, never names of workflows, groups or users.
 """
 
@@ -53,7 +53,7 @@ WATCH_RESTARTS = Counter(
     "Restarted watches by reason: cut, not_begun, failed.",
     ("cluster", "kind", "reason"),
 )
-WATCH_HEARD = Gauge(
+WATCH_LAST_EVENT = Gauge(
     "osmo_watch_last_heard_timestamp_seconds",
     "Unix time of the last event from any watch of the cluster.",
     ("cluster",),
@@ -78,14 +78,14 @@ _REFUSALS: tuple[tuple[type[TopologyError], str], ...] = (
 
 @dataclass(slots=True)
 class Ending:
-    """How something ended, told by whoever did it; what raises is an ``error``."""
+    """How a measured block ended, set inside the block; an exception leaves it an ``error``."""
 
     outcome: str = "error"
 
 
 @contextmanager
-def look() -> Iterator[Ending]:
-    """Count one look at a group and its time."""
+def reconcile() -> Iterator[Ending]:
+    """Count one reconciliation of a group and its time."""
     began, ending = time.monotonic(), Ending()
     try:
         yield ending

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from pools.models import Backend, Cluster, Pool
-from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus, WorkflowStatus
+from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus, WorkflowStatus
 
 
 class Workflow(models.Model):
@@ -173,7 +173,7 @@ class TaskGroup(models.Model):
                 condition=Q(
                     released_at=None,
                     created_in_cluster_at=None,
-                    status__in=["SUBMITTING", "WAITING", "PROCESSING"],
+                    status__in=[str(status) for status in BACKLOG],
                 ),
                 name="taskgroup_backlog",
             ),
@@ -236,16 +236,7 @@ class Task(models.Model):
             models.Index(fields=["pod_name"]),
             models.Index(
                 fields=["-id"],
-                condition=Q(
-                    status__in=[
-                        "SUBMITTING",
-                        "WAITING",
-                        "PROCESSING",
-                        "SCHEDULING",
-                        "INITIALIZING",
-                        "RUNNING",
-                    ]
-                ),
+                condition=Q(status__in=[str(status) for status in LIVE_ORDER]),
                 name="task_live",
             ),
             models.Index(

@@ -33,7 +33,7 @@ from workflows.services import levels, queue, sweep
 from workflows.services.lease import take_lease
 from workflows.services.notify import notify_on_commit
 
-AFTERMATH = timedelta(minutes=10)  # how long orphans of a backend that is gone are looked for
+AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
 SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
 REFILL_SECONDS = 0.5
 
@@ -58,7 +58,7 @@ def reconcile_task_group(group_id: str) -> None:
         until = time.monotonic() + SITTING_SECONDS
         following: str | None = group_id
         while following is not None:
-            _look(UUID(following))
+            _reconcile(UUID(following))
             following = concurrency.WORK.next(access) if time.monotonic() < until else None
     finally:
         concurrency.WORK.leave(access)
@@ -72,19 +72,19 @@ def _access(group_id: str) -> Access | None:
     return Access(*row) if row else None
 
 
-def _look(group_id: UUID) -> None:
+def _reconcile(group_id: UUID) -> None:
     lease = take_lease(group_id)
     if lease is None:
         RECONCILES_SKIPPED.labels("not_due").inc()
         return
     _bind(lease.group_id)
-    with metrics.look() as ending:
+    with metrics.reconcile() as ending:
         outcome = run.run(lease, cluster=cluster_for(lease.backend), archive=keep_before_delete)
         ending.outcome = outcome.label if outcome else "lease_lost"
 
 
 def _bind(group_id: UUID) -> None:
-    """Put the workflow and the request that made it on every log line of this task."""
+    """Put the workflow and the request that submitted it on every log line of this task."""
     row = TaskGroup.objects.filter(pk=group_id).values_list("workflow__name", "workflow__request_id", "name")
     for workflow, request_id, name in row:
         structlog.contextvars.bind_contextvars(workflow=workflow, request_id=request_id, task_group=name)
@@ -92,20 +92,20 @@ def _bind(group_id: UUID) -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_due_groups", ignore_result=True)
 def sweep_due_groups() -> None:
-    """Tell workers of the groups that are due, unless they have enough to do."""
+    """Notify workers of the groups that are due, unless the queue is full."""
     sweep.note_sweep()
-    _tell_of_due()
+    _notify_due()
 
 
-def _tell_of_due() -> None:
+def _notify_due() -> None:
     if room := queue.room():
         notify_on_commit(sweep.due_groups(limit=room), most=room)
 
 
 def _refill() -> None:
-    """Ask for more of what is due when the queue runs low, so that a short queue keeps nobody idle.
+    """Enqueue more groups that are due when the queue runs low, so that no worker is idle.
 
-    One thread of a process at a time, and not often: the question reads every group that is due.
+    One thread of a process at a time, and not often: the query reads every group that is due.
     """
     global _refilled_at  # noqa: PLW0603 -- one clock for all threads of the process
     if time.monotonic() - _refilled_at < REFILL_SECONDS or not _refilling.acquire(blocking=False):
@@ -113,7 +113,7 @@ def _refill() -> None:
     try:
         _refilled_at = time.monotonic()
         if queue.waiting() <= queue.LOW:
-            _tell_of_due()
+            _notify_due()
     finally:
         _refilling.release()
 
@@ -127,7 +127,7 @@ def sweep_conditions() -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.evaluate_cluster", ignore_result=True)
 def evaluate_cluster(uid: str) -> None:
-    """Bring the conditions of one cluster's pools and groups in line with what was seen of it.
+    """Bring the conditions of one cluster's pools and groups in line with its observed objects.
 
     Of several messages that waited, the first does the work of all.
     """
@@ -144,18 +144,18 @@ def measure_fragmentation() -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.measure_cluster", ignore_result=True)
 def measure_cluster(uid: str) -> None:
-    """Keep how the free nodes of one cluster's pools are spread."""
+    """Record how the free nodes of one cluster's pools are spread."""
     measured_fragmentation.measure(uid)
 
 
 def _swept() -> Q:
-    """Backends through which orphans are looked for: a create may arrive after the last of them has gone."""
+    """Backends through which orphans are swept: a create may arrive after a backend was cleaned."""
     return Q(cleaned_at=None) | Q(cleaned_at__gt=Now() - AFTERMATH)
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_orphans", ignore_result=True)
 def sweep_orphans() -> None:
-    """Have deleted, in each cluster, what bears our mark and belongs to no group that wants it."""
+    """Enqueue a sweep of each cluster for objects with our labels that no group desires."""
     clusters = Backend.objects.filter(_swept(), cluster__isnull=False).order_by("cluster_id")
     for uid in clusters.values_list("cluster_id", flat=True).distinct():
         sweep_cluster_orphans.delay(uid)
@@ -163,7 +163,7 @@ def sweep_orphans() -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_cluster_orphans", ignore_result=True)
 def sweep_cluster_orphans(uid: str) -> None:
-    """The same in one cluster, through the first of its backends that leads there."""
+    """Sweep one cluster, through the first of its backends that leads there."""
     for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(
         F("cleaned_at").asc(nulls_first=True), "pk"
     ):
@@ -181,13 +181,13 @@ def sweep_cluster_orphans(uid: str) -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.purge_observations", ignore_result=True)
 def purge_observations() -> None:
-    """Drop what was seen of groups that were released long ago."""
+    """Delete observations of groups that were released long ago."""
     sweep.purge_observations()
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_logs", ignore_result=True)
 def sweep_logs() -> None:
-    """Have the logs kept of pods that ended while their groups go on."""
+    """Enqueue keeping the logs of pods that ended while their groups go on."""
     settle_released()
     for backend_id in backends_due():
         sweep_backend_logs.delay(backend_id)
@@ -195,7 +195,7 @@ def sweep_logs() -> None:
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_backend_logs", ignore_result=True)
 def sweep_backend_logs(backend_id: int) -> None:
-    """The same of one backend, some at a time; what is left is claimed by the next sweep."""
+    """Keep such logs of one backend, some at a time; the next sweep claims the others."""
     backend = Backend.objects.filter(pk=backend_id).first()
     if backend is None:
         return

@@ -1,7 +1,7 @@
 """How statuses follow from each other: a group's from its tasks', a workflow's from its groups'.
 
-OSMO's rules. Of a group the lead decides: when it has finished, its siblings take its status (plain FAILED
-where it failed). A sibling that fails ends the group only where ``ignore_nonlead_status`` is off. Pure.
+OSMO's rules. The lead of a group decides: when it has finished, its siblings take its status (plain FAILED
+if it failed). A sibling that fails ends the group only if ``ignore_nonlead_status`` is off. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class LatestTry:
 
     status: str
     lead: bool
-    placed: bool = True  # whether it ever had a node; one that ended without says nothing of its group
+    placed: bool = True  # whether it ever had a node; a try that ended without one does not count as running
 
 
 def ends_siblings(members: Sequence[LatestTry], *, ignore_nonlead_status: bool) -> TaskStatus | None:
@@ -54,7 +54,9 @@ def group_status(members: Sequence[LatestTry], *, ignore_nonlead_status: bool) -
         everywhere = cause != TaskStatus.FAILED_EVICTED
         if cause in (failed if everywhere else decided):
             return cause
-    return _one_of(decided - {TaskStatus.FAILED}) or (TaskStatus.FAILED if decided else TaskStatus.COMPLETED)
+    return _shared_status(decided - {TaskStatus.FAILED}) or (
+        TaskStatus.FAILED if decided else TaskStatus.COMPLETED
+    )
 
 
 def _live(members: Sequence[LatestTry]) -> TaskStatus:
@@ -63,8 +65,8 @@ def _live(members: Sequence[LatestTry]) -> TaskStatus:
     return max((TaskStatus(m.status) for m in members if m.status not in TERMINAL), key=LIVE_ORDER.index)
 
 
-def _one_of(statuses: set[TaskStatus]) -> TaskStatus | None:
-    """The status all share, or plain FAILED; None for no status at all."""
+def _shared_status(statuses: set[TaskStatus]) -> TaskStatus | None:
+    """The status that all share, or plain FAILED; None for no status."""
     if not statuses:
         return None
     return next(iter(statuses)) if len(statuses) == 1 else TaskStatus.FAILED
@@ -83,7 +85,7 @@ def workflow_status(groups: Iterable[str]) -> WorkflowStatus:
         if first in statuses:
             return WorkflowStatus(first)
     failed = {status for status in statuses if _failed(status)} - {TaskStatus.FAILED_UPSTREAM}
-    reason = _one_of(failed)
+    reason = _shared_status(failed)
     if reason is None:
         return (
             WorkflowStatus.COMPLETED if TaskStatus.FAILED_UPSTREAM not in statuses else WorkflowStatus.FAILED

@@ -1,13 +1,14 @@
-"""Which of a scheduler's words on evicting are about one pod that is gone, and what they mean for its task.
+"""Which of a scheduler's eviction messages are about one absent pod, and what they mean for its task.
 
-KAI deletes plainly and tells why in an event on the pod group, with the pod's name in its text and the
-action in an annotation, which the observer adds to the text. A pod's name is that of one try, so what was
-said of an earlier try never counts for a later one. From the tenth like event on, the client that KAI writes
-with folds them into one and only the first names stay (client-go's correlator): then what is said of peers
-counts for all. What names no pod of ours (another scheduler's words) counts for all too. A pod that vanishes
-while its peers were evicted by name was not evicted: somebody else took it.
+KAI deletes plainly and gives the cause in an event on the pod group, with the pod's name in its text and
+the action in an annotation, which the observer adds to the text. A pod's name is that of one try, so a
+message about an earlier try never counts for a later one. From the tenth like event on, the client that KAI
+writes with folds them into one and only the first names stay (client-go's correlator): then messages about
+peers count for all. A message that names no pod of ours (another scheduler's wording) counts for all too. A
+pod that vanishes while its peers were evicted by name was not evicted: its deletion came from elsewhere.
 
-Pure. Source: KAI v0.13 and v0.17 events as seen; actions preempt, reclaim, consolidation, stalegangeviction.
+Pure. Source: KAI v0.13 and v0.17 events as observed; actions preempt, reclaim, consolidation,
+stalegangeviction.
 """
 
 import re
@@ -45,21 +46,23 @@ def eviction_message(pod: str, *, evictions: Sequence[str], peers: Collection[st
 
     ``peers`` are the pods of its group's latest tries.
     """
-    named = {said: set(_POD.findall(said)) for said in evictions}
-    if own := [said for said in evictions if pod in named[said]]:
-        return own[-1]
-    if of_all := [said for said in evictions if not named[said]]:
-        return of_all[-1]
-    of_peers = [said for said in evictions if not named[said].isdisjoint(peers)]
-    folded = len(of_peers) >= FOLDED_AFTER or any("combined from similar events" in one for one in of_peers)
-    return of_peers[-1] if folded else ""
+    pods_in = {message: set(_POD.findall(message)) for message in evictions}
+    if about_pod := [message for message in evictions if pod in pods_in[message]]:
+        return about_pod[-1]
+    if about_all := [message for message in evictions if not pods_in[message]]:
+        return about_all[-1]
+    about_peers = [message for message in evictions if not pods_in[message].isdisjoint(peers)]
+    folded = len(about_peers) >= FOLDED_AFTER or any(
+        "combined from similar events" in message for message in about_peers
+    )
+    return about_peers[-1] if folded else ""
 
 
-def read_eviction(said: str) -> Eviction:
+def read_eviction(message: str) -> Eviction:
     """Preemption, reclaim and consolidation are preemption to OSMO; a stale gang is an eviction."""
-    match = _ACTION.search(said)
+    match = _ACTION.search(message)
     action = match[1] if match else ""
-    message = f"{_SENTENCES.get(action, 'The scheduler evicted it')}: {said}"
+    text = f"{_SENTENCES.get(action, 'The scheduler evicted it')}: {message}"
     if action == STALE:
-        return Eviction(TaskStatus.FAILED_EVICTED, EVICTED_CODE, message)
-    return Eviction(TaskStatus.FAILED_PREEMPTED, PREEMPTED_CODE, message)
+        return Eviction(TaskStatus.FAILED_EVICTED, EVICTED_CODE, text)
+    return Eviction(TaskStatus.FAILED_PREEMPTED, PREEMPTED_CODE, text)

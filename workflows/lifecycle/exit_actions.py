@@ -1,6 +1,6 @@
-"""What an exit code leads to: OSMO's exit actions, and the try that follows.
+"""OSMO's exit actions: what follows from the exit code of a task.
 
-A task's own actions are asked first, then its pool's. Codes above 255 are the service's own (301 to 4000),
+A task's own actions come first, then its pool's. Codes above 255 are the service's own (301 to 4000),
 so an action may also name an eviction. Pure but for the names.
 """
 
@@ -26,7 +26,7 @@ def exit_action(code: int, *sources: Mapping[str, str]) -> ExitAction | None:
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    """The ranges of ``1-3,7``; what is no range matches nothing, submission having refused it."""
+    """The ranges of ``1-3,7``; a malformed part has none, since a submission refuses it."""
     for part in text.split(","):
-        if found := read_range(part):
-            yield found
+        if bounds := read_range(part):
+            yield bounds

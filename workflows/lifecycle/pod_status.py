@@ -3,10 +3,10 @@
 The table is OSMO's (its codes are what exit actions are written for): below 256 the user's own, 301 to 304
 and 999 for containers that cannot start, 3001 backend, 3003 start error, 3004 evicted, 3005 start timeout,
 3006 preempted, 4000 unknown. Differences, each because one container runs here and no helper beside it: no
-codes of helpers (255, 1000 and 2000 added), and a pod that has a node is INITIALIZING, since the queue
-is behind it.
+codes of helpers (255, 1000 and 2000 added), and a pod that has a node is INITIALIZING, since it has left the
+queue.
 
-Pure: time is given. ``recheck`` says when the same pod would read differently without any news of it.
+Pure: the time is an argument. ``recheck`` is when the same pod would read differently without any change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,6 @@ from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
 
 UNKNOWN_CODE = 4000
 BACKEND_CODE = 3001
-SERVER_CODE = 3002
 START_ERROR_CODE = 3003
 START_TIMEOUT_CODE = 3005
 UPSTREAM_CODE = 3000
@@ -45,7 +44,7 @@ _POD_REASONS: Mapping[str, tuple[TaskStatus, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a pod says of its task. ``code`` is None while it has not ended."""
+    """A task's status by its pod. ``code`` is None while it has not ended."""
 
     status: TaskStatus
     code: int | None = None
@@ -54,7 +53,7 @@ class Reading:
 
 
 def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
-    """Read a pod that is in the cluster; None where it says nothing new (phase Unknown)."""
+    """Read a pod that is in the cluster; None if its status is unknown (phase Unknown)."""
     if reading := _disrupted(pod):
         return reading
     if pod.phase == "Succeeded":
@@ -80,7 +79,9 @@ def read_gone(pod: PodSeen | None, *, eviction: str, now: datetime, node_gone: b
         return _backend(f"Its pod was disrupted: {why}")
     if pod is not None and node_gone:
         return _backend(f"Its node {pod.node_name} was removed from the cluster, and its pod with it.")
-    return _backend("Its pod vanished from the cluster: somebody deleted it, or its node was removed.")
+    return _backend(
+        "Its pod vanished from the cluster: it was deleted from outside, or its node was removed."
+    )
 
 
 def _disrupted(pod: PodSeen) -> Reading | None:
@@ -94,19 +95,20 @@ def _disrupted(pod: PodSeen) -> Reading | None:
 
 
 def _disruption(pod: PodSeen) -> str:
-    """Why something of Kubernetes asked for the pod's end; empty if nothing did."""
+    """Why Kubernetes disrupted the pod; empty if it did not."""
     for condition in _true_conditions(pod):
         if condition.get("type") == DISRUPTION:
-            said = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-            return said or "no reason given"
+            cause = f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
+            return cause or "no reason given"
     return ""
 
 
 def _failed(pod: PodSeen, now: datetime) -> Reading | None:
-    said = str(pod.digest.get("message") or "")
-    if known := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
-        status, code = known
-        return Reading(status=status, code=code, message=f"{pod.digest['reason']}: {said}".strip(": "))
+    pod_message = str(pod.digest.get("message") or "")
+    if status_and_code := _POD_REASONS.get(str(pod.digest.get("reason") or "")):
+        status, code = status_and_code
+        message = f"{pod.digest['reason']}: {pod_message}".strip(": ")
+        return Reading(status=status, code=code, message=message)
     ended = [c for c in _containers(pod) if c.get("state") == "terminated"]
     if killed := next((c for c in ended if c.get("reason") == "OOMKilled"), None):
         message = f"Container {killed.get('name')} ran out of memory."
@@ -114,11 +116,11 @@ def _failed(pod: PodSeen, now: datetime) -> Reading | None:
     if lost := next((c for c in ended if c.get("reason") == "ContainerStatusUnknown"), None):
         return _lost(pod, lost, now)
     if not ended:
-        message = said or "Its pod failed without saying why."
+        message = pod_message or "Its pod failed without a reason."
         return Reading(status=TaskStatus.FAILED, code=UNKNOWN_CODE, message=message)
     worst = max(ended, key=lambda c: int(c.get("exit") or 0))
     code = int(worst.get("exit") or 0)
-    detail = str(worst.get("message") or said)
+    detail = str(worst.get("message") or pod_message)
     message = f"Container {worst.get('name')} ended with exit code {code}" + (
         f": {detail}" if detail else "."
     )
@@ -134,7 +136,7 @@ def _lost(pod: PodSeen, container: Mapping[str, Any], now: datetime) -> Reading:
 
 
 def _starting(pod: PodSeen, now: datetime) -> Reading | None:
-    """What containers wait for, where that decides the status."""
+    """A status that follows from a waiting container, if any."""
     for container in _containers(pod):
         if container.get("state") != "waiting":
             continue
@@ -150,12 +152,12 @@ def _starting(pod: PodSeen, now: datetime) -> Reading | None:
     return None
 
 
-def _misconfigured(pod: PodSeen, said: str, now: datetime) -> Reading:
+def _misconfigured(pod: PodSeen, message: str, now: datetime) -> Reading:
     """A missing Secret or ConfigMap may still come."""
     since = _placed_at(pod) or now
     if now - since <= CONFIG_ERROR_GRACE:
-        return Reading(status=TaskStatus.SCHEDULING, message=said, recheck=since + CONFIG_ERROR_GRACE)
-    return _backend(said)
+        return Reading(status=TaskStatus.SCHEDULING, message=message, recheck=since + CONFIG_ERROR_GRACE)
+    return _backend(message)
 
 
 def _live(pod: PodSeen, now: datetime) -> Reading:

@@ -4,6 +4,8 @@ The names are OSMO's. A terminal status never changes, and no status goes backwa
 tables below say so, ``services.record`` enforces them, and a test walks every path.
 """
 
+from collections.abc import Iterable
+
 from django.db import models
 
 
@@ -61,10 +63,21 @@ LIVE_ORDER = (
 )
 """Live statuses from first to last: a task or group moves right, or to a terminal status."""
 
+BACKLOG = LIVE_ORDER[: LIVE_ORDER.index(TaskStatus.SCHEDULING)]
+"""Live statuses of a group whose objects are not all in its cluster yet."""
+
+CREATED = LIVE_ORDER[len(BACKLOG) :]
+"""Live statuses of a group whose objects are all in its cluster."""
+
 TERMINAL = frozenset(set(TaskStatus) - set(LIVE_ORDER))
 WORKFLOW_TERMINAL = frozenset(
     set(WorkflowStatus) - {WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING}
 )
+
+
+def quoted(statuses: Iterable[str]) -> str:
+    """The statuses as literals of an SQL list, so that a partial index on them is used."""
+    return ", ".join(f"'{status}'" for status in statuses)
 
 
 def may_move(before: str, after: str) -> bool:

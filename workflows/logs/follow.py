@@ -27,8 +27,8 @@ import structlog
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi, Stream
-from workflows.lifecycle.statuses import TERMINAL
-from workflows.logs.read import NOT_MADE, is_over, kept_lines, marked
+from workflows.lifecycle.statuses import BACKLOG, TERMINAL
+from workflows.logs.read import is_over, kept_lines, marked
 from workflows.logs.text import whole_lines
 from workflows.models import Task
 
@@ -79,7 +79,7 @@ class _Follower:
         """Let new tries join and show those that are over; yields what is known at once."""
         now = time.monotonic()
         for task in tasks:
-            if task.pk in self.told or (task.status in NOT_MADE and not is_over(task)):
+            if task.pk in self.told or (task.status in BACKLOG and not is_over(task)):
                 continue
             reader = self.readers.get(task.pk)
             ends = task.status in TERMINAL or is_over(task)

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from cluster.errors import ClusterError, ClusterUnreachable, ObjectNotFound
 from cluster.interface import ClusterApi
-from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
+from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import installed_store, name_of
 from workflows.logs.text import unpack, whole_lines
@@ -22,7 +22,6 @@ from workflows.models import Task
 
 MOST_TASKS = 50
 
-NOT_MADE = frozenset({TaskStatus.SUBMITTING, TaskStatus.WAITING, TaskStatus.PROCESSING})
 _WELL = frozenset({TaskStatus.COMPLETED, TaskStatus.RESCHEDULED, *LIVE_ORDER})
 
 log = structlog.get_logger(__name__)
@@ -74,7 +73,7 @@ def _task_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Itera
         yield f"{task.status}{code}: {task.failure_message or 'no message'}".encode()
     if is_over(task):
         yield from kept_lines(task, lines=wanted.lines)
-    elif task.status in NOT_MADE:
+    elif task.status in BACKLOG:
         yield b"It has no pod yet."
     else:
         yield from _pod_lines(task, cluster=cluster, wanted=wanted)

@@ -183,7 +183,7 @@ class Follower:
     def _count(self) -> None:
         uid = self._source.cluster_uid
         self._inbox.heard(uid)
-        metrics.WATCH_HEARD.labels(uid).set_to_current_time()
+        metrics.WATCH_LAST_EVENT.labels(uid).set_to_current_time()
         metrics.WATCH_EVENTS.labels(uid, str(self._source.kind)).inc()
 
     def _pass_on(self, event: Any, memory: Any) -> None:

@@ -16,7 +16,7 @@ from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.evictions import eviction_message
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import Reading, read_gone, read_pod
-from workflows.lifecycle.statuses import TERMINAL, TaskStatus, may_move
+from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.services.record import Change, GroupMove, NewAttempt, NewTry, TaskMove
 from workflows.values.observation import PodSeen
@@ -24,7 +24,6 @@ from workflows.values.observation import PodSeen
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
-_OBSERVABLE = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ class _TaskReader:
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
-        if task.status not in _OBSERVABLE:
+        if task.status not in CREATED:
             return None
         pod = self._observed.pods.get(task.pod_name)
         reading = self._present(pod) if pod is not None and not pod.absent else self._absent(task, pod)

@@ -21,7 +21,7 @@ from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
 from workflows.explain.reasons import ObservedGroup, Reason, Why, waiting_reason
-from workflows.lifecycle.statuses import TaskStatus
+from workflows.lifecycle.statuses import CREATED, TaskStatus
 from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -29,7 +29,7 @@ from workflows.reconcile.outcomes import Retry
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
 
-_CREATED = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
+_STARTING = (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING)
 MOST_MESSAGES = 5
 MOST_NODES = 200
 
@@ -43,9 +43,9 @@ def reason_of(
     except TopologyError as error:
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
-    levels = _levels(view) if status in (*_CREATED, TaskStatus.PROCESSING) else _Levels()
-    halves = _halves(view, observed) if observed and status in (*_CREATED, TaskStatus.RUNNING) else ()
-    unplaced = again or status in _CREATED or obstacles.is_split(halves)
+    levels = _levels(view) if status in (*_STARTING, TaskStatus.PROCESSING) else _Levels()
+    halves = _halves(view, observed) if observed and status in CREATED else ()
+    unplaced = again or status in _STARTING or obstacles.is_split(halves)
     waiting = _waiting(view, observed) if observed and unplaced else None
     group = ObservedGroup(
         status=status,
@@ -60,7 +60,7 @@ def reason_of(
         starting=_starting(view, observed) if observed else (),
         again=again,
         halves=halves,
-        held=_occupied_nodes(view, observed, waiting) if observed and status in _CREATED else (),
+        held=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
         unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
     )

@@ -1,9 +1,9 @@
-"""What the rows say, as gauges: one place reads them, whoever changed them.
+"""Gauges that follow from rows, read in one place.
 
-Beat shows these, because there is one beat: from each web process the same sums would come several times.
-A scrape asks the database once in a few seconds at most; while it does not answer, ``osmo_state_up`` is 0 and
-the other values are absent rather than old. Every query reads unreleased groups by a partial index, or the
-few rows of configuration; of what has ended only the sizes of kept logs are walked, which are bounded.
+Beat exports these, because there is one beat: each web process would export the same sums again. A scrape
+queries the database once in a few seconds at most; while it does not answer, ``osmo_state_up`` is 0 and the
+other values are absent rather than old. Every query reads unreleased groups by a partial index, or the few
+rows of configuration; of ended groups only the sizes of kept logs are summed, which are bounded.
 """
 
 import threading
@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from workflows.lifecycle.statuses import BACKLOG, quoted
 from workflows.services.queue import length
 
 CACHED_SECONDS = 5.0
@@ -58,7 +59,7 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 _FRAGMENTS = """FROM (SELECT f.content, p.name FROM workflows_measuredfragments f
                       JOIN pools_pool p ON p.id = f.pool_id
-                     WHERE f.measured_at > clock_timestamp() - interval '5 minutes') AS told"""
+                     WHERE f.measured_at > clock_timestamp() - interval '5 minutes') AS fragments"""
 
 _QUERIES: dict[str, str] = {
     "osmo_due_groups": """
@@ -83,11 +84,11 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NOT NULL
            AND g.conditions @> '[{"type": "ReleaseStuck", "status": "True"}]' GROUP BY b.name""",
-    "osmo_backlog_groups": """
+    "osmo_backlog_groups": f"""
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
          WHERE g.released_at IS NULL AND g.created_in_cluster_at IS NULL
-           AND g.status IN ('SUBMITTING', 'WAITING', 'PROCESSING') GROUP BY w.pool_name""",
+           AND g.status IN ({quoted(BACKLOG)}) GROUP BY w.pool_name""",  # noqa: S608 -- constants
     "osmo_free_nodes": f"SELECT (content->>'free')::int, name {_FRAGMENTS}",
     "osmo_free_slots": f"""
         SELECT (slot->>1)::int, name, key->>'key', slot->>0 {_FRAGMENTS},
@@ -180,6 +181,6 @@ def _read_database() -> Rows:
             rows[name] = cursor.fetchall()
     backends = [name for _, name in rows["osmo_backend_reachable"]]
     for name in _ZERO_PER_BACKEND:  # a series that comes and goes cannot be compared with yesterday's
-        told = {label for _, label in rows[name]}
-        rows[name] += [(0, backend) for backend in backends if backend not in told]
+        present = {label for _, label in rows[name]}
+        rows[name] += [(0, backend) for backend in backends if backend not in present]
     return rows

@@ -1,12 +1,12 @@
-"""Who may act for a task group: a lease in its row, on the database's clock.
+"""The right to act for a task group: a lease in its row, on the database's clock.
 
 A cluster call cannot be made under a lock, and two workers must never plan from two views of one group.
-So a worker takes the group for a while by one conditional UPDATE, and every write of a result names the
-token it got; a worker that was too slow finds its writes refused and its work done again by another.
+So a worker leases the group for a while by one conditional UPDATE, and every write of a result names the
+lease's token; the writes of a worker that was too slow are refused, and another worker does its work again.
 
-The holder measures what is left of its lease with its own monotonic clock, from before the UPDATE was
-sent, so it always believes to have less than it has, whatever its wall clock says. Rejected: advisory
-locks (gone with a connection, unknown to PgBouncer) and SELECT FOR UPDATE across calls.
+A worker measures the rest of its lease with its own monotonic clock, from before the UPDATE was sent, so it
+never overestimates it, whatever its wall clock shows. Rejected: advisory locks (lost with a connection,
+unknown to PgBouncer) and SELECT FOR UPDATE across calls.
 """
 
 import time
@@ -51,7 +51,7 @@ _RELEASE = """
 
 
 class LeaseLost(Exception):
-    """The lease ended, or another worker has it: whatever was planned under it must not go on."""
+    """The lease ended, or another worker has it: a plan that was made under it must not go on."""
 
 
 @dataclass(slots=True)
@@ -67,12 +67,12 @@ class Lease:
     clock: Clock = field(default=time.monotonic)
 
     def left(self) -> float:
-        """Seconds that are surely left."""
+        """Seconds that are left at least."""
         return self.ends - self.clock()
 
 
 def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None:
-    """Take a due group that nobody has; None if it is not due, released, or somebody's."""
+    """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, {"token": token, "seconds": settings.ENV.lease_seconds, "group": group_id})
@@ -86,7 +86,7 @@ def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None
 
 
 def extend(lease: Lease) -> None:
-    """Begin the lease's time anew. Raises LeaseLost."""
+    """Restart the lease's time. Raises LeaseLost."""
     began = lease.clock()
     values: dict[str, Any] = {
         "token": lease.token,
@@ -101,10 +101,10 @@ def extend(lease: Lease) -> None:
 
 
 def release(lease: Lease, *, failures: int, seconds: float | None = None, at: datetime | None = None) -> bool:
-    """Give the group back, due in ``seconds``, ``at`` that time, or only on notification (neither).
+    """End the lease, with the group due in ``seconds``, ``at`` that time, or only on notification (neither).
 
     A group that was notified meanwhile is due at once. Returns whether it is due already. Does nothing if
-    the lease is somebody else's by now.
+    another worker has the lease by now.
     """
     values: dict[str, Any] = {
         "group": lease.group_id,

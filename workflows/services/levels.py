@@ -60,29 +60,30 @@ class _Group:
 
 
 def named_of(placement: GroupPlacement, labels: frozenset[str], *, cluster_uid: str) -> NamedLevels:
-    """What constraints with these labels name, with what was seen of an external Topology object."""
+    """The levels that constraints with these labels name, with the external Topology object as observed."""
     if not placement.external_topology:
-        return _named(placement, labels, found={}, listed=frozenset())
-    found, listed = evaluation.topologies_of(cluster_uid), evaluation.topologies_listed(cluster_uid)
-    return _named(placement, labels, found=found, listed=listed)
+        return _named(placement, labels, topologies={}, listed=frozenset())
+    topologies = evaluation.topologies_of(cluster_uid)
+    listed = evaluation.topologies_listed(cluster_uid)
+    return _named(placement, labels, topologies=topologies, listed=listed)
 
 
 def _named(
     placement: GroupPlacement,
     labels: frozenset[str],
     *,
-    found: evaluation.TopologyLabels,
+    topologies: evaluation.TopologyLabels,
     listed: frozenset[str],
 ) -> NamedLevels:
     owner = installed().get(placement.scheduler_type)
     name, external = placement.external_topology, None
     if name and isinstance(owner, TopologyOwner) and owner.topology.crd in listed:
-        external = ExternalTopology(name=name, found=found.get((owner.topology.crd, name)))
-    held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+        external = ExternalTopology(name=name, found=topologies.get((owner.topology.crd, name)))
+    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     return NamedLevels(
         levels=placement.levels,
         labels=labels,
-        paths=Capability.TOPOLOGY_PATH_DOMAINS in held,
+        paths=Capability.TOPOLOGY_PATH_DOMAINS in capabilities,
         external=external,
     )
 
@@ -103,9 +104,9 @@ def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
     for group in _groups(uid):
         key = (group.named, group.selectors)
         if key not in verdicts:
-            mine = _matched(nodes, group.selectors)
-            verdicts[key] = condition_of(group.named, coverage_of(group.named, mine))
-        if _is_news(group.conditions, verdicts[key]):
+            usable = _matched(nodes, group.selectors)
+            verdicts[key] = condition_of(group.named, coverage_of(group.named, usable))
+        if _differs(group.conditions, verdicts[key]):
             news[group.pk] = verdicts[key]
     left = iter(news.items())
     written = 0
@@ -115,28 +116,30 @@ def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
 
 
 def _groups(uid: str) -> Iterator[_Group]:
-    found, listed = evaluation.topologies_of(uid), evaluation.topologies_listed(uid)
+    topologies, listed = evaluation.topologies_of(uid), evaluation.topologies_listed(uid)
     with connection.cursor() as cursor:
         cursor.execute(_GROUPS, [[str(status) for status in LIVE_ORDER], uid])
         rows = cursor.fetchall()
     for pk, frozen, labels, selectors, written in rows:
         try:
             placement = GroupPlacement.from_json(_read(frozen))
-        except ValueError as error:  # of a newer release: its workers see to it
+        except ValueError as error:  # of a newer release, whose workers handle it
             log.warning("levels_not_evaluated", group=str(pk), error=str(error))
             continue
-        named = _named(placement, frozenset(_read(labels)), found=found, listed=listed)
-        distinct = sorted(tuple(sorted((one or {}).items())) for one in _read(selectors) or [{}])
+        named = _named(placement, frozenset(_read(labels)), topologies=topologies, listed=listed)
+        distinct = sorted(tuple(sorted((labels or {}).items())) for labels in _read(selectors) or [{}])
         yield _Group(pk, named, tuple(distinct), _read(written))
 
 
 def _matched(nodes: Nodes, selectors: Sequence[Sequence[tuple[str, str]]]) -> Nodes:
     """The nodes that some task of the group may use."""
-    wanted = [dict(selector).items() for selector in selectors]
-    return {name: labels for name, labels in nodes.items() if any(one <= labels.items() for one in wanted)}
+    needed = [dict(selector).items() for selector in selectors]
+    return {
+        name: labels for name, labels in nodes.items() if any(pairs <= labels.items() for pairs in needed)
+    }
 
 
-def _is_news(written: Sequence[dict[str, Any]], verdict: Condition) -> bool:
+def _differs(written: Sequence[dict[str, Any]], verdict: Condition) -> bool:
     before = conditions.find(written, UNAVAILABLE) or {}
     return any(before.get(field) != getattr(verdict, field) for field in ("status", "reason", "message"))
 
@@ -149,7 +152,7 @@ def _record(news: Mapping[UUID, Condition]) -> int:
         changed, events = [], []
         for group in rows.only("uuid", "name", "workflow_id", "status", "attempt", "conditions"):
             verdict = news[group.pk]
-            if group.status in TERMINAL or not _is_news(group.conditions, verdict):
+            if group.status in TERMINAL or not _differs(group.conditions, verdict):
                 continue
             before = conditions.status_of(group.conditions, UNAVAILABLE)
             group.conditions = conditions.upsert(

@@ -1,9 +1,9 @@
-"""How much room the workers' queue has: what bounds it, since every message can be left to the sweep.
+"""How much room the workers' queue has. It is bounded, since every message can be left to the sweep.
 
-A queue is taken in the order of its messages, and the sweep in fair turns. So the queue is kept as short as
-keeps the workers busy: a newcomer waits for a few dozen looks at others' groups and not for thousands. Its
-length is asked for in Redis, remembered for a moment and counted on by what this process sends, so that a
-burst of notifications costs one question. A broker that does not answer is *silent* for a while: nothing is
+A queue is taken in the order of its messages, and the sweep in fair turns. So the queue is as short as keeps
+the workers busy: a new group waits for a few dozen reconciliations of other groups and not for thousands. Its
+length is read from Redis, cached for a moment, and raised by the messages that this process sends, so that a
+burst of notifications costs one query. A broker that does not answer is *silent* for a while: no message is
 sent to it, since a request would wait for each message as long as a connection lasts.
 """
 
@@ -18,26 +18,26 @@ from kombu.exceptions import ChannelError, KombuError
 FULL = 50
 """Messages beyond which no more are sent."""
 LOW = 15
-"""Messages at which workers ask for more of what is due, ahead of beat's next sweep."""
-REMEMBERED_SECONDS = 0.25
+"""Messages at which workers enqueue more groups that are due, ahead of beat's next sweep."""
+CACHED_SECONDS = 0.25
 SILENT_SECONDS = 5.0
-"""The same after a question that was not answered."""
+"""The same after a query without an answer."""
 PATIENCE = {"socket_timeout": 1, "socket_connect_timeout": 1}
-"""Seconds for which an answer is waited for, on a connection of its own."""
+"""Timeouts of a query in seconds, on a connection of its own."""
 SLOW_SECONDS = 0.3
-"""A question that takes longer is one that nobody else should wait with."""
+"""While a query takes longer than this, the broker counts as silent."""
 
 log = structlog.get_logger(__name__)
 
 _measuring = threading.Lock()
-_until = float("-inf")  # when to ask again
-_asked: float | None = None  # when the question that is being asked was begun
-_unanswered = False  # whether the last question was
-_waiting = 0  # as found, and what was sent since
+_until = float("-inf")  # when to query again
+_queried_at: float | None = None  # when the running query began
+_unanswered = False  # whether the last query was
+_waiting = 0  # messages by the last query, and those sent since
 
 
 def length() -> int | None:
-    """Messages that wait; None if that cannot be told."""
+    """Messages that wait; None if the broker does not answer."""
     queue = settings.CELERY_TASK_DEFAULT_QUEUE
     with current_app.connection_for_write(transport_options=PATIENCE) as broker:
         try:
@@ -50,24 +50,24 @@ def length() -> int | None:
 
 
 def waiting() -> int:
-    """Messages that wait, as far as this process knows. Nobody waits for somebody else's question."""
-    global _asked, _unanswered, _until, _waiting  # noqa: PLW0603 -- one memory for all threads of the process
+    """Messages that wait, as far as this process knows. No thread waits for another thread's query."""
+    global _queried_at, _unanswered, _until, _waiting  # noqa: PLW0603 -- one memory for all threads of the process
     if time.monotonic() >= _until and _measuring.acquire(blocking=False):
         try:
-            _asked = time.monotonic()
-            found = length()
-            _waiting, _unanswered = found or 0, found is None
-            _until = time.monotonic() + (SILENT_SECONDS if found is None else REMEMBERED_SECONDS)
+            _queried_at = time.monotonic()
+            messages = length()
+            _waiting, _unanswered = messages or 0, messages is None
+            _until = time.monotonic() + (SILENT_SECONDS if messages is None else CACHED_SECONDS)
         finally:
-            _asked = None
+            _queried_at = None
             _measuring.release()
     return _waiting
 
 
 def is_silent() -> bool:
-    """Whether the broker did not answer lately, or lets somebody wait for its answer."""
-    asked = _asked
-    return _unanswered or (asked is not None and time.monotonic() - asked > SLOW_SECONDS)
+    """Whether the broker did not answer lately, or a query has waited too long for its answer."""
+    began = _queried_at
+    return _unanswered or (began is not None and time.monotonic() - began > SLOW_SECONDS)
 
 
 def room() -> int:
@@ -76,12 +76,12 @@ def room() -> int:
 
 
 def sent(messages: int) -> None:
-    """Count on what was sent since the question."""
+    """Add messages that were sent since the last query."""
     global _waiting  # noqa: PLW0603 -- as above
     _waiting += messages
 
 
 def forget() -> None:
-    """Ask anew at the next question."""
+    """Query the broker again at the next call."""
     global _until  # noqa: PLW0603 -- as above
     _until = float("-inf")

@@ -1,7 +1,7 @@
-"""Asking for the end of task groups: written in the row, carried out by reconcile.
+"""Requesting the end of task groups: written in the row, carried out by reconcile.
 
-A stop is a wish with a status; the first one stays, so a cancel does not rewrite what a timeout
-decided. ``force`` may be added later at any time until everything is released.
+A stop request has a status; the first one stays, so a cancel does not rewrite what a timeout decided.
+``force`` may be added later at any time until everything is released.
 """
 
 from django.db import transaction
@@ -14,24 +14,24 @@ from workflows.services.notify import mark_due
 
 
 def request_stop(groups: Q, *, status: TaskStatus, message: str, force: bool) -> int:
-    """Ask that the groups matching ``groups`` end with ``status``; returns how many were asked anew.
+    """Request that the groups matching ``groups`` end with ``status``; returns how many requests are new.
 
-    Those that have ended, or were asked before, keep their status and take only ``force``.
+    Groups that have ended, or have a request, keep their status and take only ``force``.
     """
     with transaction.atomic():
         rows = TaskGroup.objects.filter(groups, released_at=None).select_for_update(no_key=True)
         ids = list(rows.order_by("pk").values_list("pk", flat=True))
         fresh = TaskGroup.objects.filter(pk__in=ids, stop_status="", status__in=LIVE_ORDER)
-        asked = fresh.update(stop_status=status, stop_message=message)
+        count = fresh.update(stop_status=status, stop_message=message)
         if force:
             TaskGroup.objects.filter(pk__in=ids).update(force=True)
         mark_due(ids)
-    return asked
+    return count
 
 
 def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -> None:
     """Cancel all of a workflow. Raises Conflict if it has ended, unless ``force`` speeds up its release."""
-    said = f"Canceled by {by}" + (f": {message}" if message else ".")
+    text = f"Canceled by {by}" + (f": {message}" if message else ".")
     with transaction.atomic():
         row = Workflow.objects.select_for_update(no_key=True).get(pk=workflow.pk)
         ended = row.status in WORKFLOW_TERMINAL
@@ -41,4 +41,4 @@ def cancel_workflow(workflow: Workflow, *, by: str, message: str, force: bool) -
         if not ended and not row.cancelled_by:
             row.cancelled_by = by
             row.save(update_fields=["cancelled_by"])
-        request_stop(Q(workflow=row), status=TaskStatus.FAILED_CANCELED, message=said, force=force)
+        request_stop(Q(workflow=row), status=TaskStatus.FAILED_CANCELED, message=text, force=force)

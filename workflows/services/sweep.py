@@ -1,9 +1,8 @@
-"""Finding what is due, whatever became of the messages.
+"""Finding the groups that are due, whatever became of their messages.
 
-Bounded: a sweep tells of a limited number of groups, and of none while the queue is full, so a time
-without workers leaves a short queue and not a long one. Fair: turns go round the backends and, within each,
-round its pools, oldest first, so neither thousands of groups of one pool nor a cluster that does not answer
-stand in anybody's way.
+Bounded: a sweep enqueues a limited number of groups, and none while the queue is full, so a time without
+workers leaves a short queue. Fair: turns go round the backends and, within each, round its pools, oldest
+first, so neither thousands of groups of one pool nor a cluster that does not answer block other groups.
 """
 
 from datetime import timedelta
@@ -35,25 +34,25 @@ _DUE = """
 
 
 def due_groups(limit: int = BATCH) -> list[UUID]:
-    """Groups that are due and nobody has, in turns of their backends and pools."""
+    """Groups that are due and not leased, in turns of their backends and pools."""
     with connection.cursor() as cursor:
         cursor.execute(_DUE, [limit])
         return [row[0] for row in cursor.fetchall()]
 
 
 def note_sweep() -> None:
-    """Keep when a sweep last ran: beat, broker and a worker were alive then."""
+    """Record that a sweep ran: beat, broker and a worker are alive."""
     if not Installation.objects.update(swept_at=Now()):
         installation()
 
 
 def purge_observations() -> int:
-    """Drop what was seen of groups that were released long ago. Returns how many groups."""
-    gone = TaskGroup.objects.filter(released_at__lt=Now() - PURGE_AFTER)
-    seen = ObservedPod.objects.filter(group_uuid__in=gone.values("pk")).values("group_uuid")
-    others = ObservedObject.objects.filter(group_uuid__in=gone.values("pk")).values("group_uuid")
-    ids = list(seen.distinct()[:PURGE_BATCH]) + list(others.distinct()[:PURGE_BATCH])
-    groups = {row["group_uuid"] for row in ids}
+    """Delete observations of groups that were released long ago. Returns how many groups."""
+    released = TaskGroup.objects.filter(released_at__lt=Now() - PURGE_AFTER).values("pk")
+    with_pods = ObservedPod.objects.filter(group_uuid__in=released).values("group_uuid")
+    with_objects = ObservedObject.objects.filter(group_uuid__in=released).values("group_uuid")
+    rows = list(with_pods.distinct()[:PURGE_BATCH]) + list(with_objects.distinct()[:PURGE_BATCH])
+    groups = {row["group_uuid"] for row in rows}
     ObservedPod.objects.filter(group_uuid__in=groups).delete()
     ObservedObject.objects.filter(group_uuid__in=groups).delete()
     return len(groups)

@@ -20,16 +20,17 @@ from django.conf import settings
 from django.db import connection
 
 from scheduling.errors import Busy
+from workflows.lifecycle.statuses import BACKLOG, quoted
 
 RETRY_SECONDS = 10
 
-_BACKLOG = """
+_BACKLOG = f"""
     SELECT w.pool_name, count(*)
       FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
      WHERE g.released_at IS NULL AND g.created_in_cluster_at IS NULL
-       AND g.status IN ('SUBMITTING', 'WAITING', 'PROCESSING')
+       AND g.status IN ({quoted(BACKLOG)})
      GROUP BY w.pool_name
-"""
+"""  # noqa: S608 -- constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

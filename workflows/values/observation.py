@@ -1,10 +1,10 @@
-"""What is kept of an object of the cluster: the little that statuses and explanations are read from.
+"""Digests of cluster objects: the few fields that statuses and explanations are read from.
 
 A pod in full is 5 KiB and there may be 10,000; its digest is a few hundred bytes. The functions are pure
-and used by the observer, which follows everything, and by reconcile, which reads live where it must, so
-both see a pod the same way. Times are kept as the cluster wrote them (RFC 3339).
+and used by the observer, which follows everything, and by reconcile, which reads live if it must, so both
+reduce a pod the same way. Times stay as the cluster wrote them (RFC 3339).
 
-A digest leaves out what is empty. Texts come from outside and are cut.
+A digest leaves out empty fields. Texts come from outside and are cut.
 """
 
 import re
@@ -23,15 +23,15 @@ DOMAIN_LABEL = "resource.nvidia.com/computeDomain"
 DISRUPTION = "DisruptionTarget"
 PREEMPTED = "PreemptionByScheduler"
 MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
-"""On a pod group whose minimums were changed: a digest of the tasks they were changed for."""
+"""On a pod group whose minimums were changed: a digest of the tasks that they count."""
 
 STAGE_ANNOTATION = "osmo.nvidia.com/stage"
-"""On a pod group that holds a later stage of patience than the first: its number."""
+"""On a pod group at a later stage of patience than the first: its number."""
 
 POD_GROUP = "PodGroup"
-"""What every scheduler's pod groups are called in rows; ``api`` in the digest says whose they are."""
+"""The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
-_OURS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION)
+_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 
@@ -100,7 +100,7 @@ class ForeignUsageSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologySeen:
-    """A scheduler's topology object, whoever made it; ``labels`` as it lists them, broadest first."""
+    """A scheduler's topology object, our own or external; ``labels`` as it lists them, broadest first."""
 
     resource: str
     name: str
@@ -111,7 +111,7 @@ class TopologySeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSeen:
-    """Something the cluster said of an object of ours. ``group`` is None where only a pod is named."""
+    """An event of the cluster about an object of ours. ``group`` is None if it names a pod alone."""
 
     uid: str
     count: int
@@ -131,7 +131,7 @@ class EventSeen:
 
 
 def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
-    """Reduce a pod; None if it does not say whose it is."""
+    """Reduce a pod; None if it names no group."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     group = group_of(metadata)
     if group is None:
@@ -178,7 +178,7 @@ def _container(status: Mapping[str, Any], *, init: bool) -> Json:
     state = status.get("state") or {}
     name = next(iter(state), "")
     detail = state.get(name) or {}
-    seen = _filled(
+    container = _filled(
         name=status.get("name"),
         init=init,
         state=name,
@@ -187,7 +187,7 @@ def _container(status: Mapping[str, Any], *, init: bool) -> Json:
         since=detail.get("startedAt"),
         finished=detail.get("finishedAt"),
     )
-    return seen | ({"exit": detail.get("exitCode")} if name == "terminated" else {})
+    return container | ({"exit": detail.get("exitCode")} if name == "terminated" else {})
 
 
 def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> ObjectSeen | None:
@@ -200,7 +200,7 @@ def see_pod_group(obj: Mapping[str, Any], *, api: str, read_back: ReadBack) -> O
         api=api,
         spec=obj.get("spec"),
         status={key: status[key] for key in read_back.status if key in status},
-        annotations={key: notes[key] for key in (*read_back.annotations, *_OURS) if key in notes},
+        annotations={key: notes[key] for key in (*read_back.annotations, *_OWN_ANNOTATIONS) if key in notes},
     )
 
 
@@ -209,7 +209,7 @@ def see_compute_domain(obj: Mapping[str, Any]) -> ObjectSeen | None:
 
 
 def see_claim_template(obj: Mapping[str, Any]) -> ObjectSeen | None:
-    """Reduce a claim template that NVIDIA's controller made for a ComputeDomain of ours."""
+    """Reduce a claim template that NVIDIA's controller created for a ComputeDomain of ours."""
     metadata = obj["metadata"]
     domain = (metadata.get("labels") or {}).get(DOMAIN_LABEL)
     return _object("ResourceClaimTemplate", metadata, domain=domain) if domain else None
@@ -255,12 +255,12 @@ def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
     )
 
 
-def see_event(obj: Mapping[str, Any], *, about_what: Collection[str]) -> EventSeen | None:
-    """Reduce an event; None if it is about nothing of ours. ``about_what`` are the kinds listened to."""
+def see_event(obj: Mapping[str, Any], *, kinds: Collection[str]) -> EventSeen | None:
+    """Reduce an event; None if it is about no object of ours. ``kinds`` are those to keep."""
     metadata, about = obj["metadata"], obj.get("involvedObject") or {}
     kind, name = str(about.get("kind") or ""), str(about.get("name") or "")
     match = _GROUP_IN_NAME.match(name)
-    if kind not in about_what or match is None:
+    if kind not in kinds or match is None:
         return None
     series, source = obj.get("series") or {}, obj.get("source") or {}
     return EventSeen(
@@ -285,14 +285,14 @@ def see_event(obj: Mapping[str, Any], *, about_what: Collection[str]) -> EventSe
 
 
 def _with_action(obj: Mapping[str, Any]) -> str:
-    """An event's message, and the action KAI evicted for, which it tells in an annotation alone."""
+    """An event's message, and the action that KAI evicted for, which only an annotation has."""
     message = str(obj.get("message") or "")[:MAX_TEXT]
     action = (obj["metadata"].get("annotations") or {}).get("evictor-action-type")
     return f"{message} (action: {str(action)[:63]})" if action else message
 
 
 def group_of(metadata: Mapping[str, Any]) -> UUID | None:
-    """The task group an object was made for, by its label, or by its name where others made it."""
+    """The task group of an object, by its label, or by its name if another controller created it."""
     text = (metadata.get("labels") or {}).get(names.GROUP_LABEL)
     if text is None and (match := _GROUP_IN_NAME.match(metadata["name"])):
         text = match[1]

@@ -1,6 +1,6 @@
-"""What is frozen of a task group and its tasks at submission, as values and as JSON.
+"""The part of a task group and its tasks that submission freezes, as values and as JSON.
 
-Everything needed to create, follow and take down a group stands here, so no later edit of its pool,
+Everything needed to create, follow and take down a group is here, so no later edit of its pool,
 platform or backend reaches it; rows that may change (status, retries, attempt) do not. ``GroupPlacement``
 is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
@@ -40,8 +40,8 @@ class GroupPlacement:
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, asked after a task's
-    own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of somebody else's Topology object
-    that constraints name, empty where they name our own. ``templates`` are by platform, here and not with
+    own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
+    that constraints name, empty if they name our own. ``templates`` are by platform, here and not with
     each of the tasks; ``template_revisions`` says of what they were made.
     """
 
@@ -82,23 +82,23 @@ class GroupPlacement:
             installation=self.installation.hex,
             workflow_uuid=self.workflow_uuid.hex,
             levels=[{"key": level.key, "label": level.label} for level in self.levels],
-            templates={name: _without_defaults(one) for name, one in self.templates.items()},
+            templates={name: _without_defaults(template) for name, template in self.templates.items()},
         )
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "GroupPlacement":
         """Read a row's placement. Raises ValueError for a version this release does not know."""
         if value.get("version") not in VERSIONS:
-            known = " and ".join(map(str, VERSIONS))
+            versions = " and ".join(map(str, VERSIONS))
             raise ValueError(
-                f"placement of version {value.get('version')!r}; this release reads versions {known}"
+                f"placement of version {value.get('version')!r}; this release reads versions {versions}"
             )
         read = dict(value)
         read["installation"] = UUID(read["installation"])
         read["workflow_uuid"] = UUID(read["workflow_uuid"])
         read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
         templates = read.get("templates", {})
-        read["templates"] = {name: FrozenTemplate(**one) for name, one in templates.items()}
+        read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
         return cls(**read)
 
 
@@ -151,16 +151,16 @@ class TaskPlacement:
         return _without_defaults(
             self,
             files=[_without_defaults(file) for file in self.files],
-            requirements=[_requirement(one) for one in self.requirements],
+            requirements=[_requirement(requirement) for requirement in self.requirements],
         )
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "TaskPlacement":
         read: dict[str, Any] = {
-            key: tuple(one) if isinstance(one, list) else one for key, one in value.items()
+            key: tuple(entry) if isinstance(entry, list) else entry for key, entry in value.items()
         }
         read["files"] = tuple(File(**file) for file in read.get("files", ()))
-        read["requirements"] = tuple(Requirement(**one) for one in read.get("requirements", ()))
+        read["requirements"] = tuple(Requirement(**entry) for entry in read.get("requirements", ()))
         return cls(**read)
 
 
@@ -214,20 +214,20 @@ def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> in
     return 2 if new or any(r.wait_seconds is not None for t in tasks for r in t.requirements) else 1
 
 
-def _requirement(one: Requirement) -> dict[str, Any]:
-    patience = {} if one.wait_seconds is None else {"wait_seconds": one.wait_seconds}
-    return {"key": one.key, "group": one.group, "required": one.required, **patience}
+def _requirement(value: Requirement) -> dict[str, Any]:
+    patience = {} if value.wait_seconds is None else {"wait_seconds": value.wait_seconds}
+    return {"key": value.key, "group": value.group, "required": value.required, **patience}
 
 
 def _without_defaults(value: Any, **ready: Any) -> dict[str, Any]:
-    """A dataclass as JSON, without the fields that have their default; ``ready`` ones are given."""
+    """A dataclass as JSON, without the fields that have their default; ``ready`` has converted fields."""
     result = {}
-    for one in fields(value):
-        now = getattr(value, one.name)
-        if one.name != "version" and one.default_factory is not MISSING and not now:
+    for field_ in fields(value):
+        name, current = field_.name, getattr(value, field_.name)
+        if name != "version" and field_.default_factory is not MISSING and not current:
             continue
-        if one.name != "version" and one.default is not MISSING and now == one.default:
+        if name != "version" and field_.default is not MISSING and current == field_.default:
             continue
-        now = ready.get(one.name, now)
-        result[one.name] = list(now) if isinstance(now, tuple) else now
+        current = ready.get(name, current)
+        result[name] = list(current) if isinstance(current, tuple) else current
     return result

@@ -79,7 +79,7 @@ def event(name, kind="Pod", **changes):
             "message": "m",
             **changes,
         },
-        about_what=("Pod", "PodGroup", "ComputeDomain"),
+        kinds=("Pod", "PodGroup", "ComputeDomain"),
     )
 
 
