@@ -103,8 +103,10 @@ class TaskGroup(models.Model):
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
-    got = models.JSONField(
-        null=True, help_text="What it got of what was asked; see workflows.feasibility.placed."
+    placement_result = models.JSONField(
+        null=True,
+        db_column="got",
+        help_text="How its placement satisfies its requirements; see workflows.feasibility.placed.",
     )
     conditions = models.JSONField(default=list)
     attempt = models.PositiveIntegerField(default=0, help_text="Counts pod groups made for it, from 0.")
@@ -190,7 +192,7 @@ class Task(models.Model):
     """
 
     class LogState(models.TextChoices):
-        KEPT = "kept"
+        STORED = "kept", "Kept"
         UNREAD = "unread"
         DROPPED = "dropped"
 

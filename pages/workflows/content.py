@@ -219,7 +219,9 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
         domains=_domains(groups),
         tasks=_tasks(workflow, tasks, counts=_all(counts), now=now),
         placements=tuple(
-            placement_view(group.name, PlacementResult.from_row(group.got)) for group in groups if group.got
+            placement_view(group.name, PlacementResult.from_row(group.placement_result))
+            for group in groups
+            if group.placement_result
         ),
         events=timeline(events[-MOST_EVENTS:]),
         more_events=len(events) > MOST_EVENTS,

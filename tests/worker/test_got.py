@@ -95,7 +95,7 @@ def test_what_a_gang_got_is_kept_told_and_counted(world, case):
     asked = "required" if all(one["required"] for one in requirements) else "preferred"
     before = counted(group, asked, outcome)
     place(world, group, *where)
-    got = fresh(group).got
+    got = fresh(group).placement_result
     assert got["outcome"] == outcome
     assert [one["key"] for one in got["sets"]] == [one["key"] for one in requirements]
     events = Event.objects.filter(group=group, reason__startswith="Placement")
@@ -107,25 +107,25 @@ def test_nothing_is_judged_before_the_last_task_has_a_node(world):
     group = gang(world, asks("rack"))
     nodes(group)
     place(world, group, "a", None)
-    assert fresh(group).got is None
+    assert fresh(group).placement_result is None
     place(world, group, None, "b")
-    assert fresh(group).got["outcome"] == "match"
+    assert fresh(group).placement_result["outcome"] == "match"
 
 
 def test_nothing_is_judged_by_labels_that_are_not_known_yet(world):
     group = gang(world, asks("rack"))
     place(world, group, "a", "b")
-    assert fresh(group).got is None
+    assert fresh(group).placement_result is None
     nodes(group)
     world.look(group)
-    assert fresh(group).got["outcome"] == "match"
+    assert fresh(group).placement_result["outcome"] == "match"
 
 
 def test_a_gang_that_asked_for_nothing_got_nothing(world):
     group = gang(world)
     nodes(group)
     place(world, group, "a", "d")
-    assert fresh(group).got is None
+    assert fresh(group).placement_result is None
 
 
 def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
@@ -134,4 +134,4 @@ def test_labels_that_change_afterwards_do_not_rewrite_what_was_got(world):
     place(world, group, "a", "b")
     group.backend.cluster.nodes.filter(name="b").update(labels={ZONE.label: "z9", RACK.label: "r9"})
     world.look(group)
-    assert fresh(group).got["outcome"] == "match"
+    assert fresh(group).placement_result["outcome"] == "match"

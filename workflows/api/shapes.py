@@ -135,7 +135,7 @@ def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now
         "waiting_since": naive_utc(group.waiting_since),
         "constraints": group.constraints,
         "patience": _patience(group),
-        "got": PlacementResult.from_row(group.got).as_json() if group.got else None,
+        "got": PlacementResult.from_row(group.placement_result).as_json() if group.placement_result else None,
         "conditions": group.conditions,
         "compute_domain": _compute_domain(group, domain),
         "template_revisions": group.placement.get("template_revisions", {}),

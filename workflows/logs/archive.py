@@ -252,7 +252,7 @@ def _record_kept(kept: dict[int, int]) -> None:
         row.size = kept[row.task_id or 0]
     KeptLog.objects.bulk_update(rows, ["size"])
     KeptLog.objects.filter(task__in=kept).update(stored_at=Now())
-    Task.objects.filter(pk__in=kept).update(log_state=Task.LogState.KEPT, log_try_at=None)
+    Task.objects.filter(pk__in=kept).update(log_state=Task.LogState.STORED, log_try_at=None)
 
 
 def _record_unread(unread: dict[int, str]) -> None:

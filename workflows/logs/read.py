@@ -98,7 +98,7 @@ def _pod_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Iterat
 
 def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
     """The last lines of what is kept of a try's log, or why there is none."""
-    if task.log_state != Task.LogState.KEPT:
+    if task.log_state != Task.LogState.STORED:
         yield _why_not(task).encode()
         return
     name = name_of(workflow=task.group.workflow_id, task_uuid=task.task_uuid, retry_id=task.retry_id)

@@ -21,7 +21,11 @@ def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease
     if not view.placement.levels:  # without levels no task can require or prefer anything
         return
     nodes = _nodes(view, observed)
-    if nodes is None or fingerprint(nodes) == (view.row.got or {}).get("places") or not _asks(view):
+    if (
+        nodes is None
+        or fingerprint(nodes) == (view.row.placement_result or {}).get("places")
+        or not _asks(view)
+    ):
         return
     labels = _labels(view, nodes)
     if len(labels) < len(set(nodes.values())):

@@ -240,7 +240,7 @@ def _lock_groups(lease: Lease, *, with_downstream: bool) -> tuple[TaskGroup, lis
     if with_downstream:
         ids |= set(TaskGroup.objects.filter(upstream=lease.group_id).values_list("pk", flat=True))
     rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
-    locked = {row.pk: row for row in rows.defer("constraints", "got")}
+    locked = {row.pk: row for row in rows.defer("constraints", "placement_result")}
     group = locked.pop(lease.group_id, None)
     if group is None or group.lease_token != lease.token or not _holds(lease):
         raise LeaseLost(f"group {lease.group_id}")
@@ -398,7 +398,7 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
         case PlacingOutcome(outcome):
-            steps.put(got=dict(outcome))
+            steps.put(placement_result=dict(outcome))
         case Condition():
             written = conditions.upsert(group.conditions, [change], now=now, observed_revision=group.attempt)
             steps.put(conditions=written)

@@ -300,8 +300,8 @@ def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
         "domain_count": 2,
         "outside": 0,
     }
-    got = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [one]}
-    workflow.groups.update(got=got)
+    result = {"outcome": "degraded", "at": "2026-01-01T12:00:00", "places": "x", "sets": [one]}
+    workflow.groups.update(placement_result=result)
     shown = section(page_of(browser, workflow), "outcome")
     assert "A preference was missed" in shown
     assert "z1/r0 (1 task), z1/r1 (1 task)" in shown

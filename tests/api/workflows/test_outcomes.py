@@ -28,7 +28,12 @@ def pool():
         ("degraded", [one("rack", "degraded"), one("rack", "match")]),
     ):
         group = TaskGroupFactory(pool=pool)
-        group.got = {"outcome": outcome, "at": "2026-01-01T00:00:00", "places": "x", "sets": sets}
+        group.placement_result = {
+            "outcome": outcome,
+            "at": "2026-01-01T00:00:00",
+            "places": "x",
+            "sets": sets,
+        }
         group.save()
     TaskGroupFactory(pool=pool)  # asked for nothing
     return pool
@@ -48,7 +53,9 @@ def test_outcomes_are_counted_by_group_and_by_key(api, pool):
 
 
 def test_a_group_shows_what_it_got(api, pool):
-    group = pool.backend.task_groups.exclude(got=None).order_by("got__outcome").first()
+    group = (
+        pool.backend.task_groups.exclude(placement_result=None).order_by("placement_result__outcome").first()
+    )
     shown = api.get(f"/api/workflow/{group.workflow.name}").json()["groups"][0]["got"]
     assert (shown["outcome"], len(shown["sets"])) == ("degraded", 2)
 
