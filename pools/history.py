@@ -1,14 +1,13 @@
 """Reads of the history of configuration, and the view of it that OSMO's clients know.
 
-A ConfigRevision keeps one object as one change left it. OSMO keeps the whole set of a type with every
-change; that set is built here when it is asked for, in one pass over the revisions between the first and
-the last that are shown: what each object was at the first of them, then every change after it. Rejected:
-storing the set with each row, which grows with the square of the number of pools and would show a caller
-pools that are not theirs.
+A ConfigRevision keeps one object as one change left it. OSMO keeps the whole set of a type with every change.
+That set is built here on request, in one pass over the revisions between the first and the last shown: each
+object at the first of them, then every change after it. Rejected: storing the set with each row, which grows
+with the square of the number of pools and would show a caller pools that are not theirs.
 
-A revision that was taken out of the history (``deleted_at``) is shown nowhere, and cannot be gone back to.
-What it changed still happened, so it counts where a set is built: taking a revision out never alters what
-the others show.
+A revision that was taken out of the history (``deleted_at``) is shown nowhere, and no rollback reaches it.
+Its change still happened, so it counts where a set is built: taking a revision out never alters what the
+others show.
 """
 
 import difflib
@@ -54,7 +53,7 @@ METADATA = ("config_type", "revision", "name", "username", "created_at", "descri
 
 
 def resource_of(config_type: str, name: str) -> str:
-    """What a role must grant ``config:Read`` or ``config:Update`` on for this object."""
+    """The resource on which a role must grant ``config:Read`` or ``config:Update`` for this object."""
     kind = NAMED.get(config_type)
     return f"{kind}/{name}" if kind else f"config/{config_type.lower()}"
 
@@ -65,7 +64,7 @@ def known_types() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryFilter:
-    """What a list is asked for; ``at`` picks, of each type, what was newest then."""
+    """The criteria of a list; ``at`` selects, for each type, the newest revision at that time."""
 
     types: Collection[str] = ()
     name: str = ""
@@ -80,7 +79,7 @@ class HistoryFilter:
 
 
 def revisions_visible_to(user: Caller) -> QuerySet[ConfigRevision]:
-    """The revisions of everything whose configuration a user may read, those taken out excepted."""
+    """The revisions of all objects whose configuration the user may read, without those taken out."""
     return _narrowed(ConfigRevision.objects.filter(deleted_at=None), user)
 
 
@@ -117,7 +116,7 @@ def _matching(rows: QuerySet[ConfigRevision], criteria: HistoryFilter) -> QueryS
 
 
 def revision_visible_to(user: Caller, config_type: str, revision: int) -> ConfigRevision:
-    """One revision. Raises NotFound for one that is not there, was taken out, or is not theirs to see."""
+    """One revision. Raises NotFound if it is absent, was taken out, or is not visible to the user."""
     rows = revisions_visible_to(user).filter(config_type=config_type, revision=revision)
     if row := rows.first():
         return row
@@ -128,9 +127,9 @@ def revision_visible_to(user: Caller, config_type: str, revision: int) -> Config
 
 
 def sets_after(user: Caller, rows: Iterable[ConfigRevision]) -> dict[tuple[str, int], Contents]:
-    """The set of each row's type after its change, of what the user may read. Two queries for each type.
+    """For each row, the set of its type after its change, as far as the user may read it.
 
-    Raises InvalidSpec if they hold too much for one reply.
+    Two queries for each type. Raises InvalidSpec if the sets are too large for one reply.
     """
     revisions_by_type: dict[str, list[int]] = {}
     for row in rows:
@@ -173,7 +172,7 @@ def _sets(user: Caller, config_type: str, revisions: Sequence[int]) -> Iterable[
 
 
 def _narrowed(rows: QuerySet[ConfigRevision], user: Caller) -> QuerySet[ConfigRevision]:
-    """Those of the rows whose objects' configuration a user may read."""
+    """The rows whose objects' configuration the user may read."""
     grants = grants_of(user)
     others = [kind for kind in ConfigRevision.Type.values if kind not in NAMED]
     allowed = [kind for kind in others if grants.allows(Action.CONFIG_READ, resource_of(kind, ""))]
@@ -198,19 +197,19 @@ def as_set(config_type: str, contents: Contents) -> Any:
 
 
 def as_yaml(content: Any) -> str:
-    """Content as people read it; empty for what is not there."""
+    """Content as YAML; empty for None."""
     if content is None:
         return ""
     return str(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True, width=100))
 
 
 def changed_names(before: Contents, after: Contents) -> list[str]:
-    """The objects that are not the same in both sets."""
+    """The names of objects that differ between the sets."""
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
 def unified(before: Any, after: Any, *, name: str, was: str, now: str) -> str:
-    """What changed of one object, as a unified diff of its YAML; empty if nothing did."""
+    """The changes of one object as a unified diff of its YAML; empty if there are none."""
     old, new = as_yaml(before).splitlines(), as_yaml(after).splitlines()
     source = f"{name} ({was})" if before is not None else "nothing"
     target = f"{name} ({now})" if after is not None else "nothing"

@@ -1,8 +1,8 @@
 """What pools must know of running work, and nothing more.
 
-``pools`` never imports ``workflows``: the composition root hands it something that answers these
-questions. Without it (a management command before the apps are ready, a test of pools alone) nothing
-runs, which is what ``NoUsage`` says.
+``pools`` never imports ``workflows``: the composition root hands it an object that answers these questions.
+Without one (a management command before the apps are ready, a test of pools alone) nothing runs, as
+``NoUsage`` says.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from scheduling.levels import Levels
 
 @dataclass(frozen=True, slots=True)
 class Unreleased:
-    """Workflows, and their task groups, that may still have something in a cluster.
+    """Workflows, and their task groups, that may still have objects in a cluster.
 
-    ``accepted`` has what they were accepted with: each backend's name with each list of levels.
+    ``accepted`` lists what they were accepted with: each backend's name with each list of levels.
     """
 
     workflows: int = 0
@@ -28,10 +28,10 @@ class Unreleased:
 
 @dataclass(frozen=True, slots=True)
 class ObservedComputeDomain:
-    """A ComputeDomain as last seen. ``status`` is its controller's word, "Deleting" while it goes.
+    """A ComputeDomain as last observed. ``status`` is its controller's word, "Deleting" during its deletion.
 
-    ``ready`` of its ``nodes`` have joined it; ``since`` is when its group's objects were made, None if they
-    are not all there yet.
+    ``ready`` of its ``nodes`` have joined it; ``since`` is when its group's objects were created, None until
+    all are there.
     """
 
     group: str
@@ -45,7 +45,7 @@ class ObservedComputeDomain:
 
 @dataclass(frozen=True, slots=True)
 class ComputeDomains:
-    """How many ComputeDomains there are, and the newest of them."""
+    """The number of ComputeDomains, and the newest of them."""
 
     count: int = 0
     newest: tuple[ObservedComputeDomain, ...] = ()
@@ -58,16 +58,16 @@ class PoolUsage(Protocol):
         """Workflows submitted to the pool that have not ended."""
 
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
-        """What was accepted into the pool and is not released: it stays as it was accepted."""
+        """What was accepted into the pool and is not released: it keeps its accepted configuration."""
 
     def living_by_pool(self) -> Mapping[str, int]:
-        """The same of every pool that has any, by its name."""
+        """Workflows that have not ended, for every pool that has any, by its name."""
 
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
-        """ComputeDomains of the pool's groups that are in a cluster; ``most`` of them are described."""
+        """ComputeDomains of the pool's groups in a cluster; at most ``most`` of them are described."""
 
     def unreleased_groups(self, backend_id: int) -> int:
-        """Task groups frozen to the backend that may still have something in its cluster."""
+        """Task groups frozen to the backend that may still have objects in its cluster."""
 
     def needed_topologies(self, cluster_uid: str) -> AbstractSet[tuple[str, tuple[str, ...]]]:
         """Each Topology of ours that an unreleased group's constraints name.
@@ -76,10 +76,10 @@ class PoolUsage(Protocol):
         """
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
-        """The queues that unreleased groups name; one outlives its pool until they are released."""
+        """The queues that unreleased groups name; a queue outlives its pool until they are released."""
 
     def notify_backend(self, backend_id: int) -> None:
-        """Look at the backend's groups again: its cluster answers, or its configuration changed."""
+        """Enqueue the backend's groups: its cluster answers, or its configuration changed."""
 
 
 class NoUsage:
@@ -124,7 +124,7 @@ def usage() -> PoolUsage:
 
 
 def fill(usage: PoolUsage) -> PoolUsage:
-    """Answer from ``usage`` from now on; called once, when the apps are ready. Returns the one before."""
+    """Answer from ``usage`` from now on; called when the apps are ready. Returns the previous object."""
     global _usage
     before, _usage = _usage, usage
     return before

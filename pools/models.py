@@ -1,9 +1,9 @@
 """What an administrator configures, and what the cluster shows of it.
 
-Configuration (Backend, Pool, Platform, TopologyKey, ServiceConfig) is written by ``services`` alone,
-which records a ConfigRevision with each change; nothing else keeps history. Observation (Cluster,
-Node, ObservedTopology) is written by the observer alone. Rejected: one history table per model, because a
-reader asks what changed, not in which table.
+``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
+records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
+(Cluster, Node, ForeignUsage, ObservedTopology). Rejected: one history table per model, because a reader asks
+what changed, not in which table.
 """
 
 import uuid
@@ -23,7 +23,7 @@ config_name = RegexValidator(
 
 
 class Installation(models.Model):
-    """This installation's uuid: the mark by which its own objects in a cluster are known. One row."""
+    """This installation's uuid, which marks its own objects in a cluster. One row."""
 
     singleton = models.BooleanField(default=True, unique=True, editable=False)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -42,7 +42,7 @@ class Installation(models.Model):
 
 
 class Cluster(models.Model):
-    """A Kubernetes cluster, known by the uid of its kube-system namespace.
+    """A Kubernetes cluster, identified by the uid of its kube-system namespace.
 
     Two backends of one cluster share its row, and so its nodes and the watch that fills them.
     """
@@ -78,7 +78,7 @@ class Cluster(models.Model):
 
 
 class Node(models.Model):
-    """A node as last seen."""
+    """A node as last observed."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
     name = models.CharField(max_length=253)
@@ -127,10 +127,10 @@ class ForeignUsage(models.Model):
 
 
 class ObservedTopology(models.Model):
-    """A scheduler's topology object as last seen, whoever made it.
+    """A scheduler's topology object as last observed, whoever created it.
 
-    ``resource`` says of which kind it is (``topologies.kai.scheduler``); ``labels`` are the node labels it
-    lists, broadest first.
+    ``resource`` is its kind (``topologies.kai.scheduler``); ``labels`` are the node labels it lists, broadest
+    first.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="topologies")
@@ -413,7 +413,7 @@ class PodTemplate(models.Model):
 
 
 class ConfigRevision(models.Model):
-    """One change of configuration: the whole object after it, who, when and why.
+    """One change of configuration: the whole object after it, who made it, when and why.
 
     ``content`` is None where the change deleted the object. ``revision`` counts per type.
     """

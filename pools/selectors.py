@@ -1,8 +1,8 @@
-"""Reads of configuration and of what the cluster shows of it.
+"""Reads of configuration, and of what the cluster shows of it.
 
-Each takes a fixed number of queries whatever the number of pools, keys or nodes, and none asks a cluster:
-the observer keeps the nodes. *The pool's nodes* are those of its backend's cluster that its node selector
-matches, and every count here uses that set.
+Each read takes a fixed number of queries whatever the number of pools, keys or nodes, and none calls a
+cluster: the observer keeps the nodes. *The pool's nodes* are the nodes of its backend's cluster that its node
+selector matches; every count uses that set.
 """
 
 import json
@@ -31,7 +31,7 @@ Row = TypeVar("Row", Pool, Backend)
 
 
 def installation() -> UUID:
-    """This installation's uuid, made at the first question."""
+    """This installation's uuid, created at the first call."""
     return Installation.objects.get_or_create(singleton=True)[0].uuid
 
 
@@ -39,7 +39,7 @@ Caller = AbstractBaseUser | AnonymousUser
 
 
 def pools_visible_to(user: Caller) -> QuerySet[Pool]:
-    """The pools a user knows of: those where some role of theirs grants something."""
+    """The pools where some role of the user grants something."""
     return _narrowed(
         Pool.objects.select_related("backend__cluster"), grants_of(user).names("pool", POOL_VISIBILITY)
     )
@@ -53,8 +53,8 @@ def pools_allowed_to(user: Caller, action: Action) -> QuerySet[Pool]:
 def pool_visible_to(user: Caller, name: str, *, action: Action) -> Pool:
     """One pool with its keys and platforms, for an action.
 
-    Raises NotFound, naming those the user knows of, for a pool that is not there or not theirs to see;
-    Forbidden for one they see and may not do this in.
+    Raises NotFound, naming the visible pools, for a pool that is absent or not visible; Forbidden for a
+    visible one without a grant for the action.
     """
     pool = pools_visible_to(user).prefetch_related("topology_keys", "platforms").filter(name=name).first()
     if pool is None:
@@ -69,10 +69,10 @@ def living_backends() -> QuerySet[Backend]:
 
 
 def way_to_cluster(pk: int) -> Backend:
-    """The backend by which the work of backend ``pk`` reaches its cluster.
+    """The backend through which the work of backend ``pk`` reaches its cluster.
 
-    Its own while it lives. A deleted one's address can no longer be edited, so what leads to the same
-    cluster now is better, if anything does; of several the one of the same name.
+    A living backend is its own. The address of a deleted backend can no longer be edited, so a living backend
+    of the same cluster is preferred; among several, the one of the same name.
     """
     own = Backend.objects.get(pk=pk)
     if own.deleted_at is None or own.cluster_id is None:
@@ -87,7 +87,7 @@ def backends_visible_to(user: Caller) -> QuerySet[Backend]:
 
 
 def backend_visible_to(user: Caller, name: str) -> Backend:
-    """A backend that was not deleted. Raises NotFound, naming those the user may see."""
+    """A living backend. Raises NotFound, naming those that the user may see."""
     backend = backends_visible_to(user).filter(name=name).first()
     if backend is None:
         raise NotFound(f'There is no backend "{name[:63]}"{_there_are(backends_visible_to(user))}')
@@ -113,7 +113,7 @@ def workflow_limits() -> WorkflowLimits:
 
 
 def workflow_config() -> tuple[WorkflowConfigDocument, int]:
-    """The service-wide limits and their revision; defaults and 0 until somebody changed them."""
+    """The service-wide limits and their revision; defaults and 0 before the first change."""
     row = ServiceConfig.objects.filter(config_type=ConfigRevision.Type.WORKFLOW).first()
     if row is None:
         return WorkflowConfigDocument(), 0
@@ -129,8 +129,8 @@ def pool_nodes(pool: Pool) -> QuerySet[Node]:
 class KeyDomains:
     """The live domains of one level: path of label values -> number of nodes.
 
-    ``outside`` counts the pool's nodes that lack this label or a broader one: no constraint on this level
-    sees them.
+    ``outside`` counts the pool's nodes without this label or a broader one: no constraint on this level sees
+    them.
     """
 
     level: Level
@@ -140,7 +140,7 @@ class KeyDomains:
 
 @dataclass(frozen=True, slots=True)
 class PoolDomains:
-    """What the pool's nodes show of its levels. ``synced_at`` is None until the cluster was listed."""
+    """The domains of a pool's levels on its nodes. ``synced_at`` is None until the first listing."""
 
     nodes: int
     keys: tuple[KeyDomains, ...]

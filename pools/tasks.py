@@ -1,8 +1,8 @@
-"""Background work on configuration: probing backends and keeping clusters in line with pools.
+"""Background work on configuration: probes of backends, and syncs of clusters with pools.
 
-Messages are notifications and the rows are the truth, so a late, lost or doubled one is harmless: beat has
-them all sent again every few seconds (``web.periodic``). One message per backend or cluster, so that one
-that is down delays no other; a cluster that does not answer is only probed.
+Messages are notifications and the rows are the truth, so a late, lost or doubled message is harmless: beat
+sends all of them again every few seconds (``web.periodic``). Each message is about one backend or cluster, so
+that a cluster that is down delays no other; a cluster that does not answer is only probed.
 """
 
 from celery import shared_task
@@ -23,7 +23,7 @@ RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
 
 @shared_task(base=Periodic, name="pools.apply_declared", soft_time_limit=RUN_SECONDS)
 def apply_declared() -> None:
-    """Look whether the file that is the source of configuration has changed, if there is one."""
+    """Apply the declared file if there is one and it changed."""
     declared.apply()
 
 
@@ -37,9 +37,9 @@ def probe_backends() -> None:
 
 @shared_task(name="pools.probe_backend", soft_time_limit=RUN_SECONDS)
 def probe_backend(backend_id: int) -> None:
-    """Ask a backend's cluster what it is, and so for every backend at the same address.
+    """Probe a backend's cluster, and every other backend at the same address.
 
-    There is one seat for an address, so backends that came one by one would take it from each other.
+    An address has one slot, so backends that were probed one by one would take it from each other.
     """
     named = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
     if named is None:
@@ -55,7 +55,10 @@ def probe_backend(backend_id: int) -> None:
 
 
 def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
-    """Ask, make the namespace, and note both; ``silent`` is what nobody answered a moment ago."""
+    """Probe a backend, create its namespace, and record both.
+
+    ``silent`` is a probe of the same address that just got no answer.
+    """
     scheduler = installed().get(backend.scheduler_type)
     if scheduler is None:
         return silent

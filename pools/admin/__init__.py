@@ -1,4 +1,4 @@
-"""The admin of configuration: another door to the same services and the same checks as REST."""
+"""The admin of configuration: the same services and the same checks as REST."""
 
 from pools.admin import backend, pod_template, pool, revision
 

@@ -177,7 +177,7 @@ def _moment(when: datetime | None) -> str:
 
 
 def _presence(finding: Mapping[str, Any]) -> tuple[str, str]:
-    """How grave it is that a feature is there or not; what nothing needs harms nobody."""
+    """The tone and word for a feature; a missing one is grave only if something needs it."""
     if finding["found"]:
         return Tone.GOOD, "yes"
     if finding["found"] is None:

@@ -1,10 +1,10 @@
-"""What the admins of pools and backends share: saving through the services.
+"""The common part of the admins of configuration: saving through the services.
 
-Django opens a transaction, validates, then saves row by row. Here it only validates: a valid form ends
-that transaction by an exception that carries the forms out, the service runs after it (it opens its own
-transaction, and may ask a cluster first, which must never happen inside one), and if it refuses, the view
-runs again with the faults, which the forms then show beside their fields. Rejected: checking in ``clean``
-and saving later, which leaves a gap between the two.
+Django opens a transaction, validates, and saves row by row. Here it only validates. A valid form ends that
+transaction by an exception that carries the forms out; then the service runs, in its own transaction, and may
+first ask a cluster, which must never happen inside one. If the service refuses, the view runs again with the
+faults, and the forms show them beside their fields. Rejected: checking in ``clean`` and saving later, which
+leaves a gap between the two.
 """
 
 from collections.abc import Sequence
@@ -39,9 +39,9 @@ class _ReadyError(Exception):
 
 
 class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """An admin that writes through the services. Staff may do everything, as over REST.
+    """An admin that writes through the services. Staff may do everything.
 
-    Where a file is the source of configuration, everything is shown and nothing can be written.
+    Where a file is the source of configuration, everything can be read and nothing written.
     """
 
     save_on_top = False
@@ -64,16 +64,16 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         raise NotImplementedError
 
     def document(self, form: Any, formsets: Sequence[Any]) -> dict[str, Any]:
-        """The document that valid forms stand for."""
+        """The document that valid forms describe."""
         raise NotImplementedError
 
     def is_preview(self, request: HttpRequest) -> bool:
-        """Whether the form was posted to see what it comes to, and not to save it."""
+        """Whether the form was posted for a preview and not to be saved."""
         del request
         return False
 
     def preview_faults(self, request: HttpRequest, form: Any, formsets: Sequence[Any]) -> Sequence[Fault]:
-        """What saving the valid forms would refuse; saves nothing."""
+        """The faults that saving the valid forms would report; saves nothing."""
         raise NotImplementedError
 
     def changeform_view(
@@ -146,7 +146,7 @@ class ConfigurationAdmin(FileActions, ModelAdmin):  # type: ignore[misc]  # unfo
         self.erase(obj, change=_change(request))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> tuple[Any, Any, Any, Any]:
-        """Name the object alone: the service says what stands against it."""
+        """Name the object alone: the service says what prevents the deletion."""
         del request
         return [str(obj) for obj in objs], {}, set(), []
 
@@ -199,7 +199,7 @@ def _may_write(request: HttpRequest) -> bool:
 
 
 def _report_declared_file(request: HttpRequest) -> None:
-    """Say that a file is the source of configuration, and what became of it."""
+    """Say that a file is the source of configuration, and how its last application went."""
     if not declared_file() or request.method != "GET":
         return
     messages.info(
@@ -224,12 +224,12 @@ def _notice_text(notice: Notice) -> str:
 
 
 def render_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> SafeString:
-    """A small table for people."""
+    """A small table."""
     return render_to_string("pools/admin/table.html", {"title": title, "head": head, "rows": rows})
 
 
 def render_conditions(obj: Backend | Pool) -> SafeString:
-    """Conditions as a table for people, the gravest first, with what to do."""
+    """Conditions as a table with advice, the most severe first."""
     return render_to_string("pools/admin/conditions.html", {"advice": advice_of(obj)})
 
 

@@ -1,4 +1,4 @@
-"""The desk: every pool and backend at a glance, what is wrong with them first, and what to do about it."""
+"""The desk: every pool and backend at a glance, problems first, each with advice."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,13 @@ admin.site.index_template = "pools/admin/desk.html"
 
 
 def badges(obj: Backend | Pool) -> SafeString:
-    """The conditions of a pool or backend in a word each, those that are well in one together."""
+    """The conditions of a pool or backend as badges; one badge for all that are good."""
     advice = advice_of(obj)
     return render_to_string("pools/admin/badges.html", {"concerns": concerns(advice), "all": advice})
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Add the desk to the context of the admin's first page. Four queries, whatever there is."""
+    """Add the desk to the context of the admin's first page. Always four queries."""
     del request
     backends = [_backend(row) for row in selectors.living_backends().order_by("name")]
     living = usage().living_by_pool()

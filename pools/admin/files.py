@@ -1,4 +1,4 @@
-"""Configuration as a file, in the admin: download it, and import one after seeing what it would change."""
+"""Configuration as a file in the admin: export it, and import one after a preview of its changes."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ class FileActions:
 
     @action(description="Import YAML", url_path="import")  # type: ignore[untyped-decorator]  # unfold
     def import_file(self, request: HttpRequest) -> HttpResponse:
-        """Show what a file would change, and import it when that is confirmed."""
+        """Show what a file would change, and import it after confirmation."""
         _staff(request)
         back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
         form = ImportForm(request.POST or None)
@@ -90,6 +90,6 @@ def _imported(request: HttpRequest, values: dict[str, Any]) -> services.Imported
 
 
 def _staff(request: HttpRequest) -> None:
-    """Raise PermissionDenied for all others, whatever the admin's wrapping does."""
+    """Raise PermissionDenied for everybody else, whatever the admin's wrapping does."""
     if not (request.user.is_active and request.user.is_staff):
         raise PermissionDenied

@@ -1,8 +1,8 @@
 """Forms that write documents.
 
-A form here reads and shows; it decides nothing. What the services refused comes back as faults with paths,
-and each is put beside the field its path names. Uniqueness and order of rows are left to the services too:
-Django checks rows one by one against the database, where a swap of two looks like a clash.
+A form reads and shows; it decides nothing. What the services refuse comes back as faults with paths, and each
+is shown beside the field that its path names. Uniqueness and order of rows are left to the services too:
+Django compares rows one by one with the database, where a swap of two looks like a clash.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ MAX_TEXT = 64 * 1024
 
 
 class YamlField(forms.CharField):
-    """A structure, written as YAML or JSON. ``empty`` is what an empty text stands for."""
+    """A structure, written as YAML or JSON. ``empty`` is the value of an empty text."""
 
     def __init__(self, *, empty: list[Any] | dict[str, Any], **options: Any) -> None:
         self.empty = empty
@@ -109,7 +109,7 @@ class RowForm(DocumentForm):
 
 
 class RowFormSet(AnyInlineFormSet):
-    """Rows that become one part of a document. ``under`` is the part's name."""
+    """Rows that become one part of a document. ``under`` is that part's name."""
 
     faults: ClassVar[Sequence[Fault]] = ()
     under: ClassVar[str] = ""
@@ -120,7 +120,7 @@ class RowFormSet(AnyInlineFormSet):
         return super().is_valid() and not self.preview_only
 
     def add_fields(self, form: Any, index: int | None) -> None:
-        """Take any id: rows are written anew, and what somebody else wrote is told by the revision."""
+        """Accept any id: rows are written anew, and the revision reveals other people's changes."""
         super().add_fields(form, index)
         initial = form.fields["id"].initial
         form.fields["id"] = forms.CharField(required=False, initial=initial, widget=forms.HiddenInput)

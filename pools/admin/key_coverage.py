@@ -1,8 +1,8 @@
-"""What a pool's keys would find on its nodes, before anything is saved.
+"""The coverage of a pool's keys on its nodes, before anything is saved.
 
-Whoever edits keys sees each row's coverage as the form stands: with the backend, the node selector and the
-rows that are written there, however unfinished. What cannot be read yet is said so and asked of nobody. A
-fixed number of queries, none of them to a cluster, and nothing is written.
+The editor of keys shows each row's coverage as the form stands: with its backend, its node selector and its
+rows, however unfinished. Unreadable parts are named and left out. A fixed number of queries, none of them to
+a cluster, and no write.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ MAX_OFFERED = 200
 
 @dataclass(frozen=True, slots=True)
 class DraftRow:
-    """A row as it is written; ``prefix`` names it in the form."""
+    """A row as it stands in the form; ``prefix`` is its name there."""
 
     prefix: str
     key: str
@@ -38,9 +38,9 @@ class DraftRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCoverage:
-    """What the rows find: ``coverage`` and ``faults`` by the row's prefix, faults of the whole under "".
+    """The coverage of all rows: ``rows`` and ``faults`` by the row's prefix, faults of the whole under "".
 
-    ``unknown`` says why nothing can be told of the nodes; empty if it can. ``order`` has the rows' prefixes,
+    ``unknown`` says why the nodes are unknown; empty if they are known. ``order`` has the rows' prefixes,
     broadest first.
     """
 
@@ -55,9 +55,9 @@ class KeyCoverage:
 
 
 def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") -> KeyCoverage:
-    """Look at rows, given broadest first, on the nodes of a pool that need not be saved.
+    """The coverage of rows, broadest first, on the nodes of a pool that need not be saved.
 
-    ``pool`` is None, or ``unknown`` says why, where the form does not tell which nodes would be the pool's.
+    ``pool`` is None, or ``unknown`` has the reason, where the form does not say which nodes are the pool's.
     """
     rows = [row for row in rows if row.key or row.label][:MAX_ROWS]
     capabilities = capabilities_of(pool.backend) if pool else None
@@ -92,7 +92,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
 
 
 def _faults(rows: Sequence[DraftRow], capabilities: Capabilities | None) -> dict[str, list[Fault]]:
-    """What saving would refuse of the rows themselves, by the row it concerns."""
+    """The faults that saving would report about the rows themselves, by row."""
     levels: Levels = tuple(Level(row.key, row.label) for row in rows)
     faults = check_levels(levels, path=())
     if capabilities is not None:
@@ -106,7 +106,7 @@ def _faults(rows: Sequence[DraftRow], capabilities: Capabilities | None) -> dict
 
 
 def _without(labels: Mapping[str, SeenLabel], covered: Sequence[RowCoverage]) -> Mapping[str, SeenLabel]:
-    """The labels seen but those that a row is offered as its look-alike."""
+    """The labels except those that a row is offered as its look-alike."""
     alternatives = {row.other.label for row in covered if row.other}
     return {label: counts for label, counts in labels.items() if label not in alternatives}
 

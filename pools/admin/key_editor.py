@@ -1,10 +1,10 @@
-"""The editor of a pool's topology keys: rows to order, and beside each what it finds on the pool's nodes.
+"""The editor of a pool's topology keys: rows to order, each with its coverage of the pool's nodes.
 
-The page is complete without a script: rows are ordered by their numbers, and each button that edits the
-form (take a look-alike, add a suggestion, another row) posts it as a preview with that edit made and saves
-nothing. With the script the same buttons edit the form in place, rows are dragged or moved by the arrow
-buttons, and what the form finds is asked for anew while it is edited. Rejected: Unfold's own sortable rows,
-which move no row that was not saved yet and cannot be moved by the keyboard.
+The page works without a script. Rows are ordered by their numbers, and each button that edits the form (use a
+look-alike, add a suggestion, another row) posts it as a preview with that edit and saves nothing. With the
+script the same buttons edit the form in place, rows are dragged or moved by the arrow buttons, and coverage
+is requested again during the edit. Rejected: Unfold's own sortable rows, which cannot move unsaved rows and
+cannot be moved by the keyboard.
 """
 
 from collections.abc import Mapping
@@ -110,12 +110,12 @@ class TopologyKeyInline(StaffInline, TabularInline):  # type: ignore[misc]  # un
     verbose_name_plural = "Topology keys, broadest first"
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
-        """Of a form with more rows than anybody writes the first are read."""
+        """Read only the first rows of a form with more rows than anybody writes."""
         return super().get_formset(request, obj, **kwargs, max_num=MOST_ROWS, absolute_max=MOST_ROWS)
 
 
 class KeyEditor:
-    """What the admin of pools has for the editor: its address, its scripts, its coverage in the page."""
+    """The editor's part of the admin of pools: its address, its scripts, its coverage in the page."""
 
     admin_site: Any
     opts: Any
@@ -133,7 +133,7 @@ class KeyEditor:
         return [*own, *super().get_urls()]  # type: ignore[misc]  # of the admin it is mixed into
 
     def coverage_view(self, request: HttpRequest, key: int | None = None) -> HttpResponse:
-        """What the posted form's keys find, as pieces of the page. Reads only."""
+        """The coverage of the posted form's keys, as pieces of the page. Reads only."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         pool = self.get_object(request, str(key)) if key is not None else None
@@ -177,7 +177,7 @@ SUMMARIES = {
 
 
 def summary_context(coverage: KeyCoverage) -> dict[str, Any]:
-    """The context of what is told of all rows together."""
+    """The context of the pieces about all rows together."""
     lines = [(row, coverage.rows[row]) for row in coverage.order if row in coverage.rows]
     return {
         "coverage": coverage,
@@ -205,7 +205,7 @@ def _of_row(prefix: str, coverage: KeyCoverage) -> dict[str, Any]:
 
 
 def form_coverage(form: Any, rows: Any) -> KeyCoverage:
-    """What the keys of a form find, as the form stands, valid or not."""
+    """The coverage of the keys of a form as it stands, valid or not."""
     pool, unknown = _drafted_pool(form)
     drafted = [
         DraftRow(row.prefix, str(_value(row, "key") or "").strip(), str(_value(row, "label") or "").strip())
@@ -216,7 +216,7 @@ def form_coverage(form: Any, rows: Any) -> KeyCoverage:
 
 
 def _drafted_pool(form: Any) -> tuple[Pool | None, str]:
-    """The pool as the form stands, unsaved, or None with why it cannot be told which nodes are its."""
+    """The pool as the form stands, unsaved, or None with why its nodes are unknown."""
     pool = copy(form.instance)
     if "backend" not in form.fields:  # shown to read
         return pool, ""
@@ -251,14 +251,14 @@ def _value(row: Any, name: str) -> Any:
 
 
 def _place(row: Any) -> tuple[bool, int, int]:
-    """Where a row stands: by its number, else last, else as it was sent."""
+    """The sort key of a row: by its number, else last, else as it was sent."""
     written = _value(row, "position")
     number = _number("" if written is None else str(written))
     return number is None, number or 0, int(row.prefix.rpartition("-")[2])
 
 
 def edited(sent: QueryDict, edit: str) -> QueryDict:
-    """The form as it would be after a button's edit; as it was sent for an edit that is none.
+    """The form after a button's edit; unchanged for an invalid edit.
 
     ``label:2:example.com/rack`` gives row 2 another label, ``add:1:rack:example.com/rack`` puts a new row at
     place 1 of the order, ``row`` appends an empty one.
@@ -278,7 +278,7 @@ def edited(sent: QueryDict, edit: str) -> QueryDict:
 
 
 def _add(form: QueryDict, total: int, *, place: int, key: str, label: str) -> None:
-    """Write a row into the first empty one, or a new one, and number all rows as they then stand."""
+    """Write a row into the first empty one or a new one, and renumber all rows."""
     rows = sorted(range(total), key=lambda index: (*_numbered(form, index), index))
     filled = [
         index for index in rows if form.get(f"{PREFIX}-{index}-key") or form.get(f"{PREFIX}-{index}-label")
@@ -297,6 +297,6 @@ def _numbered(form: Mapping[str, str], index: int) -> tuple[bool, int]:
 
 
 def _number(written: str) -> int | None:
-    """A number as a person would write one for a place; None for anything else, however long."""
+    """A number as a person would write a place; None for anything else, however long."""
     text = written.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

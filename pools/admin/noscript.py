@@ -1,10 +1,10 @@
-"""Pages that show themselves where no script runs: Unfold hides its own until its script has run."""
+"""Styles for browsers without scripts: Unfold hides its pages until its script has run."""
 
 from django.template.loader import render_to_string
 
 
 class NoScript:
-    """A link that only such a browser follows; an asset among those of an admin."""
+    """A stylesheet for browsers without scripts, as an asset of an admin."""
 
     def __html__(self) -> str:
         return render_to_string("pools/admin/noscript.html")

@@ -49,14 +49,14 @@ class AdminPage:
 
 
 def row_or_404(rows: QuerySet[Row], key: str) -> Row:
-    """The row that an address names, whatever stands in the address. Raises Http404."""
+    """The row that an address names, whatever the address holds. Raises Http404."""
     if not (key.isascii() and key.isdigit()):
         raise Http404
     return get_object_or_404(rows, pk=key)
 
 
 def error_lines(error: TopologyError) -> list[str]:
-    """An error and each of its faults, for people."""
+    """An error and its faults, one line each."""
     return [error.message, *(_fault(fault) for fault in error.faults)]
 
 
@@ -67,7 +67,7 @@ def _fault(fault: Fault) -> str:
 
 
 def render_diff(diff: str) -> SafeString:
-    """A unified diff, line by line; colours repeat what its signs say."""
+    """A unified diff, line by line; colours repeat its signs."""
     if not diff:
         return format_html("<p>{}</p>", "Nothing differs.")
     lines = ((_KINDS.get(line[:1], "desk-same"), line) for line in diff.splitlines())

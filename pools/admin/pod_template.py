@@ -1,4 +1,4 @@
-"""The admin of pod templates: a part of a pod as YAML, checked like over REST, and where it is used."""
+"""The admin of pod templates: part of a pod as YAML, with the pools and platforms that use it."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -91,7 +91,7 @@ class PlatformFormSet(RowFormSet):
         return next((form for form in self.rows() if form.cleaned_data.get("name") == step), None)
 
     def clean(self) -> None:
-        """Refuse one name twice; a document could not even say it."""
+        """Refuse a repeated name, which a document could not even express."""
         super().clean()
         if any(self.errors):
             return
@@ -212,7 +212,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
 
     @action(description="What if", url_path="ask-what-if")  # type: ignore[untyped-decorator]  # unfold
     def what_if(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Lead to the page that says what other nodes or keys would mean for what waits."""
+        """Lead to the page that predicts what other nodes or keys would mean for waiting groups."""
         del request
         return redirect(reverse("pool_what_if", args=[object_id]))
 
@@ -226,7 +226,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
 
     @admin.display(description="ComputeDomains")
     def compute_domains_table(self, pool: Pool) -> SafeString:
-        """Those of the pool's workflows, wherever they are: a flag that was taken away leaves some."""
+        """ComputeDomains of the pool's workflows, also those that outlive the NVLink flag."""
         domains = usage().compute_domains(pool.name, most=MAX_DOMAINS)
         return render_to_string(
             "pools/admin/compute_domains.html", {"domains": domains, "pool": pool, "now": timezone.now()}

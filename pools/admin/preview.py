@@ -1,4 +1,4 @@
-"""The preview of a pool's change: the form shown again, with what saving it would come to."""
+"""The preview of a change of a pool: the form again, with the result of saving it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from scheduling.errors import Fault
 
 
 class Previewing:
-    """Adds the button, and what it shows, to an admin of pools."""
+    """Adds the preview button and its result to an admin of pools."""
 
     change_form_before_template = "pools/admin/preview.html"
     document: Any

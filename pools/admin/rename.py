@@ -1,4 +1,4 @@
-"""A new name for a pool, in the admin: its own page, since a name is more than a field of the form."""
+"""Renaming a pool in the admin, on a page of its own, since a name is more than a field of the form."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ class RenameAction:
 
     @action(description="Rename", url_path="rename")  # type: ignore[untyped-decorator]  # unfold
     def rename(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for the new name, and give it."""
+        """Ask for the new name and rename the pool."""
         if not (request.user.is_active and request.user.is_staff):
             raise PermissionDenied
         pool = row_or_404(Pool.objects.all(), object_id)

@@ -1,4 +1,4 @@
-"""The history of configuration: to read, to compare, to tag, to take out of, and to go back in."""
+"""The history of configuration in the admin: read, compare, tag, take out, roll back."""
 
 import json
 from typing import Any, ClassVar
@@ -59,17 +59,17 @@ class CompareForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """Nothing is asked: a button alone."""
+    """No field: only a button."""
 
 
 def revisions_of(config_type: str, name: str) -> Any:
-    """The revisions of one object that are shown, the newest first."""
+    """The visible revisions of one object, the newest first."""
     rows = ConfigRevision.objects.filter(config_type=config_type, name=name, deleted_at=None)
     return rows.order_by("-revision")
 
 
 def render_history(config_type: str, name: str) -> SafeString:
-    """An object's own history, with what can be done with each revision."""
+    """The history of one object, with what can be done with each revision."""
     rows = revisions_of(config_type, name).only(*history.METADATA)[:MAX_REVISIONS]
     return render_to_string("pools/admin/history.html", {"rows": rows})
 
@@ -93,7 +93,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
 
     @admin.display(description="as it is now")
     def current_object(self, revision: ConfigRevision) -> SafeString:
-        """A way to the object itself, if it is there under this name."""
+        """A link to the object itself, if one of this name exists."""
         rows: dict[str, tuple[str, Any]] = {
             ConfigRevision.Type.POOL: ("pool", Pool.objects.all()),
             ConfigRevision.Type.BACKEND: ("backend", selectors.living_backends()),
@@ -119,7 +119,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
 
     @action(description="Go back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
     def go_back(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show what going back would change, and do it when that is confirmed."""
+        """Show what a rollback would change, and do it after confirmation."""
         revision = row_or_404(self.get_queryset(request), object_id)
         newest = ConfigRevision.objects.filter(config_type=revision.config_type, name=revision.name)
         present = newest.order_by("-revision")[0]
@@ -201,7 +201,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
 
     @action(description="Take out", url_path="take-out")  # type: ignore[untyped-decorator]  # unfold
     def take_out(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Take a revision out of the history, when that is confirmed."""
+        """Take a revision out of the history after confirmation."""
         revision = row_or_404(self.get_queryset(request), object_id)
         faults: list[str] = []
         if request.method == "POST":

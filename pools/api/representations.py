@@ -1,6 +1,6 @@
-"""Rows as the replies of REST: OSMO's shapes, with the fields this product adds.
+"""Rows as replies of REST: OSMO's shapes with the fields that this product adds.
 
-Times are naive UTC, because OSMO's client refuses a zone. Whatever is shown here and not part of the
+Times are naive UTC, because OSMO's client refuses a zone. Every field that is shown here and not part of the
 document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET returned.
 """
 
@@ -44,7 +44,7 @@ _MINIMAL_PLATFORM = (
 
 
 def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
-    """What any user of a pool sees."""
+    """The part of a pool that any of its users sees."""
     document = pool_shape.document_of(pool)
     platforms = document["platforms"]
     return {
@@ -57,9 +57,9 @@ def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
 
 
 def editable_pool(pool: Pool, *, now: datetime, verbose: bool) -> dict[str, Any]:
-    """A pool whole; ``verbose`` adds what its templates make together.
+    """A whole pool; ``verbose`` adds the combination of its templates.
 
-    Accounting uses the same one: what a pod costs follows from what its task asks for.
+    Accounting uses the same template: the cost of a pod follows from what its task asks for.
     """
     reply = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
     if verbose:
@@ -89,7 +89,7 @@ def pool_status(pool: Pool, *, now: datetime) -> str:
 
 
 def online(backend: Backend, *, now: datetime) -> bool:
-    """Whether the cluster answers, and did so lately."""
+    """Whether the cluster answers, and did so recently."""
     if conditions.status_of(backend.conditions, "Reachable") != "True" or backend.probed_at is None:
         return False
     return now - backend.probed_at < HEARTBEAT_LASTS

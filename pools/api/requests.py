@@ -1,4 +1,4 @@
-"""Reading what clients of configuration send: envelopes, flags and If-Match."""
+"""Reading of requests about configuration: envelopes, dry runs and If-Match."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +19,7 @@ _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The configuration in a request's body, and who changes it, and why."""
+    """The configuration in a request's body, and the change that it asks for."""
 
     content: Any
     change: ConfigChange
@@ -29,7 +29,7 @@ class Envelope:
 def envelope(request: Request, *, holds: str | None, also: Collection[str] = ()) -> Envelope:
     """Read ``{<holds>, description?, tags?, force?}``; ``holds`` None for a deletion.
 
-    ``also`` names further fields that the caller reads; ``force`` among them where something is held.
+    ``also`` names further fields that the caller reads; ``force`` among them where the body has content.
     """
     body = request.data
     if not isinstance(body, Mapping):

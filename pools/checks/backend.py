@@ -20,7 +20,7 @@ _URL = re.compile(r"https?://\S+")
 
 
 def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> list[Fault]:
-    """Find everything wrong with a backend that can be seen from the backend alone."""
+    """Find the faults of a backend that can be seen from the backend alone."""
     faults: list[Fault] = []
     settings = document.scheduler_settings
     if settings.scheduler_type not in schedulers:
@@ -46,7 +46,7 @@ def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> li
 def check_scheduler_holds_pools(
     pools: Mapping[str, Levels], *, capabilities: Capabilities, path: Path
 ) -> list[Fault]:
-    """Find the pools of a backend whose topology keys its scheduler, as changed, could not hold."""
+    """Find the pools of a backend whose topology keys its new scheduler could not hold."""
     faults = []
     for name, levels in sorted(pools.items()):
         for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
@@ -64,10 +64,10 @@ def check_backend_serves_pools(
     owns_topologies: bool,
     path: Path,
 ) -> list[Fault]:
-    """Find the pools of a backend that it, as changed, could no longer serve.
+    """Find the pools of a backend that it could no longer serve after a change.
 
-    ``lacks``: by pool, what its new cluster was found not to serve, by the pool's field that needs it.
-    ``external``: by pool, the Topology object of somebody else that it names.
+    ``lacks``: by pool, what its new cluster does not serve, by the pool's field that needs it. ``external``:
+    by pool, the external Topology object that it names.
     """
     faults = []
     for pool, fields in sorted(lacks.items()):

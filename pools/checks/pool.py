@@ -30,7 +30,7 @@ _MOUNT = re.compile(r"/[^:]*(:/[^:]*)?")
 
 
 def check_pool(document: PoolDocument) -> list[Fault]:
-    """Find everything wrong with a pool that can be seen from the pool alone."""
+    """Find the faults of a pool that can be seen from the pool alone."""
     faults = [*check_levels(document.levels, path=("topology_keys",))]
     faults += label_faults(document.node_selector, path=("node_selector",))
     faults += toleration_faults(_plain(document.tolerations), path=("tolerations",))
@@ -61,11 +61,11 @@ def check_placement(
     owns_topologies: bool,
     lacks: Mapping[str, Sequence[str]],
 ) -> list[Fault]:
-    """Find what a pool's backend cannot do for it; ``moved`` says that the pool was not there before.
+    """Find what a pool's backend cannot do for it; ``moved``: the pool was not on this backend before.
 
-    ``schedulers``: the scheduler backends that are installed; ``usable``: the backends that take pools.
-    ``owns_topologies``: its scheduler reads levels from objects in the cluster, which somebody else may own.
-    ``lacks``: what the cluster was found not to serve, by the field of the pool that is new and needs it.
+    ``schedulers``: the installed scheduler backends; ``usable``: the backends that take pools.
+    ``owns_topologies``: its scheduler reads levels from objects in the cluster, which may be external.
+    ``lacks``: what the cluster does not serve, by the pool's field that needs it for the first time.
     """
     disabled = []
     if moved and not enabled:
@@ -118,7 +118,7 @@ def _topology_source(document: PoolDocument) -> Iterator[Fault]:
 
 
 def _shared_credentials(secrets: Sequence[str]) -> Iterator[Fault]:
-    """A pool shares Secrets that are nobody's: no task group's files, and no user's own."""
+    """Refuse Secrets that belong to somebody: a task group's files, a user's own."""
     for place, name in enumerate(secrets):
         path: Path = ("shared_credentials", place)
         if len(name) > names.MAX_CREDENTIAL or not _OBJECT_NAME.fullmatch(name):
@@ -202,7 +202,7 @@ def _gpus(document: PoolDocument) -> Iterator[Fault]:
 
 
 def owns_no_topologies(scheduler: str, backend: str) -> str:
-    """Say that a scheduler has no Topology objects; the caller goes on with what follows from it."""
+    """Say that a scheduler has no Topology objects; the caller adds what follows from it."""
     return (
         f'Scheduler "{scheduler}" of backend "{backend}" reads levels from node labels and from no Topology '
         "object"

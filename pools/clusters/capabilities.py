@@ -1,7 +1,7 @@
-"""What the scheduler of a backend can hold: its row, read against the scheduler backend's table.
+"""What a backend's scheduler can hold: its row, read against the table of its scheduler backend.
 
-An unprobed or unreachable cluster counts as the oldest supported version, so nothing is promised that its
-scheduler might not keep.
+A cluster that was never probed or reached counts as the oldest supported version, so nothing is promised that
+its scheduler might not keep.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def capabilities_at(scheduler_type: str, version: str) -> Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class BackendCapability:
-    """One capability as a backend has it. ``needs`` is the scheduler's version for it; None: no version."""
+    """One capability of a backend. ``needs`` is the scheduler version that has it; None: no version."""
 
     capability: str
     is_supported: bool

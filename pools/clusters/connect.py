@@ -1,7 +1,7 @@
-"""From a backend's row to the cluster behind it: the one place where the two meet.
+"""From a backend's row to its cluster: the one place where the two meet.
 
-``connect`` is what tests replace; everything else asks ``cluster_for``. A gateway keeps no state but the
-address, so one is made per use.
+Tests replace ``connect``; all other code calls ``cluster_for``. A gateway keeps no state except the address,
+so each use makes its own.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ connect: Callable[[Access, float], ClusterApi] = gateway
 
 
 def cluster_for(backend: Backend, *, read_seconds: float = READ_SECONDS) -> ClusterApi:
-    """The cluster of a backend. Opens nothing: what is wrong with the address shows at the first call."""
+    """The cluster of a backend. Opens no connection: a wrong address shows at the first call."""
     return connect(access_of(backend), read_seconds)
 
 

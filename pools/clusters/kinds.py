@@ -20,7 +20,7 @@ def as_kind(resource: ResourceKind) -> Kind:
 
 
 def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
-    """The kind of a scheduler's pod groups; None for one that has none."""
+    """The kind of a scheduler's pod groups; None if it has none."""
     return as_kind(scheduler.pod_group) if scheduler.pod_group else None
 
 

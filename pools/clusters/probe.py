@@ -1,9 +1,10 @@
-"""Asking a cluster what it is: identity, versions, and whether what we write would be kept.
+"""Probing a cluster: its identity, its versions, and whether it would keep what we write.
 
-The scheduler's version comes from the schemas the cluster serves, never from image tags, which anybody
-may retag. Three answers stay apart: the cluster says what it serves, the cluster refuses to say (missing
-rights), nobody answers. ``ask`` reads, and sends one pod group as a dry run, so it may run before anything
-is saved. What it found of each feature (``scheduling.conformance``) is the backend's conformance card.
+The scheduler's version comes from the schemas that the cluster serves, never from image tags, which anybody
+may change. Three results stay apart: the cluster says what it serves, the cluster refuses to say (missing
+rights), the cluster does not answer. ``ask`` reads, and sends one pod group as a dry run, so it may run
+before anything is saved. Its findings about each feature (``scheduling.conformance``) are the backend's
+conformance card.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ READ_SECONDS = 5.0  # a person waits for the answer, and small reads come in mil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """What a probe asked, and about which scheduler; a row that has moved on ignores the answer."""
+    """The address and scheduler that a probe is about. The result is ignored once the row has another."""
 
     kubeconfig: str
     context: str
@@ -47,10 +48,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What was found.
+    """The result of a probe.
 
-    ``problem`` says why nobody answered, ``refusal`` why the scheduler cannot be used there, ``doubt`` why
-    that could not be told; each is empty otherwise.
+    ``problem`` says why the cluster did not answer, ``refusal`` why the scheduler cannot be used there,
+    ``doubt`` why that could not be found out; each is empty otherwise.
     """
 
     problem: str = ""
@@ -72,7 +73,7 @@ class Probe:
 
 
 def ask(cluster: ClusterApi, scheduler: SchedulerBackend, *, namespace: str, installation: UUID) -> Probe:
-    """Ask; raises nothing about the cluster. ``namespace`` is the backend's, for what is tried there."""
+    """Probe a cluster; raises nothing about it. ``namespace`` is the backend's, for the dry run."""
     try:
         return _ask(cluster, scheduler, namespace, installation)
     except ClusterError as error:
@@ -106,7 +107,7 @@ def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, insta
 
 
 def _looked_up(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:
-    """What the served schemas say of each feature; each is read once."""
+    """What the served schemas say about each feature; each schema is read once."""
     features = (*scheduler.features, *conformance.NVLINK)
     schemas: dict[ResourceKind, Schema | None] = {}
     for resource in dict.fromkeys(feature.resource for feature in features):
@@ -122,7 +123,7 @@ def _looked_up(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[Fea
 def _tried(
     cluster: ClusterApi, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
 ) -> Iterator[FeatureFinding]:
-    """What becomes of a pod group: gates and webhooks stand in no schema."""
+    """The result of creating a pod group as a dry run: feature gates and webhooks show in no schema."""
     sent = conformance.trial(
         scheduler,
         version=SchedulerVersion.parse(version),
@@ -155,7 +156,7 @@ def _served(cluster: ClusterApi, kind: Kind) -> bool:
 
 
 def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:
-    """Make the namespace if it is missing, and say how that went."""
+    """Create the namespace if it is missing; returns the condition about it."""
     try:
         if cluster.get(NAMESPACE, name) is None:
             labels = {"app.kubernetes.io/managed-by": "osmo-topology"}
@@ -172,7 +173,7 @@ def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:
 
 
 def conditions_of(probe: Probe) -> list[Condition]:
-    """What a probe says, as conditions. One that could not be reached leaves the others as they were."""
+    """The conditions that a probe gives. A probe without an answer leaves the others as they were."""
     if not probe.reachable:
         return [Condition(type="Reachable", status="False", reason=probe.reason, message=probe.problem)]
     return [
@@ -189,7 +190,7 @@ def conditions_of(probe: Probe) -> list[Condition]:
 
 
 def missing(findings: Sequence[Mapping[str, Any]], purpose: Purpose) -> list[str]:
-    """What a card says is not there for one purpose; a kind that is not served is told once."""
+    """Why features for one purpose are missing, by a card; a kind that is not served counts once."""
     explanations = (
         finding["how"] for finding in findings if finding["purpose"] == purpose and finding["found"] is False
     )
@@ -197,7 +198,7 @@ def missing(findings: Sequence[Mapping[str, Any]], purpose: Purpose) -> list[str
 
 
 def lacks(findings: Sequence[Mapping[str, Any]], *, nvlink: bool, keys: bool) -> dict[str, list[str]]:
-    """What a card says is not there for a pool, by the field of the pool that needs it."""
+    """The explanations of a card for what a pool lacks, by the pool's field that needs it."""
     needs = {"nvlink": (nvlink, Purpose.NVLINK), "topology_keys": (keys, Purpose.TOPOLOGY)}
     return {
         field: explanations
@@ -207,7 +208,7 @@ def lacks(findings: Sequence[Mapping[str, Any]], *, nvlink: bool, keys: bool) ->
 
 
 def _conformance_condition(probe: Probe) -> Condition:
-    """Whether all that is needed was found; NVLink has a condition of its own."""
+    """Whether everything needed was found; NVLink has a condition of its own."""
     needed = [
         finding for finding in probe.findings if finding.purpose in (Purpose.SCHEDULER, Purpose.TOPOLOGY)
     ]

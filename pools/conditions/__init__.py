@@ -1,8 +1,8 @@
-"""Conditions: what is known of an object, in the shape Kubernetes users expect.
+"""Conditions: what is known about an object, in the shape Kubernetes users expect.
 
-A condition is ``{type, status, reason, message, lastTransitionTime, observedRevision}``; status is
-"True", "False" or "Unknown". ``lastTransitionTime`` moves only when the status does, so it says since when
-something holds. Times are naive UTC as in the rest of the API.
+A condition is ``{type, status, reason, message, lastTransitionTime, observedRevision}``; status is "True",
+"False" or "Unknown". ``lastTransitionTime`` moves only with the status, so it says since when the status
+holds. Times are naive UTC as in the rest of the API.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ Status = Literal["True", "False", "Unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One thing known. ``reason`` is one CamelCase word, ``message`` a sentence for people."""
+    """One fact. ``reason`` is one CamelCase word, ``message`` a sentence for people."""
 
     type: str
     status: Status

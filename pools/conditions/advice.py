@@ -1,7 +1,7 @@
-"""What each condition comes to for whoever looks after pools and backends: how grave, and what to do.
+"""Advice about each condition of pools and backends: its severity, and what to do.
 
-A condition tells a fact, and some facts are good when they are "True" and some when they are "False". The
-words of ``docs/reference/conditions.md`` are these (a test compares them), so a page and the manual agree.
+For some conditions the good status is "True", for others "False". The texts are those of
+``docs/reference/conditions.md`` (a test compares them), so pages and manual agree.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from pools.models import Backend, Pool
 
 
 class Tone(StrEnum):
-    """How grave something is; the word is shown beside every colour."""
+    """The severity of a condition; the word is shown beside every colour."""
 
     GOOD = "good"
     MINOR = "look at it"
@@ -24,7 +24,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A condition as people are shown it. ``label`` says in a word or two what it comes to."""
+    """A condition as people see it. ``label`` sums it up in one or two words."""
 
     type: str
     status: str
@@ -123,7 +123,7 @@ def _tone(kind: str, status: str, reason: str) -> Tone:
 
 
 def advice_of(obj: Pool | Backend) -> list[Advice]:
-    """All conditions of a pool or backend, the gravest first."""
+    """All conditions of a pool or backend, the most severe first."""
     order = [Tone.BAD, Tone.MINOR, Tone.UNKNOWN, Tone.GOOD]
     return sorted(map(advise, obj.conditions), key=lambda advice: (order.index(advice.tone), advice.type))
 

@@ -1,12 +1,13 @@
-"""What can be said of a pool's topology from what is known of its cluster. Pure: values in, conditions out.
+"""Conditions of pools that follow from their cluster. Pure: values in, conditions out.
 
-Three questions. Do the Topology objects list the levels the pool counts on (``TopologyDrift``)? Do its nodes
-carry the labels (``TopologyLabelsIncomplete``)? Are its nodes also those of another scheduler, which counts
-their GPUs as free (``NodesShared``)? Whatever is asked of all pools of a cluster at once, since the
-last question needs the others' nodes anyway.
+They answer three questions. Do the Topology objects list the levels that the pool relies on
+(``TopologyDrift``)? Do its nodes carry the labels (``TopologyLabelsIncomplete``)? Does another scheduler
+count its nodes as free (``NodesShared``)? All pools of a cluster are evaluated at once, because the last
+question needs the nodes of the others.
 
-Nothing is said of what was never listed: an empty list and an unknown one must not look alike. A scheduler is
-told by the name that pods carry, because two kinds of backend may speak to one scheduler process.
+There is no condition about what was never listed: an empty list and an unknown one must not look alike. A
+scheduler is identified by the schedulerName of pods, because two kinds of backend may use one scheduler
+process.
 """
 
 from collections import defaultdict
@@ -34,7 +35,7 @@ Nodes = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyObject:
-    """A Topology object a pool counts on: levels expected, and labels found, None if it is not there."""
+    """A Topology object that a pool relies on: expected levels, and listed labels, None if it is absent."""
 
     name: str
     levels: Levels
@@ -43,10 +44,10 @@ class TopologyObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatedPool:
-    """A pool and what its scheduler keeps for it. ``scheduler`` is the name its pods carry.
+    """A pool and what its scheduler keeps for it. ``scheduler`` is the schedulerName of its pods.
 
     ``topologies`` is None while the cluster's were never listed, and empty where the scheduler has none.
-    ``external`` says that they are somebody else's. ``paths`` says that domains are paths of labels.
+    ``external``: they belong to somebody else. ``paths``: domains are paths of labels.
     """
 
     name: str
@@ -59,7 +60,7 @@ class EvaluatedPool:
 
 
 def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Condition]]:
-    """The conditions of each pool of one cluster, by its name, given all the cluster's nodes."""
+    """The conditions of each pool of one cluster, by its name, from all nodes of the cluster."""
     members = {pool.name: nodes_of(pool.node_selector, nodes) for pool in pools}
     sharers = _sharers(pools, members)
     return {
@@ -73,7 +74,7 @@ def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Con
 
 
 def nodes_of(selector: Mapping[str, str], nodes: Nodes) -> Nodes:
-    """Those of the nodes that a selector matches."""
+    """The nodes that a selector matches."""
     return {name: labels for name, labels in nodes.items() if selector.items() <= labels.items()}
 
 
@@ -154,7 +155,7 @@ def _parents(pool: EvaluatedPool, value: SharedValue) -> str:
 def _sharers(
     pools: Sequence[EvaluatedPool], members: Mapping[str, Nodes]
 ) -> Mapping[str, list[EvaluatedPool]]:
-    """The pools each node belongs to, of those nodes that several schedulers count on."""
+    """The pools of each node that several schedulers use."""
     by_node: dict[str, list[EvaluatedPool]] = defaultdict(list)
     for pool in pools:
         for name in members[pool.name]:

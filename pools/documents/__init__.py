@@ -1,7 +1,7 @@
-"""Configuration as people write and read it: the shapes of REST, of the admin's forms and of history.
+"""Documents: configuration as people write and read it, in REST, in the admin's forms and in the history.
 
-One strict reader for every door. A document is what a ConfigRevision keeps, what a GET returns (plus
-fields that are read only) and what a PUT takes; a field nobody knows is a fault with a suggestion, because
-OSMO drops a mistyped ``topology_key`` in silence and the pool then has no topology. Shapes are OSMO's
-(``Pool``, ``Platform``, ``Backend``), with the fields this product adds.
+Every door uses the same strict reader. A ConfigRevision keeps a document, a GET returns it (with fields that
+are read only), and a PUT takes it. An unknown field is a fault with a suggestion: OSMO silently drops a
+mistyped ``topology_key``, and the pool then has no topology. Shapes are OSMO's (``Pool``, ``Platform``,
+``Backend``) with the fields that this product adds.
 """

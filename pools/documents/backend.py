@@ -30,7 +30,7 @@ READ_ONLY = frozenset(
 
 
 class SchedulerDocument(Document):
-    """``scheduler_type`` names a scheduler backend, ``scheduler_name`` is what pods say."""
+    """``scheduler_type`` names a scheduler backend, ``scheduler_name`` is the schedulerName of pods."""
 
     scheduler_type: Line = "kai"
     scheduler_name: Line = ""
@@ -43,7 +43,7 @@ class NodeConditionsDocument(Document):
 
 
 class BackendDocument(Document):
-    """A backend, whole."""
+    """The whole configuration of a backend."""
 
     description: Text = ""
     enabled: bool = True

@@ -1,9 +1,9 @@
-"""A file of configuration: everything of some types, in the sections and shapes of OSMO's own file.
+"""A file of configuration: whole sections, in the shapes of OSMO's own file.
 
 ``pools``, ``backends`` and ``pod_templates`` hold objects by name (backends also as OSMO's list of objects
-with a ``name``), ``workflow`` the limits. What OSMO's file may hold besides is not carried out here; each
-entry of it is a fault of its own, because a section that is dropped in silence is found out when a workflow
-runs without it.
+with a ``name``), ``workflow`` the limits. Sections of OSMO's file that this service does not implement are
+refused: each of their entries is a fault, because a silently dropped section shows itself only when a
+workflow runs without it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ LIMITS = "workflow"
 
 @dataclass(slots=True)
 class ConfigFile:
-    """What a file says: by type, each object's document by name, and where it stands."""
+    """The objects of a file: by type, each object's document by name, and its place in the text."""
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     paths: dict[tuple[str, str], Path] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ConfigFile:
 
 
 def read_config_file(text: str) -> ConfigFile:
-    """Read a file. Raises InvalidSpec for what is no YAML; other faults are in the result."""
+    """Read a file. Raises InvalidSpec for invalid YAML; other faults are in the result."""
     parsed = parse_document(text, limits=TextLimits())
     file = ConfigFile(text=parsed)
     sections = parsed.data
@@ -106,7 +106,7 @@ def _not_carried(section: str, written: Any) -> Iterator[Fault]:
 
 
 def write_config_file(objects_by_type: Mapping[str, Mapping[str, Any]]) -> str:
-    """The file of these types; the same for the same configuration."""
+    """The file of these types; equal configuration gives equal text."""
     names = {config_type: section for section, config_type in SECTIONS.items()}
     sections: dict[str, Any] = {}
     for config_type in sorted(objects_by_type, key=lambda config_type: names[config_type]):

@@ -68,7 +68,7 @@ class TolerationDocument(Document):
 
 
 class GpuDocument(Document):
-    """GPUs of a pool: what it is guaranteed, its most, its share of what is left. -1 is unlimited."""
+    """GPUs of a pool: guaranteed, at most, and its share of free ones. -1 is unlimited."""
 
     guarantee: Number = -1
     maximum: Number = -1
@@ -95,7 +95,7 @@ class PlatformDocument(Document):
 
 
 class PoolDocument(Document):
-    """A pool, whole."""
+    """The whole configuration of a pool."""
 
     description: Text = ""
     backend: Line
@@ -158,12 +158,12 @@ PLATFORM_COLUMNS = tuple(
 
 
 def tolerations(entries: list[TolerationDocument]) -> list[dict[str, Any]]:
-    """Tolerations as a pod's spec has them: nothing that was not said."""
+    """Tolerations as in a pod's spec, without fields that were left out."""
     return [entry.model_dump(exclude_defaults=True) | {"operator": entry.operator} for entry in entries]
 
 
 def write(document: PoolDocument, pool: Pool) -> None:
-    """Put a document's fields into a row, apart from its backend and its lists of rows."""
+    """Put a document's fields into a row, except its backend and its lists of rows."""
     for name in COLUMNS:
         setattr(pool, name, getattr(document, name))
     pool.tolerations = tolerations(document.tolerations)
@@ -202,7 +202,7 @@ def document_of(pool: Pool) -> dict[str, Any]:
 
 
 def content_of(document: PoolDocument, pool: Pool) -> dict[str, Any]:
-    """The same, of a pool that ``write`` has filled and whose lists of rows are not written yet."""
+    """The document of a pool that ``write`` has filled and whose lists of rows are not written yet."""
     keys = [entry.model_dump() for entry in document.topology_keys]
     return _assembled(pool, keys, platform_rows(document, pool))
 

@@ -1,7 +1,7 @@
-"""Reading a document strictly, with every fault at once.
+"""Strict reading of a document, with every fault at once.
 
-pydantic reads; this module turns its findings into faults with a path and says what was meant. A null
-stands for "not given", as in OSMO's own replies, so it takes the default.
+pydantic reads; this module turns its errors into faults with a path and a suggestion. A null stands for "not
+given", as in OSMO's own replies, and takes the default.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ from scheduling.errors import Fault, Path
 
 
 class Document(BaseModel):
-    """Base of all shapes: nothing unknown, nothing coerced."""
+    """Base of all shapes: no unknown field, no coercion."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -53,7 +53,7 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any], *, depth: in
 def read(
     shape: type[D], written: Any, *, path: Path, read_only: Collection[str] = ()
 ) -> tuple[D | None, list[Fault]]:
-    """Read one document; without it there is at least one fault.
+    """Read one document; without a result there is at least one fault.
 
     ``read_only`` names fields that a GET shows and a write ignores.
     """
@@ -88,7 +88,7 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
 
 
 def unknown_field(path: Path, fields: Collection[str]) -> Fault:
-    """The fault of a field nobody knows, with the one that was probably meant."""
+    """The fault of an unknown field, with the most similar known one."""
     name = str(path[-1])
     near = get_close_matches(name, fields, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "."

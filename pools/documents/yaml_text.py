@@ -1,16 +1,16 @@
-"""YAML text to plain data that remembers where everything stood.
+"""YAML text to plain data that remembers the place of every value.
 
-Problem: a fault must name line and column, and hostile text must not cost more than its size. The text
-is read as a stream of events by libyaml and put together here without recursion, so depth, aliases and
-duplicate keys are refused while reading. Aliases share one object; what they would expand to is counted,
-so a few lines that stand for a billion are refused before anything walks them.
+A fault must name line and column, and hostile text must not cost more than its size. libyaml reads the text
+as a stream of events, and this module assembles them without recursion; depth, aliases and duplicate keys are
+refused while reading. Aliases share one object. The size that they would expand to is counted, so a few lines
+that stand for a billion values are refused before anything walks them.
 
-Scalars follow YAML 1.1 as PyYAML's SafeLoader reads them, which is what OSMO's users are used to, with
-three exceptions. Keys are taken as written (``on: 1`` names ``on``, not ``True``). Dates stay text: no
-field holds one. So do numbers of absurd length, whose arithmetic would be the attack.
+Scalars follow YAML 1.1 as PyYAML's SafeLoader reads them, which OSMO's users know, with three exceptions.
+Keys are taken as written (``on: 1`` names ``on``, not ``True``). Dates stay text, because no field holds one.
+So do numbers of absurd length, whose arithmetic would be the attack.
 
-Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmentation fault on a few
-million ``[``) and takes longer than the events put together here.
+Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmentation fault on a few million
+``[``) and is slower than assembling the events here.
 """
 
 import re
@@ -75,7 +75,7 @@ class ParsedDocument:
 
 
 def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:
-    """Read one YAML document. Raises InvalidSpec with every fault that can be told at once."""
+    """Read one YAML document. Raises InvalidSpec with every fault that can be found at once."""
     check_text(text, limits=limits)
     builder = _Builder(limits)
     try:
@@ -127,14 +127,14 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an alias stands for, and how many values that is; 0 while it is still being read."""
+    """The value of an anchor, and how many values it stands for; 0 while it is still being read."""
 
     value: Any
     count: int
 
 
 class _Builder:
-    """Puts events together; ``faults`` collects what does not stop the reading."""
+    """Assembles events; ``faults`` collects what does not stop the reading."""
 
     def __init__(self, limits: TextLimits) -> None:
         self.limits = limits
@@ -247,7 +247,7 @@ class _Builder:
         top.key = key
 
     def _merge(self, done: _Open) -> None:
-        """Carry out ``<<``: what a mapping says itself wins, then the earlier of those merged."""
+        """Apply ``<<``: a mapping's own keys win, then those of the earlier merged mapping."""
         for value, place in done.merged:
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
@@ -275,7 +275,7 @@ class _Builder:
 
 
 class _Scalars:
-    """Scalars as SafeLoader reads them; remembers short ones, because words repeat in a long document."""
+    """Scalars as SafeLoader reads them, with a cache of short ones, because words repeat."""
 
     def __init__(self) -> None:
         self._resolver: Any = yaml.resolver.Resolver()  # its stubs carry no annotations
@@ -283,7 +283,7 @@ class _Scalars:
         self._cache: dict[tuple[str, str | None], tuple[Any, str | None]] = {}
 
     def read(self, event: Any, *, as_key: bool) -> tuple[Any, str | None]:
-        """The value and its tag; a tag of None says that the written one is not accepted."""
+        """The value and its tag; the tag is None if the written one is not accepted."""
         text, tag = event.value, event.tag
         if tag is None and not event.implicit[0]:
             return text, _PREFIX + "str"

@@ -1,5 +1,5 @@
-"""Pod templates: parts of a pod that administrators lay over the pods of a pool. Pure, but for ``models``.
+"""Pod templates: parts of a pod that administrators lay over the pods of a pool. Pure, except for ``models``.
 
-``merge`` lays one over another, ``variables`` fills in what is known of a task, ``rules`` says what a
-template may hold, ``applied`` is what a pool and its platforms make of the templates they name.
+``merge`` lays one template over another, ``variables`` fills in values of a task, ``rules`` says what a
+template may contain, ``applied`` combines the templates that a pool and its platforms name.
 """

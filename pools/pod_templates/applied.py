@@ -1,11 +1,11 @@
-"""What a pool and its platforms make of the templates they name.
+"""The combination of the templates that a pool and its platforms name.
 
-A pool keeps the result beside its configuration (``applied_template``), written whenever the pool or one of
-its templates is; so every reader of the pool has it without reading a template, and a pool without any pays
-nothing. It holds ``pod``, the templates laid over one another, ``variables``, the defaults in force, and
-``revisions``, the revision of each template in it. A platform's holds its pool's too, under its own.
+A pool stores the result beside its configuration (``applied_template``), written whenever the pool or one of
+its templates is. Readers of the pool therefore read no template, and a pool without templates costs nothing.
+The result has ``pod``, the templates laid over one another, ``variables``, the defaults in force, and
+``revisions``, the revision of each template. A platform's result includes its pool's, under its own.
 
-``node_selection`` is the one place that says which nodes are a pool's or a platform's.
+``node_selection`` is the one place that says which nodes belong to a pool or a platform.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Templates = Mapping[str, tuple[Mapping[str, Any], int]]
 def applied(
     below: Applied, *, named: Sequence[str], variables: Mapping[str, Any], templates: Templates
 ) -> dict[str, Any]:
-    """The templates named, in order, over what is below; empty where nothing is applied."""
+    """The named templates, in order, over ``below``; empty where nothing is applied."""
     pod = dict(below.get("pod", {}))
     for name in named:
         pod = overlay(pod, templates[name][0])
@@ -47,9 +47,9 @@ def apply_to_pool(pool: Pool, platforms: Sequence[Platform], templates: Template
 
 
 def node_selection(pool: Pool, platform: Platform | None = None) -> dict[str, str]:
-    """The labels that make a node one of the pool's, or of one of its platforms.
+    """The labels that select the nodes of a pool, or of one of its platforms.
 
-    Templates count; that nothing here contradicts the pool was checked when it was saved.
+    Templates count. They cannot contradict the pool: that was checked when it was saved.
     """
     own = {**_of_template(pool.applied_template, "nodeSelector", {}), **pool.node_selector}
     if platform is None:
@@ -73,7 +73,7 @@ def tolerations_of(pool: Pool, platform: Platform) -> list[Mapping[str, Any]]:
 
 
 def frozen_pod(platform: Platform) -> dict[str, Any]:
-    """The platform's template as a submission freezes it: without what its tasks' placements hold."""
+    """The platform's template as a submission freezes it, without what placements of tasks hold."""
     pod = dict(platform.applied_template.get("pod", {}))
     if "spec" in pod:
         spec = {k: v for k, v in pod["spec"].items() if k not in {"nodeSelector", "tolerations"}}

@@ -1,4 +1,4 @@
-"""Whether templates fit the pool and the platforms that name them. Pure."""
+"""Checks that templates fit the pool and the platforms that name them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,9 +12,9 @@ COMMON, OVERRIDE = "common_pod_template", "override_pod_template"
 
 
 def contradictions(*, pool: Named, platforms: Mapping[str, Named], templates: Templates) -> Iterator[Fault]:
-    """Find names of no template, init containers without an image, and selections that exclude each other.
+    """Find unknown templates, init containers without an image, and selectors that exclude each other.
 
-    A platform's nodes are some of its pool's, so what a pool and its templates select holds below too.
+    A platform's nodes are some of its pool's, so the selectors of a pool and its templates hold below too.
     """
     faults = list(_name_faults(pool[0], templates, (COMMON,)))
     yield from faults
@@ -77,7 +77,7 @@ def _selector(result: Mapping[str, object]) -> Mapping[str, str]:
 
 
 def _without_image(result: Mapping[str, object], path: Path) -> Iterator[Fault]:
-    """Init containers are made by templates alone, so together they must say the image."""
+    """Find init containers to which no template gives an image."""
     pod = result.get("pod") or {}
     for container in pod.get("spec", {}).get("initContainers", []):  # type: ignore[attr-defined]  # JSON
         if not container.get("image"):

@@ -1,14 +1,14 @@
-"""Laying one pod template over another, as Kubernetes' strategic merge does for pods.
+"""Merging one pod template over another, as Kubernetes' strategic merge does for pods.
 
-Objects are merged field by field. Lists whose entries have a key are merged by it: entries of the lower one
-keep their place, new ones follow. All other lists are replaced, but for tolerations, of which each is kept
-once: a template that tolerates one taint more shall not take away what the pool tolerates. An entry of
-``env``, ``volumes`` and ``resourceClaims`` is replaced whole, because it is one of several kinds and two of
-them together are no pod.
+Objects are merged field by field. Lists whose entries have a key are merged by it: entries of the lower
+template keep their place, new ones follow. All other lists are replaced, except tolerations, of which each is
+kept once: a template that tolerates one more taint must not remove the pool's tolerations. An entry of
+``env``, ``volumes`` and ``resourceClaims`` is replaced whole, because it is one of several kinds and two
+kinds together are invalid.
 
-Laying over twice says no more than once, and an empty template nothing. The keys are those of Kubernetes'
-OpenAPI description (``x-kubernetes-patch-merge-key``, ``x-kubernetes-list-map-keys``); a test reads them
-from an API server.
+A merge is idempotent, and an empty template changes nothing. The keys are those of Kubernetes' OpenAPI
+description (``x-kubernetes-patch-merge-key``, ``x-kubernetes-list-map-keys``); a test reads them from an API
+server.
 """
 
 from collections.abc import Mapping, Sequence

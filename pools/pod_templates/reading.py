@@ -1,6 +1,6 @@
-"""Reading a template as it was sent: plain JSON without nulls, or the faults that it is not.
+"""Reading of a template as it was sent: plain JSON without nulls.
 
-A null stands for "not given", as in every document here.
+A null stands for "not given", as in every document.
 """
 
 import math
@@ -13,7 +13,7 @@ MAX_DEPTH = 24
 
 
 def plain(written: Any) -> tuple[Any, list[Fault]]:
-    """The template without nulls; with faults it is not to be used."""
+    """The template without nulls; None if there are faults."""
     faults = _faults(written)
     return (None, faults) if faults else (_without_nulls(written), [])
 

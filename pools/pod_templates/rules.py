@@ -1,10 +1,10 @@
-"""What a pod template may hold: a pod's own fields, and none that are ours to say.
+"""What a pod template may contain: fields of a pod, except those that this service writes.
 
-What this service writes on a pod is what finds it, schedules it and takes it down; a template that named it
-would be overruled in silence, so it is refused. Refused as well is what hides nodes in a way that is counted
-nowhere (a required node affinity), what is the user's (image and command), GPUs beside those that the task
-asked for (a ComputeDomain's channel and the fit of a gang are decided by them), and further containers: a
-pod ends when the last of its containers does. A sidecar is an init container that restarts always.
+The service writes fields of a pod to find it, to schedule it and to delete it. A template that named one
+would silently be overruled, so it is refused. Also refused: what hides nodes without being counted (a
+required node affinity), what belongs to the user (image and command), GPUs beside those that the task asks
+for (the channel of a ComputeDomain and the fit of a gang depend on them), and further containers, because a
+pod ends when its last container ends. A sidecar is an init container that always restarts.
 """
 
 import json
@@ -58,7 +58,7 @@ _OF_THE_USER = ("args", "command", "image", "workingDir")
 
 
 def template_faults(template: Any) -> list[Fault]:
-    """Find everything wrong with a template that can be seen from it alone."""
+    """Find the faults of a template that can be seen from it alone."""
     if not isinstance(template, Mapping):
         return [Fault((), "not_a_mapping", "An object with metadata, spec or both is needed here.")]
     shape = [
@@ -176,7 +176,7 @@ def _gpu_faults(container: Mapping[str, Any], path: Path, *, is_user: bool) -> I
 
 
 def _merge_key_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
-    """Entries of lists that are merged by a key have it, each its own."""
+    """Find entries of merged lists that lack their key or repeat one."""
     for where, key in MERGE_KEYS.items():
         for path, entries in _lists(template, where):
             keys: set[str] = set()
@@ -232,7 +232,7 @@ def _keys(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def default_faults(defaults: Mapping[str, Any], *, path: Path) -> Iterator[Fault]:
-    """Find what is wrong with default variables of a pool or a platform."""
+    """Find the faults of default variables of a pool or a platform."""
     for name, value in defaults.items():
         if name not in DEFAULTS:
             message = f'"{name[:63]}" takes no default; the amounts a task may leave out do, GPUs excepted.'

@@ -1,10 +1,10 @@
-"""Variables of pod templates: ``{{USER_CPU}}`` is what the task asked for.
+"""Variables of pod templates: ``{{USER_CPU}}`` is the CPU that the task asks for.
 
-A variable is replaced by a text that is known of the task, once: what stands in the text is not looked at
-again, and nothing is evaluated, so neither a template nor a user's word can run anything here. Names are
-OSMO's; those whose meaning does not exist here (``USER_CACHE``) are refused where a template is saved, as
-everything else in double braces is. An amount whose variable has no value is left out of the pod:
-``nvidia.com/gpu: "{{USER_GPU}}"`` of a task without GPUs.
+A variable is replaced once by a text that is known of the task. The replacement is not read again and nothing
+is evaluated, so neither a template nor a user's text can run anything. Names are OSMO's; names without a
+meaning here (``USER_CACHE``) are refused when a template is saved, like everything else in double braces. An
+amount whose variable has no value is left out of the pod: ``nvidia.com/gpu: "{{USER_GPU}}"`` of a task
+without GPUs.
 """
 
 import re
@@ -70,7 +70,7 @@ QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(m|k|[MGT]|[KMGT]i|B)?", re.ASCI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskValues:
-    """What a task asked for; amounts are Kubernetes quantities, empty for none."""
+    """The values of a task; amounts are Kubernetes quantities, empty for none."""
 
     container: str
     cpu: str
@@ -82,7 +82,7 @@ class TaskValues:
 
 
 def values_of(task: TaskValues, *, defaults: Mapping[str, str]) -> dict[str, str]:
-    """Every known variable with its text; empty where there is nothing to say."""
+    """Every variable with its text, empty where the task has no value."""
     values = dict.fromkeys(VARIABLES, "")
     values |= {
         CONTAINER: task.container,
@@ -106,13 +106,13 @@ def _amount(name: str, text: str) -> dict[str, str]:
 
 
 def _plain(number: Decimal) -> str:
-    """Without an exponent and without noughts at the end; ten places."""
+    """A number without exponent and trailing zeros, with at most ten places."""
     text = f"{number:.10f}".rstrip("0").rstrip(".")
     return text or "0"
 
 
 def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any:
-    """The same with every variable replaced; empty amounts are left out."""
+    """A structure with every variable replaced; empty amounts are left out."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), value) if "{{" in value else value
     if isinstance(value, Mapping):
@@ -130,7 +130,7 @@ def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any
 
 
 def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every text of a structure with its place."""
+    """Every text of a structure, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping):
@@ -142,7 +142,7 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def unknown_variables(text: str) -> list[str]:
-    """What of a text stands in double braces and is no variable, nor the templating OSMO would run."""
+    """Everything in double braces that is no variable, and the delimiters of OSMO's templating."""
     names = [match[0] for match in _VARIABLE.finditer(text) if match[1] not in VARIABLES]
     remainder = _VARIABLE.sub("", text)
     return names + [mark for mark in ("{{", "{%", "{#") if mark in remainder]

@@ -1,7 +1,7 @@
-"""The only writers of configuration, and of what was observed of backends.
+"""The only writers of configuration and of observed backends.
 
-Each write is one transaction that locks what it checks, finds all faults at once, and leaves a
-ConfigRevision. REST, the admin and commands call these and nothing below them.
+Each write is one transaction: it locks what it checks, finds all faults at once and leaves a ConfigRevision.
+REST, the admin and the commands call these functions and nothing below them.
 """
 
 from pools.services.backends import delete_backend, post_backend, put_backend

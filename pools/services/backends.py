@@ -1,9 +1,9 @@
 """Writes of backends.
 
-A new address or scheduler is tried before anything is saved, outside every transaction: a cluster that
-answers and cannot serve the scheduler is refused, one that does not answer is registered as unreachable.
-Then the row is checked and written under the lock that pools' saves take too, so a scheduler cannot lose
-the capability that a pool's keys need between the check and the write, in either order.
+A new address or scheduler is probed before anything is saved, outside every transaction. A cluster that
+answers but cannot serve the scheduler is refused; a cluster that does not answer is registered as
+unreachable. The row is then checked and written under the lock that saves of pools also take. So between the
+check and the write, a scheduler cannot lose the capability that a pool's keys need, in either order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,9 +45,9 @@ SCHEDULER = ("scheduler_settings", "scheduler_type")
 def put_backend(
     *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Backend]:
-    """Register a backend or replace its configuration whole.
+    """Register a backend or replace its whole configuration.
 
-    ``expected_revision`` is the one the author saw, 0 for none.
+    ``expected_revision`` is the revision that the author read, 0 for no backend.
     """
     return _save(name, document, change=change, merge=False, expected_revision=expected_revision)
 
@@ -55,7 +55,7 @@ def put_backend(
 def post_backend(
     *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Backend]:
-    """Register a backend, or change what is given of one, as OSMO's client writes it."""
+    """Register a backend or change some of its fields, as OSMO's client does."""
     return _save(name, changes, change=change, merge=True, expected_revision=expected_revision)
 
 
@@ -64,7 +64,7 @@ def delete_backend(
 ) -> None:
     """Delete a backend. Its row stays, hidden, until nothing of it is left in its cluster.
 
-    Raises Conflict while a pool uses it, or, unless ``force``, while task groups are not released.
+    Raises Conflict while a pool uses it and, unless ``force``, while it has unreleased task groups.
     """
     with configuration_change(change):
         backend = _locked(name)
@@ -89,7 +89,7 @@ def delete_backend(
 
 
 def probe_address(address: Address) -> Probe | None:
-    """Try an address. None if its scheduler backend does not exist. Never inside a transaction."""
+    """Probe an address; None if its scheduler backend does not exist. Never inside a transaction."""
     scheduler = installed().get(address.scheduler_type)
     if scheduler is None:
         return None
@@ -103,8 +103,8 @@ def probe_address(address: Address) -> Probe | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """A backend that was read and whose address was tried, if it is a new one; nothing is written yet."""
+class PreparedBackend:
+    """A backend that was read and, at a new address, probed; nothing is written yet."""
 
     name: str
     written: Any
@@ -117,34 +117,36 @@ def _save(
     name: str, written: Any, *, change: ConfigChange, merge: bool, expected_revision: int | None
 ) -> Saved[Backend]:
     refuse_declared(change)  # before a cluster is asked
-    tried = try_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
-    return write_tried(tried, change=change, expected_revision=expected_revision)
+    prepared = prepare_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
+    return write_prepared(prepared, change=change, expected_revision=expected_revision)
 
 
-def try_backend(*, name: str, written: Any, merge: bool, expected_revision: int | None = None) -> Tried:
-    """Read a backend and try its address. Never inside a transaction: a cluster may be asked."""
+def prepare_backend(
+    *, name: str, written: Any, merge: bool, expected_revision: int | None = None
+) -> PreparedBackend:
+    """Read a backend and probe its address if it is new. Never inside a transaction."""
     before = selectors.living_backends().filter(name=name).first()
     expect(before, expected_revision)
     document, faults = _read(name, written, before, merge=merge)
     refuse(faults)
     address = _address(document)
     probe = None if before and Address.of(before) == address else probe_address(address)
-    return Tried(name=name, written=written, merge=merge, address=address, probe=probe)
+    return PreparedBackend(name=name, written=written, merge=merge, address=address, probe=probe)
 
 
-def write_tried(
-    tried: Tried, *, change: ConfigChange, expected_revision: int | None = None
+def write_prepared(
+    prepared: PreparedBackend, *, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Backend]:
-    """Check a tried backend against everything else, under the lock, and write it."""
-    name = tried.name
+    """Check a prepared backend against everything else, under the lock, and write it."""
+    name = prepared.name
     with configuration_change(change):
         backend = _locked(name)
         expect(backend, expected_revision)
-        document, faults = _read(name, tried.written, backend, merge=tried.merge)
-        if document is None or _address(document) != tried.address:
+        document, faults = _read(name, prepared.written, backend, merge=prepared.merge)
+        if document is None or _address(document) != prepared.address:
             raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')
-        refuse([*faults, *_check(backend, document, tried.probe)])
-        backend = _write(backend or Backend(name=name), document, tried.probe, change=change)
+        refuse([*faults, *_check(backend, document, prepared.probe)])
+        backend = _write(backend or Backend(name=name), document, prepared.probe, change=change)
     return Saved(backend, tuple(notices.backend_notices(backend)))
 
 
@@ -156,7 +158,7 @@ def _locked(name: str) -> Backend | None:
 def _read(
     name: str, written: Any, backend: Backend | None, *, merge: bool
 ) -> tuple[shape.BackendDocument | None, list[Fault]]:
-    """Read the document, and find what can be told without any other row."""
+    """Read the document and find the faults that need no other row."""
     faults = check_name(name, path=("name",)) if backend is None else []
     if isinstance(written, Mapping):
         written, namespace_faults = _one_namespace(written)
@@ -188,7 +190,7 @@ def _one_namespace(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fau
 
 
 def _merged(backend: Backend, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge; another scheduler brings its own schedulerName unless one is given or was chosen."""
+    """Merge changes; another scheduler brings its own schedulerName unless one is written or was chosen."""
     base = shape.document_of(backend)
     if backend.scheduler_name == shape.default_name(backend.scheduler_type):
         base["scheduler_settings"].pop("scheduler_name")
@@ -207,7 +209,7 @@ def _address(document: shape.BackendDocument | None) -> Address:
 
 
 def _check(backend: Backend | None, document: shape.BackendDocument, probe: Probe | None) -> list[Fault]:
-    """What the cluster, the pools and the running work say to a change."""
+    """Find what contradicts a change: the cluster, the pools or the running work."""
     faults = []
     if probe and probe.refusal:
         faults.append(Fault(SCHEDULER, "scheduler_not_served", probe.refusal))
@@ -239,9 +241,9 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
 def _newly_lacking(
     backend: Backend, pools: Sequence[Pool], probe: Probe | None
 ) -> dict[str, dict[str, list[str]]]:
-    """What a new address or scheduler takes from each pool.
+    """Find what each pool loses by a new address or scheduler.
 
-    What was not served before either is left out: a backend that lost it can still be changed.
+    What was missing before is left out: a backend that lost it can still be changed.
     """
     if probe is None or not probe.reachable:
         return {}
@@ -262,7 +264,7 @@ def _newly_lacking(
 def _write(
     backend: Backend, document: shape.BackendDocument, probe: Probe | None, *, change: ConfigChange
 ) -> Backend:
-    """Write a checked document; a backend that is so already keeps its revision."""
+    """Write a checked document; an unchanged backend keeps its revision."""
     before = shape.document_of(backend) if backend.pk else None
     shape.write(document, backend)
     content = shape.document_of(backend)

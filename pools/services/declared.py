@@ -1,12 +1,12 @@
-"""Configuration that is declared in a file: the file is the source, and no other door writes.
+"""Configuration that is declared in a file: the file is the source, and nothing else may write.
 
-``OSMO_CONFIG_FILE`` names it. Workers look at it every few seconds, as an import that also deletes what the
-file's sections leave out; whatever it changes is in the history like every other change. A file that cannot
-be read or accepted changes nothing: the last good configuration holds, and the condition
-``ConfigurationApplied`` says why, until a better file is there. Reads, trials and conditions go on as ever.
+``OSMO_CONFIG_FILE`` names the file. Workers read it every few seconds and import it with pruning; each change
+is in the history like any other. A file that cannot be read or accepted changes nothing: the last good
+configuration stays in force, and the condition ``ConfigurationApplied`` gives the reason until a better file
+is there. Reads, dry runs and conditions work as always.
 
-A refused file is tried again each time, because what stood against it may pass: a workflow ends, a cluster
-answers. An accepted one is left alone until it, or the configuration, is another.
+A refused file is tried again each time, because the obstacle may pass: a workflow ends, a cluster answers. An
+accepted file is skipped until the file or the configuration changes.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ def apply() -> dict[str, Any] | None:
 
 
 def condition() -> dict[str, Any] | None:
-    """What became of the file; None until it was looked at."""
+    """The result of the last application of the file; None before the first."""
     state = Installation.objects.values_list("declared", flat=True).first()
     return state["condition"] if state else None
 

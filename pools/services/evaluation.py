@@ -1,9 +1,9 @@
-"""Keeping the conditions of pools true: when to evaluate them, and writing what came out.
+"""When to evaluate the conditions of pools, and the writing of the results.
 
-What conditions follow from raises a counter in the cluster's row (the observer for labels and topology
-objects, ``recording`` for configuration); beat looks every two seconds which counters have moved, so five
-thousand events cost one evaluation, and a slow sweep evaluates the rest. The counter is read before the rows:
-what commits later leaves it different, and is evaluated next time. Rejected: a message for each event, which
+Whatever conditions depend on raises a counter in the cluster's row: the observer raises it for labels and
+topology objects, ``recording`` for configuration. Beat checks every two seconds which counters have moved, so
+five thousand events cost one evaluation; a slow sweep evaluates the others. The counter is read before the
+rows, so a later commit makes it differ and is evaluated next time. Rejected: a message for each event, which
 needs a debounce with a memory.
 """
 
@@ -32,7 +32,7 @@ TopologyLabels = Mapping[tuple[str, str], tuple[str, ...]]
 
 
 def clusters_due() -> list[str]:
-    """Clusters of which something changed since they were evaluated, or that were not for long."""
+    """Clusters that changed since their last evaluation, or whose last evaluation is old."""
     stale = Now() - timedelta(seconds=settings.ENV.conditions_seconds)
     due = ~Q(changes=F("evaluated_changes")) | Q(evaluated_at=None) | Q(evaluated_at__lt=stale)
     rows = Cluster.objects.filter(due, backends__cleaned_at=None, nodes_synced_at__isnull=False)
@@ -40,12 +40,12 @@ def clusters_due() -> list[str]:
 
 
 def changes_of(uid: str) -> int:
-    """The cluster's counter; to be read before anything else is, and handed to ``mark_evaluated``."""
+    """The cluster's counter. Read it before anything else and hand it to ``mark_evaluated``."""
     return int(Cluster.objects.values_list("changes", flat=True).get(pk=uid))
 
 
 def mark_evaluated(uid: str, *, changes: int) -> None:
-    """Note that everything was evaluated that had happened when the counter stood at ``changes``."""
+    """Record that everything up to the counter value ``changes`` was evaluated."""
     Cluster.objects.filter(pk=uid).update(evaluated_changes=changes, evaluated_at=Now())
 
 
@@ -55,18 +55,18 @@ def node_labels(uid: str) -> dict[str, Mapping[str, str]]:
 
 
 def topologies_of(uid: str) -> TopologyLabels:
-    """What the topology objects of a cluster list. One query."""
+    """The labels that each topology object of a cluster lists. One query."""
     rows = ObservedTopology.objects.filter(cluster_id=uid).values_list("resource", "name", "labels")
     return {(resource, name): tuple(labels) for resource, name, labels in rows}
 
 
 def topologies_listed(uid: str) -> frozenset[str]:
-    """The kinds of topology object that were listed, so that one not found is not there."""
+    """The kinds of topology object that were listed completely: one without a row is absent."""
     return frozenset(Cluster.objects.values_list("topologies_listed", flat=True).get(pk=uid))
 
 
 def evaluate_pools(uid: str, *, nodes: Mapping[str, Mapping[str, str]]) -> int:
-    """Evaluate the pools of a cluster whose nodes are these; returns how many pools changed."""
+    """Evaluate the pools of a cluster with these nodes; returns how many pools changed."""
     listed, topologies, installation = topologies_listed(uid), topologies_of(uid), selectors.installation()
     rows = Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
     pools = list(rows.select_related("backend").prefetch_related("topology_keys").order_by("pk"))
@@ -92,7 +92,7 @@ def _evaluated(
 def _topologies(
     pool: Pool, listed: frozenset[str], observed: TopologyLabels, installation: UUID
 ) -> tuple[TopologyObject, ...] | None:
-    """The objects a pool counts on: somebody else's, or ours, one for each cut of its levels."""
+    """The objects that a pool relies on: the external one, or one of ours for each cut of its levels."""
     owner = installed().get(pool.backend.scheduler_type)
     if not isinstance(owner, TopologyOwner):
         return ()
@@ -111,7 +111,7 @@ def _topologies(
 
 
 def _record(pool: Pool, verdict: list[Condition]) -> bool:
-    """Write what was found, unless the pool was configured anew meanwhile; True if it is news."""
+    """Write the conditions unless the pool was configured anew meanwhile; True if they changed."""
     if _upserted(pool, verdict) == pool.conditions:
         return False
     with transaction.atomic():

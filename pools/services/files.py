@@ -1,14 +1,15 @@
-"""Configuration from a file and to one.
+"""Import of configuration from a file, and export to one.
 
-A whole import is one transaction: every object is read and checked like any other write, every fault of every
-object is told at once with its line, and nothing is written unless all of it can be. Backends' clusters are
-asked before it begins. What is so already leaves no revision, so an import repeated changes nothing.
+An import is one transaction: every object is read and checked like any other write, all faults of all objects
+are reported at once with their lines, and nothing is written unless everything can be. The clusters of
+backends are probed before the transaction. An unchanged object gets no revision, so a repeated import changes
+nothing.
 
-Backends and pools depend on each other both ways: a new pool needs its backend, and a backend's other
-scheduler needs pools without the keys that it could not hold. So backends are written first, and if that is
-refused, the changed ones are tried once more after the pools. A pod template and the pools that name it may
-contradict each other until both are written, so templates are applied after the pools. Rejected: checking a
-file as a whole with rules of its own, which would be a second set of checks.
+Backends and pools depend on each other in both directions: a new pool needs its backend, and a backend can
+change its scheduler only once its pools have no keys that the new one cannot hold. So backends are written
+first; if that is refused, the changed backends are written once more after the pools. A pod template and the
+pools that name it may contradict each other until both are written, so templates are applied after the pools.
+Rejected: separate checks for a file as a whole, which would be a second set of checks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.documents.config_file import LIMITS, SECTIONS, ConfigFile, read_config_file, write_config_file
 from pools.models import ConfigRevision, Pool
-from pools.services.backends import Tried, try_backend, write_tried
+from pools.services.backends import PreparedBackend, prepare_backend, write_prepared
 from pools.services.history import RESTORERS
 from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import put_pools
@@ -39,7 +40,7 @@ BACKEND, POD_TEMPLATE, POOL, WORKFLOW = "BACKEND", "POD_TEMPLATE", "POOL", "WORK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import changed, or would change: (type, name) of each object, and the unified diff."""
+    """What an import changed or would change: (type, name) of each object, and the unified diff."""
 
     changed: tuple[tuple[str, str], ...]
     diff: str
@@ -47,22 +48,22 @@ class Imported:
 
 
 def types_kept() -> tuple[str, ...]:
-    """The types that a file may hold here."""
+    """The types of configuration that a file may hold."""
     return tuple(sorted(set(SECTIONS.values()) & set(RESTORERS)))
 
 
 def export_configuration(*, types: Collection[str] = ()) -> str:
-    """The present configuration as a file; ``types`` narrows it."""
+    """Write the present configuration as a file; ``types`` narrows it."""
     return write_config_file(_present(types or types_kept()))
 
 
 def import_configuration(
     *, text: str, change: ConfigChange, prune: bool = False, force: bool = False
 ) -> Imported:
-    """Write everything a file says, all or nothing.
+    """Write all objects of a file, all or nothing.
 
-    ``prune`` deletes what the file's sections leave out; ``force`` although work still runs there.
-    Raises InvalidSpec with every fault.
+    ``prune`` deletes what the file's sections leave out, ``force`` even where work still runs. Raises
+    InvalidSpec with every fault.
     """
     refuse_declared(change)
     file = read_config_file(text)
@@ -72,10 +73,10 @@ def import_configuration(
         for section in unkept
         for name in file.objects.pop(SECTIONS[section], {})
     ]
-    tried = _try_backends(file)
+    prepared = _prepare_backends(file)
     with configuration_change(change) as part:
         before = _present(types_kept())
-        run = _Import(file=file, tried=tried, before=before, change=part, prune=prune, force=force)
+        run = _Import(file=file, prepared=prepared, before=before, change=part, prune=prune, force=force)
         notices = run.write()
         after = _present(types_kept())
     return _outcome(before, after, notices)
@@ -111,14 +112,14 @@ def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
     return read
 
 
-def _try_backends(file: ConfigFile) -> dict[str, Tried]:
-    tried = {}
+def _prepare_backends(file: ConfigFile) -> dict[str, PreparedBackend]:
+    prepared = {}
     for name, document in file.objects.get(BACKEND, {}).items():
         try:
-            tried[name] = try_backend(name=name, written=document, merge=False)
+            prepared[name] = prepare_backend(name=name, written=document, merge=False)
         except TopologyError as error:
             file.faults += _placed(error, file.paths[BACKEND, name])
-    return tried
+    return prepared
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,7 +127,7 @@ class _Import:
     """One import, inside its transaction."""
 
     file: ConfigFile
-    tried: Mapping[str, Tried]
+    prepared: Mapping[str, PreparedBackend]
     before: Configuration
     change: ConfigChange
     prune: bool
@@ -136,7 +137,7 @@ class _Import:
 
     def write(self) -> tuple[Notice, ...]:
         faults, notices = self._in_order(changed_last=False)
-        if faults and set(self.tried) & set(self.before[BACKEND]):
+        if faults and set(self.prepared) & set(self.before[BACKEND]):
             others, other_notices = self._in_order(changed_last=True)
             if not others:
                 faults, notices = [], other_notices
@@ -147,17 +148,17 @@ class _Import:
         return notices
 
     def _in_order(self, *, changed_last: bool) -> tuple[list[Fault], tuple[Notice, ...]]:
-        """Write everything in one order; it stays only if there is no fault."""
+        """Write everything in one order; the writes stay only if there is no fault."""
         faults: list[Fault] = []
         self.applied_later = []
         late = set(self.before[BACKEND]) if changed_last else set()
         point = transaction.savepoint()
         self._write_others(faults)
-        self._write_backends(faults, [name for name in self.tried if name not in late])
+        self._write_backends(faults, [name for name in self.prepared if name not in late])
         notices = self._write_pools(faults)
         self._apply_templates(faults)
         self._delete_left_out(faults, POOL)
-        self._write_backends(faults, [name for name in self.tried if name in late])
+        self._write_backends(faults, [name for name in self.prepared if name in late])
         for config_type in types_kept():
             if config_type not in (POOL, WORKFLOW):
                 self._delete_left_out(faults, config_type)
@@ -180,7 +181,7 @@ class _Import:
             write_pod_template(name=name, document=document, change=self.change, later=self.applied_later)
 
     def _apply_templates(self, faults: list[Fault]) -> None:
-        """Apply what changed to the pools as they are now; those that were refused have said why."""
+        """Apply changed templates to the pools as written; refused pools have their own faults already."""
         if any(fault.path[:1] == ("pools",) for fault in faults):
             return
         for name in self.applied_later:
@@ -191,7 +192,7 @@ class _Import:
         for name in names:
             path = self.file.paths[BACKEND, name]
             with _collected(faults, path):
-                write_tried(self.tried[name], change=self.change)
+                write_prepared(self.prepared[name], change=self.change)
 
     def _write_pools(self, faults: list[Fault]) -> tuple[Notice, ...]:
         pool_faults: list[Fault] = []
@@ -202,7 +203,7 @@ class _Import:
         return notices
 
     def _is_reported(self, fault: Fault) -> bool:
-        """Whether a pool's backend is missing because it is in the file and wrong itself."""
+        """Whether a pool's backend is missing only because the file declares it with faults of its own."""
         if fault.code != "unknown_backend" or len(fault.path) < 2:
             return False
         pool = self.file.objects[POOL][str(fault.path[1])]
@@ -224,7 +225,7 @@ class _Import:
 
 @contextmanager
 def _collected(faults: list[Fault], path: Path) -> Iterator[None]:
-    """Undo one object's write if it is refused, and note why, so that the others are still looked at."""
+    """Undo one object's write if it is refused and collect its faults; the others are checked too."""
     try:
         with transaction.atomic():
             yield
@@ -239,7 +240,7 @@ def _placed(error: TopologyError, path: Path) -> list[Fault]:
 
 
 def lines_of(faults: Sequence[Fault]) -> list[str]:
-    """Each fault in a line, with its place in the file."""
+    """One line for each fault, with its place in the file."""
     return [f"line {f.line or '?'}: {format_path(f.path) or 'the file'}: {f.message}" for f in faults]
 
 

@@ -1,7 +1,7 @@
-"""What ``/readyz`` tells of what is behind the rows: beat with its sweep, the observers, a declared file.
+"""Findings of ``/readyz``: beat and its sweep, the observers, the declared file.
 
-Neither is needed to serve requests. Both leave a time in the database, on its clock, so any process can tell
-how they are without speaking to them.
+None is needed to serve requests. Each leaves a time in the database, on the database's clock, so any process
+can judge them without talking to them.
 """
 
 from django.conf import settings
@@ -24,7 +24,7 @@ _OBSERVERS = """
 
 
 def sweep() -> list[DependencyStatus]:
-    """When beat's sweep last ran: beat, Redis and a worker are alive if it is young."""
+    """When beat's sweep last ran: a recent run proves that beat, Redis and a worker are alive."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(_SWEEP)
@@ -57,7 +57,7 @@ def _line(age: float | None) -> str:
 
 
 def configuration() -> list[DependencyStatus]:
-    """Whether the file that is the source of configuration was accepted; nothing is told without one."""
+    """Whether the declared file was accepted; no finding where there is no file."""
     if not declared_file():
         return []
     try:

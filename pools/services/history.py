@@ -1,9 +1,9 @@
-"""Writes to the history of configuration: going back, tags, and taking a revision out.
+"""Writes to the history of configuration: rollback, tags, and removal of a revision.
 
-Going back to a revision restores the one object it changed to what that change left, as a new revision. It
-goes through the same service as every other write, so everything is checked again against the present
-(schedulers, clusters, living workflows), and nothing else is touched. Rejected: OSMO's way, which writes the
-whole set of the type back and so undoes what others did to other pools meanwhile.
+A rollback restores the one object that a revision changed, as a new revision. It goes through the same
+service as every other write, so everything is checked again against the present (schedulers, clusters, living
+workflows), and no other object is touched. Rejected: OSMO's way, which writes back the whole set of the type
+and so undoes other people's changes to other pools.
 
 A type of configuration takes part by adding its restorer to ``RESTORERS``.
 """
@@ -28,9 +28,9 @@ from web.errors import summary
 
 
 class Restore(Protocol):
-    """Write an object as it once was, or delete it (``content`` None); checks as on every write.
+    """Write an object as it once was, or delete it (``content`` None), with the checks of every write.
 
-    Deleting what is not there is NotFound. A write that changes nothing leaves no revision.
+    Raises NotFound for the deletion of an absent object. A write that changes nothing leaves no revision.
     """
 
     def __call__(
@@ -90,10 +90,10 @@ def roll_back(
     force: bool,
     expected_revision: int | None = None,
 ) -> ConfigRevision:
-    """Restore the object that a revision changed to what it was after it; returns its newest revision.
+    """Restore the object of a revision to its state after that revision; returns its newest revision.
 
-    If it was a deletion the object is deleted, if it is gone since it is made again. Raises InvalidSpec
-    naming what does not hold any more, Conflict where something stands against a deletion.
+    A deletion deletes the object again; a missing object is created again. Raises InvalidSpec for what is no
+    longer valid, Conflict where something prevents a deletion.
     """
     row = _revision(config_type, revision)
     summary = f"Rolled back to {config_type}:{revision}"
@@ -148,9 +148,9 @@ def retag(
 
 
 def take_out(*, config_type: str, revision: int, change: ConfigChange) -> ConfigRevision:
-    """Take a revision out of the history: it is not shown any more, and still counts in sets.
+    """Take a revision out of the history: it is hidden from now on, and still counts in sets.
 
-    Raises Conflict for what holds now, the newest revision of an object.
+    Raises Conflict for the newest revision of an object, which is in force.
     """
     with _history_change(change):
         row = _revision(config_type, revision, lock=True)
@@ -166,7 +166,7 @@ def take_out(*, config_type: str, revision: int, change: ConfigChange) -> Config
 
 @contextmanager
 def _history_change(change: ConfigChange) -> Iterator[None]:
-    """Open the transaction of what is no configuration, so it goes on where a file is the source."""
+    """Open a transaction that changes no configuration and is therefore allowed beside a declared file."""
     with transaction.atomic():
         yield
         if change.is_dry_run:

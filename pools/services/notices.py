@@ -1,4 +1,4 @@
-"""What is accepted and should be known all the same: said in the reply to a save, and by the admin."""
+"""Notices: what is accepted and the author should know, in the reply to a save and in the admin."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from scheduling.sentences import count_of
 
 
 def pool_notices(pool: Pool) -> list[Notice]:
-    """What a saved pool's author should know of its cluster. At most two queries."""
+    """Notices of a saved pool about its cluster. At most two queries."""
     return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool)]
 
 
@@ -34,7 +34,7 @@ FROZEN = (
 
 
 def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Notice]:
-    """Say what goes on as it was accepted, where a change would make an author expect otherwise."""
+    """Tell which workflows keep their accepted configuration although a change may suggest otherwise."""
     changed = [field for field in FROZEN if before[field] != after[field]]
     left = usage().unreleased_in_pool(name) if changed else Unreleased()
     if not left.groups:
@@ -55,7 +55,7 @@ def _accepted(backend: str, levels: Levels) -> str:
 
 
 def backend_notices(backend: Backend) -> list[Notice]:
-    """What a saved backend's author should know of its cluster."""
+    """Notices of a saved backend about its cluster."""
     notices = []
     for kind, code in (("Reachable", "unreachable"), ("SchedulerServed", "scheduler_unknown")):
         if (entry := conditions.find(backend.conditions, kind)) and entry["status"] != "True":
@@ -91,7 +91,7 @@ def _of_source(pool: Pool) -> list[Notice]:
 
 
 def _of_labels(pool: Pool) -> list[Notice]:
-    """Labels that nodes do not carry; nothing is said while no node of the pool is known."""
+    """Notices of labels that nodes lack; none while no node of the pool is known."""
     levels = selectors.pool_levels(pool)
     if not levels:
         return []

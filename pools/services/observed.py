@@ -1,4 +1,4 @@
-"""Writes of what was seen of backends: never configuration, and so no history."""
+"""Writes of what was observed of backends: never configuration, so without history."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from pools.services.recording import enqueue
 
 
 def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None = None) -> bool:
-    """Put what a probe found into the row, unsaved; True if its cluster answers again or anew."""
+    """Put the result of a probe into the row, unsaved; True if its cluster answers now and did not before."""
     now = timezone.now()
     before = conditions.status_of(backend.conditions, "Reachable")
     news = [*conditions_of(probe), *(more or [])]
@@ -35,7 +35,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
 def record_probe(
     backend_id: int, probe: Probe, *, address: Address, more: list[Condition] | None = None
 ) -> bool:
-    """Save what a probe found, unless the backend has moved on; True if its cluster answers again."""
+    """Save the result of a probe unless the backend's address changed; True if its cluster answers again."""
     with transaction.atomic():
         backend = Backend.objects.select_for_update().filter(pk=backend_id).first()
         if backend is None or address != Address.of(backend):
@@ -61,7 +61,7 @@ def _note_cluster(backend: Backend, probe: Probe, *, now: datetime) -> None:
 
 
 def _foreign_usage_condition(backend: Backend) -> list[Condition]:
-    """Whether other tenants' pods are followed; nothing while the observer has not tried."""
+    """Whether other tenants' pods are followed; no condition before the observer's first try."""
     cluster = backend.cluster
     if cluster is None or not (cluster.others_synced_at or cluster.others_problem):
         return []
@@ -83,7 +83,7 @@ def _another_cluster(backend: Backend, left: int) -> Condition:
 
 
 def record_sync(cluster_uid: str, news: list[Condition]) -> None:
-    """Save how bringing a cluster's shared objects in line went, on each backend of it."""
+    """Save the result of a sync of a cluster's shared objects on each of its backends."""
     now = timezone.now()
     with transaction.atomic():
         for backend in Backend.objects.select_for_update().filter(cluster_id=cluster_uid, cleaned_at=None):
@@ -95,5 +95,5 @@ def record_sync(cluster_uid: str, news: list[Condition]) -> None:
 
 
 def record_cleaned(backend_ids: list[int]) -> None:
-    """Note that nothing of these deleted backends is left in their cluster."""
+    """Record that nothing of these deleted backends is left in their cluster."""
     Backend.objects.filter(pk__in=backend_ids, deleted_at__isnull=False).update(cleaned_at=timezone.now())

@@ -1,9 +1,9 @@
 """Writes of pod templates.
 
-A template is checked alone and then together with every pool and platform that names it, because those
-decide which nodes are theirs by it; their results are written in the same transaction. A pool's revision
-stays: what it says is unchanged, and its history would name a change that nobody made to it. A workflow
-shows the revisions of the templates it was accepted under beside its pool's.
+A template is checked alone and then together with every pool and platform that names it, because it takes
+part in selecting their nodes. The results are written in the same transaction. A pool keeps its revision: its
+document is unchanged, and its history would otherwise name a change that nobody made to it. A workflow shows
+the revisions of the templates it was accepted under beside that of its pool.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
 def put_pod_template(
     *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> PodTemplate:
-    """Create a template or replace it whole. ``expected_revision`` is the one seen, 0 for none."""
+    """Create a template or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
     with configuration_change(change):
         expect(PodTemplate.objects.filter(name=name).first(), expected_revision)
         return _save({name: document}, change=change, nested=False)[0]
@@ -54,7 +54,7 @@ def delete_pod_template(*, name: str, change: ConfigChange, expected_revision: i
 
 
 def users_of(name: str) -> list[str]:
-    """The pools and platforms that name a template, in words."""
+    """The pools and platforms that name a template, as phrases."""
     users = []
     for pool in _using([name]):
         if name in pool.common_pod_template:
@@ -73,16 +73,16 @@ def all_templates() -> Templates:
 
 
 def _using(names: list[str]) -> list[Pool]:
-    """The pools that name any of these; no other change of configuration goes on meanwhile."""
+    """The pools that name any of these. The lock on configuration keeps others from changing them."""
     named = Q(common_pod_template__overlap=names) | Q(platforms__override_pod_template__overlap=names)
     keys = Pool.objects.filter(named).values("pk")
     return list(Pool.objects.filter(pk__in=keys).order_by("name").prefetch_related("platforms"))
 
 
 def write_pod_template(*, name: str, document: Any, change: ConfigChange, later: list[str]) -> None:
-    """Write a template, and note in ``later`` if it changed.
+    """Write a template and add it to ``later`` if it changed.
 
-    For a change of pools too: whether they fit each other is seen in the end, by ``apply_again``.
+    For an import that also writes pools: ``apply_again`` checks at the end whether they fit each other.
     """
     with configuration_change(change):
         _save({name: document}, change=change, nested=False, later=later)
@@ -116,7 +116,7 @@ def _save(
 
 
 def apply_again(changed: list[str]) -> None:
-    """Write what the pools that use these make of them. Raises InvalidSpec where they do not fit."""
+    """Apply changed templates to the pools that use them. Raises InvalidSpec where they do not fit."""
     templates = all_templates()
     pools = _using(changed) if changed else []
     refuse([fault for pool in pools for fault in _unfit(pool, templates)])

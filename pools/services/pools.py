@@ -1,7 +1,7 @@
 """Writes of pools.
 
-A pool is written whole: its columns, its platforms and its ordered topology keys, from one document. Rows
-of keys are replaced, never edited in place, because a reorder has no valid step between.
+One document writes a whole pool: its columns, its platforms and its ordered topology keys. Rows of keys are
+replaced, never edited in place, because a reorder has no valid intermediate step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[li
 def put_pool(
     *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
-    """Create a pool or replace it whole. ``expected_revision`` is the one the author saw, 0 for none."""
+    """Create a pool or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
     with configuration_change(change):
         pool = _locked([name]).get(name)
         expect(pool, expected_revision)
@@ -88,7 +88,7 @@ def patch_pool(
 def delete_pool(
     *, name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
 ) -> None:
-    """Delete a pool. Running work is never touched: it was frozen when it was accepted.
+    """Delete a pool. Running work is never touched: its configuration was frozen when it was accepted.
 
     Raises Conflict while workflows of the pool live, unless ``force``.
     """
@@ -159,7 +159,7 @@ def _at(fault: Fault, path: Path) -> Fault:
 
 
 def _locked_backends(drafts: Sequence[_Draft]) -> dict[str, Backend]:
-    """The living backends the drafts name; a change of their schedulers waits for us."""
+    """The living backends that the drafts name, locked: a change of their schedulers waits."""
     names = {draft.document.backend for draft in drafts if draft.document}
     rows = selectors.living_backends().filter(name__in=names).order_by("pk")
     return {row.name: row for row in rows.select_for_update(no_key=True)}
@@ -195,7 +195,7 @@ def _names_templates(document: shape.PoolDocument | None) -> bool:
 
 
 def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
-    """What is wrong with the templates a draft names, together with its own selectors."""
+    """Find what is wrong with the templates of a draft, together with its own selectors."""
     document = draft.document
     if document is None or not _names_templates(document):
         return []
@@ -215,9 +215,9 @@ def _usable_backends() -> list[str]:
 
 
 def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | None) -> dict[str, list[str]]:
-    """What a reachable cluster does not serve of what the pool asks for anew.
+    """Find what a reachable cluster does not serve of the features that the pool needs for the first time.
 
-    A pool that has it already can still be edited: somebody may want to put it into maintenance.
+    A pool that needed them before can still be edited, for example to put it into maintenance.
     """
     if conditions.status_of(backend.conditions, "Reachable") != "True":
         return {}
@@ -229,7 +229,7 @@ def _lacks(document: shape.PoolDocument, backend: Backend, *, before: Pool | Non
 
 
 def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool:
-    """Write one checked draft; a pool that is so already keeps its revision."""
+    """Write one checked draft; an unchanged pool keeps its revision."""
     document, backend = draft.document, draft.backend
     if document is None or backend is None:
         raise AssertionError("unreachable: a draft without them has faults")

@@ -1,8 +1,8 @@
-"""What a change of a pool would come to, before it is made.
+"""Preview of a change of a pool.
 
-It is asked of the same service that saves, in a transaction that is undone: whatever saving would refuse or
-remark, this tells, and no check exists twice. Nothing is left of it, no revision, no message to a worker.
-Rejected: checks of its own, which would drift from those of saving.
+The service that saves runs in a transaction that is undone. The preview therefore reports exactly what saving
+would refuse or remark, and no check exists twice. It leaves no revision and sends no message. Rejected:
+separate checks, which would drift from those of saving.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,11 +27,11 @@ from scheduling.sentences import count_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPreview:
-    """What would come of it; ``faults`` empty: it would be saved.
+    """The result of saving a change; with empty ``faults`` it would be saved.
 
-    ``diff`` is empty if nothing would change, or where what is written has no shape yet. ``keys`` tells what
+    ``diff`` is empty if nothing would change, or if the document cannot be read. ``keys`` describes what
     becomes of the keys, ``nodes`` how many nodes they see. ``living`` counts workflows that have not ended,
-    ``unreleased`` task groups that stay as they were accepted.
+    ``unreleased`` task groups that keep their accepted configuration.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -46,7 +46,7 @@ class PoolPreview:
 def preview_pool(
     *, name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
 ) -> PoolPreview:
-    """Say what ``put_pool`` with the same arguments would do. Writes nothing."""
+    """Predict what ``put_pool`` with the same arguments would do. Writes nothing."""
     stored = _stored(name)
     faults, saved = _tried(name, document, change, expected_revision)
     before = shape.document_of(stored) if stored else None
@@ -83,7 +83,7 @@ def _tried(
 
 
 def _content(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a refused document would have made of the pool; None where it has no shape at all."""
+    """The content that a refused document would have given the pool; None if it cannot be read."""
     written, _ = read(shape.PoolDocument, document, path=(), read_only=shape.READ_ONLY)
     if written is None:
         return None
@@ -98,7 +98,7 @@ def _levels(content: Mapping[str, Any] | None) -> Levels:
 
 
 def _reach_changes(stored: Pool | None, edited: Pool) -> Iterator[str]:
-    """How many nodes each key's requirements see, where that changes."""
+    """Describe how many nodes each key's requirements see, where the number changes."""
     before = _reach(stored) if stored else {}
     for key, (visible, nodes) in _reach(edited).items():
         earlier = before.get(key)
@@ -109,7 +109,7 @@ def _reach_changes(stored: Pool | None, edited: Pool) -> Iterator[str]:
 
 
 def _reach(pool: Pool) -> dict[str, tuple[int, int]]:
-    """By key, how many nodes a requirement on it sees, and of how many."""
+    """By key, how many nodes a requirement on it sees, out of how many."""
     levels = selectors.pool_levels(pool)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
     counts = count(selectors.pool_places(pool, levels), levels, paths=paths)

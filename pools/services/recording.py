@@ -1,11 +1,10 @@
 """The transaction in which configuration is checked and written, and the history it leaves.
 
-One change of configuration at a time: what is checked spans rows (that a backend's scheduler can hold the
-keys of every pool on it, that a name is free), changes are rare, and a second one waits for milliseconds.
-The lock is the installation's row; pools and backends that a change depends on are locked besides, for
-readers that must not see them move (a submission freezing what it was accepted under). The counter of
-revisions needs no lock of its own. Rejected: serializable isolation, whose failures every caller would
-have to repeat.
+Configuration changes one at a time. The checks span rows (a backend's scheduler must hold the keys of every
+pool on it, a name must be free), changes are rare, and a second one waits for milliseconds. The lock is the
+installation's row. The pools and backends that a change depends on are locked as well, for readers that must
+not see them move, such as a submission that freezes its configuration. So the counter of revisions needs no
+lock of its own. Rejected: serializable isolation, whose failures every caller would have to repeat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +47,7 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """Who changes configuration, why, and whether it stays. Every writer is given one."""
+    """Who changes configuration, why, and whether the change stays. Every writer is given one."""
 
     username: str
     description: str = ""
@@ -62,7 +61,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class Saved(Generic[T]):
-    """What was saved, and what its author should know of."""
+    """The saved object, with notices for its author."""
 
     value: T
     notices: tuple[Notice, ...] = ()
@@ -70,10 +69,10 @@ class Saved(Generic[T]):
 
 @contextmanager
 def configuration_change(change: ConfigChange) -> Iterator[ConfigChange]:
-    """Open the transaction of one change of configuration; others wait for its end.
+    """Open the transaction of one change of configuration; other changes wait for its end.
 
-    Yields the change as writers that take part in it are given it. Raises Conflict where a file is the source
-    of configuration.
+    Yields the change for writers that take part in it. Raises Conflict where a file is the source of
+    configuration.
     """
     if change.mode is WriteMode.NESTED:
         with transaction.atomic():
@@ -120,7 +119,7 @@ def record(*, config_type: ConfigRevision.Type, name: str, content: Any, change:
 
 
 def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, revision: int | None) -> None:
-    """Raise PreconditionFailed unless the row is at this revision (0: is not there; None: any will do)."""
+    """Raise PreconditionFailed unless the row is at this revision (0: absent; None: any)."""
     present = row.revision if row else 0
     if revision is not None and present != revision:
         state = f"at revision {present}" if present else "not there"

@@ -1,12 +1,12 @@
-"""New names for pools and platforms, and single platforms of a pool.
+"""New names for pools and platforms, and writes of single platforms.
 
-A pool's name is the address that users submit to, the resource that roles grant, and part of its queue's name
-in the cluster. What was accepted under the old name keeps it and runs on: workflows carry the name as text,
-and the queue they were frozen with stays until they are released (``sync``). The pool's Topology objects are
-named by their levels and do not change. Roles are not rewritten, since ``osmo-<pool>`` is a name of its own.
+A pool's name is the address that users submit to, the resource that roles grant, and a part of its queue's
+name in the cluster. Accepted work keeps the old name and runs on: workflows carry the name as text, and their
+frozen queue stays until they are released (``sync``). The pool's Topology objects are named by their levels
+and do not change. Roles are not rewritten, because ``osmo-<pool>`` is a name of its own.
 
-In the history a new name is two revisions, the new name with its content and the old one's deletion, because
-a revision belongs to one name. Going back to either restores that one.
+A rename is two revisions: the new name with its content, and the deletion of the old name, because a revision
+belongs to one name. A rollback to either restores that one.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ POOL = ConfigRevision.Type.POOL
 def rename_pool(
     *, name: str, new_name: str, change: ConfigChange, force: bool, expected_revision: int | None = None
 ) -> Saved[Pool]:
-    """Give a pool another name. Raises Conflict while workflows of the pool live, unless ``force``."""
+    """Rename a pool. Raises Conflict while workflows of the pool live, unless ``force``."""
     with configuration_change(change):
         pool = existing(name)
         expect(pool, expected_revision)
@@ -70,7 +70,7 @@ def _unusable(new_name: str) -> list[Fault]:
 def put_platform(
     *, name: str, platform: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
-    """Add a platform to a pool, or replace it whole; the pool's other platforms stay."""
+    """Add a platform to a pool or replace it; the pool's other platforms stay."""
     with configuration_change(change) as part, _under(platform):
         pool = existing(name)
         expect(pool, expected_revision)
@@ -83,7 +83,7 @@ def put_platform(
 
 @contextmanager
 def _under(platform: str) -> Iterator[None]:
-    """Give the faults of one platform the paths in its own document."""
+    """Give the faults of one platform their paths in its own document."""
     try:
         yield
     except InvalidSpec as error:
@@ -100,7 +100,7 @@ def _under(platform: str) -> Iterator[None]:
 def rename_platform(
     *, name: str, platform: str, new_name: str, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
-    """Give a platform another name. What was accepted with it has its node selection frozen, and runs on."""
+    """Rename a platform. Accepted work has its node selection frozen and runs on."""
     with configuration_change(change) as part:
         pool = existing(name)
         expect(pool, expected_revision)

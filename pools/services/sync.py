@@ -1,18 +1,18 @@
-"""Keeping the shared objects of a cluster in line with configuration: queues, topologies, priorities.
+"""Reconciliation of the shared objects of a cluster with configuration: queues, topologies, priorities.
 
-They belong to a cluster, not to a backend: two backends of one cluster share PriorityClasses and the
-content-addressed Topologies, so the unit is the cluster and desired is the union over its backends. Level
-driven: observe by our installation's label, then read what is desired, then plan (pure), then apply. The
-order matters: what was there before the configuration was read and is not in it may go, so a queue made
-meanwhile by another run is never taken for an orphan.
+The unit is the cluster, because two backends of one cluster share PriorityClasses and the content-addressed
+Topologies; the desired objects are the union over its backends. Each run is level driven: observe by our
+installation's label, read what is desired, plan (pure), apply. The order matters: only what was observed
+before the configuration was read, and is not in it, may be deleted. So a queue that another run creates
+meanwhile is never taken for an orphan.
 
-A Topology of ours that lists other levels than its name stands for was made by a hand, since the schema lets
-nobody edit them. It would have gangs placed against their requirements, so it is deleted and made again at
-once, whoever waits on it: a pending gang finds none for a moment and goes on waiting.
+A Topology of ours whose levels differ from those its name stands for was made by hand, since the schema lets
+nobody edit them. It would place gangs against their requirements, so it is deleted and created again at once,
+whoever waits on it: a pending gang finds none for a moment and keeps waiting.
 
-Never touched: what does not carry our label. An object of somebody else under a name we need is reported
-(condition ``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name
-outlive their pool, since its deletion ends no group.
+Objects without our label are never touched. A foreign object under a name that we need is reported (condition
+``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name outlive their pool,
+because its deletion ends no group.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ Name = tuple[Kind, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObjects:
-    """What should be there, and what may stay if it is: queues that unreleased groups name."""
+    """The desired objects, and the queues that may stay because unreleased groups name them."""
 
     objects: Mapping[Name, Manifest]
     kept_queues: AbstractSet[str]
@@ -57,7 +57,7 @@ class DesiredObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedObjects:
-    """What is there: objects with our label, others under names of ours, and the kinds not served."""
+    """The observed objects with our label, foreign objects under names of ours, and the kinds not served."""
 
     own: Mapping[Name, Obj]
     foreign: Mapping[Name, Obj] = field(default_factory=dict)
@@ -66,9 +66,9 @@ class ObservedObjects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """What removes the difference; ``deletes`` are the observed objects, children before parents.
+    """The actions that remove the difference; ``deletes`` has observed objects, children before parents.
 
-    ``replaces`` are observed objects that cannot be edited into what they should be, and what they should be.
+    ``replaces`` pairs an observed object that cannot be edited with the manifest that replaces it.
     """
 
     creates: tuple[Manifest, ...] = ()
@@ -79,7 +79,7 @@ class SyncPlan:
 
 
 def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
-    """Decide what to do. An object as it should be needs nothing."""
+    """Decide on the actions. An object that is as desired needs none."""
     creates, replaces, updates, foreign = [], [], [], []
     for name, manifest in desired.objects.items():
         kind = name[0]
@@ -109,7 +109,7 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
 
 
 def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[Name]:
-    """Queues still in use, with those above them."""
+    """Queues in use, with their parents."""
     used = {name for name in observed.own if name[1] in desired.kept_queues}
     parents = {(name[0], parent_of(observed.own[name])) for name in used}
     return used | parents
@@ -125,7 +125,7 @@ def _lists_other_levels(own: Obj, manifest: Manifest) -> bool:
 
 
 def _satisfies(observed: Any, desired: Any) -> bool:
-    """Whether everything wanted is there; the server adds defaults and fields of its own."""
+    """Whether an object has everything desired; the server adds defaults and fields of its own."""
     if isinstance(desired, Mapping):
         return isinstance(observed, Mapping) and all(
             _satisfies(observed.get(k), v) for k, v in desired.items()
@@ -145,13 +145,13 @@ def _with_uid(manifest: Manifest, own: Obj) -> Manifest:
 
 
 def _substitutes(other: Obj, manifest: Manifest) -> bool:
-    """Whether somebody else's object does what ours would (OSMO's chart brings the same priorities)."""
+    """Whether a foreign object does what ours would; OSMO's chart brings the same priorities."""
     bare = {key: value for key, value in manifest.items() if key not in {"metadata", "description"}}
     return manifest["kind"] == PRIORITY_CLASS.name and _satisfies(other, bare)
 
 
 def read_desired(uid: str, installation: UUID) -> DesiredObjects:
-    """What configuration and running work want in a cluster."""
+    """Read what configuration and running work need in a cluster."""
     pools = (
         Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
         .select_related("backend")
@@ -196,7 +196,7 @@ def _in_use(uid: str) -> bool:
 
 
 def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:
-    """List what carries our label."""
+    """List the objects with our label."""
     own: dict[Name, Obj] = {}
     unserved = set()
     for kind in pool_kinds():
@@ -210,14 +210,14 @@ def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:
 
 
 def _with_foreign(cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects) -> ObservedObjects:
-    """Look up the names that are wanted and not ours."""
+    """Look up the desired names that no object of ours has."""
     names_to_find = [n for n in desired.objects if n not in observed.own and n[0] not in observed.unserved]
     foreign = {name: obj for name in names_to_find if (obj := cluster.get(*name)) is not None}
     return ObservedObjects(own=observed.own, foreign=foreign, unserved=observed.unserved)
 
 
 def apply(cluster: ClusterApi, steps: SyncPlan) -> list[ClusterError]:
-    """Do it; one refusal stops none of the others, a cluster that does not answer stops all."""
+    """Carry out the plan; a refusal stops no other action, an unreachable cluster stops all."""
     errors: list[ClusterError] = []
     for manifest in steps.creates:
         _call(errors, partial(cluster.create, kind_of(manifest), manifest))
@@ -246,7 +246,7 @@ def _call(errors: list[ClusterError], call: Callable[[], object]) -> None:
 
 
 def sync_cluster(uid: str) -> None:
-    """Bring one cluster in line and note on its backends how it went. Raises nothing about the cluster."""
+    """Bring one cluster in line and record the result on its backends. Raises nothing about the cluster."""
     backends = list(Backend.objects.filter(cluster_id=uid, cleaned_at=None).order_by("deleted_at", "pk"))
     deleted_backends = [
         row.pk for row in backends if row.deleted_at and not usage().unreleased_groups(row.pk)
@@ -269,7 +269,7 @@ def sync_cluster(uid: str) -> None:
 
 
 def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
-    """Do it through one backend's credentials; True if nothing was left to wish for."""
+    """Bring a cluster in line with one backend's credentials; True if nothing is left to do."""
     reached_uid = cluster.kube_system_uid()
     if reached_uid != uid:
         return [_failed("AnotherCluster", f"The address leads to cluster {reached_uid}, not {uid}.")], False

@@ -20,9 +20,9 @@ LimitsAtRevision = tuple[WorkflowConfigDocument, int]
 def put_workflow_config(
     *, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> LimitsAtRevision:
-    """Replace the limits whole, what is left out by its default.
+    """Replace all limits; those left out take their defaults.
 
-    ``expected_revision`` is the one the author saw, 0 for the defaults.
+    ``expected_revision`` is the one that the author read, 0 for the defaults.
     """
     with configuration_change(change):
         _expect(expected_revision)

@@ -19,7 +19,7 @@ LONGEST = 100 * 365 * 86400.0
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. Raises ValueError, saying what is accepted, for anything else, zero included."""
+    """Seconds. Raises ValueError, naming the accepted forms, for anything else, zero included."""
     seconds = _seconds(text.strip())
     if seconds is None or not isfinite(seconds) or not 0 < seconds <= LONGEST:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The language of exit codes, ``1-3,7``: a task writes it, a pool writes it, and endings are read by it."""
+"""The grammar of exit codes, ``1-3,7``, in tasks and pools."""
 
 import re
 
@@ -14,13 +14,13 @@ _RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
 
 
 def read_range(text: str) -> Range | None:
-    """One range: ``1-3`` is (1, 3), ``7`` is (7, 7); None for what is none."""
+    """One range: ``1-3`` is (1, 3), ``7`` is (7, 7); None for any other text."""
     match = _RANGE.fullmatch(text)
     return (int(match[1]), int(match[2] or match[1])) if match else None
 
 
 def exit_codes(text: str) -> tuple[Range, ...]:
-    """All ranges of ``1-3,7``. Raises ValueError, saying what is wrong."""
+    """All ranges of ``1-3,7``. Raises ValueError with the reason."""
     parts = text.split(",")
     if len(parts) > MAX_RANGES:
         raise ValueError(f"There are {len(parts)} ranges of exit codes; at most {MAX_RANGES} are accepted.")

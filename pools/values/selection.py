@@ -1,6 +1,6 @@
-"""What Kubernetes takes as node labels and tolerations, checked before a pod is refused for them.
+"""Kubernetes' grammar of node labels and tolerations, checked before a pod is refused for them.
 
-The same words stand in a pool, in a platform and in a pod template, and select the same nodes.
+Pools, platforms and pod templates share it, because all of them select nodes.
 """
 
 import re
@@ -18,7 +18,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
 
 def label_faults(labels: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
-    """Find labels whose key or value no object can carry."""
+    """Find labels whose key or value Kubernetes refuses."""
     for label, value in labels.items():
         if not is_label_key(label):
             message = f"{label[:MAX_QUOTED]!r} is no Kubernetes label key."
@@ -32,7 +32,7 @@ def label_faults(labels: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
 
 
 def toleration_faults(entries: Sequence[Mapping[str, Any]], *, path: Path) -> Iterator[Fault]:
-    """Find tolerations that a pod cannot have. A field that is empty or missing was not said."""
+    """Find tolerations that Kubernetes refuses. An empty field counts as left out."""
     for i, entry in enumerate(entries):
         where = (*path, i)
         key, value = entry.get("key") or "", entry.get("value") or ""
