@@ -58,9 +58,9 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_reconcile.py::test_what_the_cluster_refuses_for_good_ends_the_group_and_is_cleaned_up",
         ),
         "6. No status goes backwards, and a terminal one never changes": (
-            "tests/worker/test_transition.py::test_a_task_moves_only_where_the_table_lets_it",
-            "tests/worker/test_transition.py::test_a_terminal_status_never_changes",
-            "tests/worker/test_transition.py::test_a_group_that_ended_stays_as_it_ended",
+            "tests/worker/test_record.py::test_a_task_moves_only_where_the_table_lets_it",
+            "tests/worker/test_record.py::test_a_terminal_status_never_changes",
+            "tests/worker/test_record.py::test_a_group_that_ended_stays_as_it_ended",
             "tests/worker/test_crashes.py::test_a_stale_lease_writes_nothing",
         ),
         "7. A fault of one backend, pool, workflow or pod name slows nobody else": (

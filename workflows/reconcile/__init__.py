@@ -1,6 +1,7 @@
-"""Bringing a task group's objects in line with its row, level-driven.
+"""Reconciling a task group's objects with its row, level-driven.
 
-``run.run`` is one look: observe, plan (``plan``, ``follow``: pure), apply, record. The other modules are its
-parts: ``values`` and ``observed`` read rows, ``seen`` reads the cluster, ``leased`` bounds what is sent to
-it, ``create`` and ``teardown`` are the two ways of acting, ``orphans`` finds what no row wants.
+``run.run`` is one reconciliation: observe, plan (``plan``, ``follow``: pure), apply, record. The other
+modules are its parts: ``group_view`` and ``observations`` read rows, ``group_reader`` reads the cluster,
+``leased`` bounds each call by the lease, ``create``, ``recreate``, ``edit`` and ``teardown`` act,
+``waiting`` explains, ``placing_outcome`` judges a placing, ``orphans`` finds objects that no row desires.
 """

@@ -27,7 +27,7 @@ from workflows.values.placement import TaskTry
 
 
 def check_domains(view: GroupView, cluster: LeasedCluster) -> Retry | None:
-    """Hold back a gang whose required domains cannot be told apart on the nodes as they are."""
+    """Hold back a gang whose required domains are ambiguous on the present nodes."""
     placement = view.placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     if not placement.levels or Capability.TOPOLOGY_PATH_DOMAINS in capabilities:

@@ -28,7 +28,7 @@ TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPods:
-    """A group's pods by name as last observed, and since when each is gone.
+    """A group's pods by name as last observed, and since when each is absent.
 
     ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``observer_silent`` that no
     observer is at work. ``evictions`` are the messages of the scheduler's evictions, oldest first,

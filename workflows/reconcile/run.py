@@ -44,7 +44,7 @@ from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
-from workflows.services.record import Change, GroupMove, NewTry, TaskMove, WaitingReason, record
+from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, TaskMove, record
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
@@ -225,7 +225,7 @@ class Reconciliation:
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
         current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
         if status not in TERMINAL and recorded != current:
-            record(self.lease, [WaitingReason(reason)])
+            record(self.lease, [NewWaitingReason(reason)])
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
             record(

@@ -1,8 +1,8 @@
 """Keeping condition ``TopologyLevelsUnavailable`` of groups true, with an event when it begins and ends.
 
 Run with the evaluation of their cluster's pools (``pools.services.evaluation``): nodes are read once, groups
-that differ in nothing that matters are judged once, and only what is news is written, a few hundred rows in
-a transaction. The rows are locked, as ``services.record`` locks them, and no lease is needed: nothing else
+with equal inputs are judged once, and only changed conditions are written, a few hundred rows in a
+transaction. The rows are locked, as ``services.record`` locks them, and no lease is needed: nothing else
 writes this condition. A group that waits is made due, so that its explanation says the same at once.
 """
 
@@ -89,7 +89,7 @@ def _named(
 
 
 def evaluate(uid: str) -> None:
-    """Evaluate all conditions that follow from what was seen of a cluster: of its pools, then its groups."""
+    """Evaluate the conditions that follow from a cluster's observed objects: of pools, then of groups."""
     changes = evaluation.changes_of(uid)
     nodes = evaluation.node_labels(uid)
     evaluation.evaluate_pools(uid, nodes=nodes)

@@ -74,7 +74,7 @@ class GroupMove:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingReason:
+class NewWaitingReason:
     """Why the group waits; None: it does not wait."""
 
     reason: Reason | None
@@ -138,7 +138,7 @@ class Note:
 GroupChange = (
     NewAttempt
     | GroupMove
-    | WaitingReason
+    | NewWaitingReason
     | ClusterContact
     | Creation
     | Release
@@ -383,7 +383,7 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             steps.put(attempt=number)
         case GroupMove():
             _move_group(change, steps)
-        case WaitingReason(reason):
+        case NewWaitingReason(reason):
             _explain(reason, steps)
         case ClusterContact(cluster_uid):
             _note_contact(cluster_uid, steps)

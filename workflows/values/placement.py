@@ -4,9 +4,9 @@ Everything needed to create, follow and take down a group is here, so no later e
 platform or backend reaches it; rows that may change (status, retries, attempt) do not. ``GroupPlacement``
 is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
-The JSON leaves out what has its default, since a workflow may have 10,000 tasks. ``version`` says how to
-read it: a reader refuses a version it does not know instead of guessing, so a worker that is older than
-the web process leaves the group to a newer one. What is written says the oldest version that can read it,
+The JSON leaves out defaults, since a workflow may have 10,000 tasks. ``version`` is the format of the JSON: a
+reader refuses a version it does not know instead of guessing, so a worker that is older than
+the web process leaves the group to a newer one. A writer sets the oldest version that can hold the values,
 so during an upgrade older workers go on with all groups that ask for nothing new. Rejected: foreign keys
 to the pool and its platforms, which a rename or a delete would break.
 
@@ -39,10 +39,10 @@ class GroupPlacement:
     """A task group's share of its pool, backend and workflow. Levels run broadest first.
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
-    whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, asked after a task's
+    whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, applied after a task's
     own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
     that constraints name, empty if they name our own. ``templates`` are by platform, here and not with
-    each of the tasks; ``template_revisions`` says of what they were made.
+    each of the tasks; ``template_revisions`` has the revisions of their sources.
     """
 
     version: int = VERSIONS[0]
@@ -180,11 +180,11 @@ class TaskTry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
-    """All that rendering a task group depends on. ``attempt`` counts pod groups made for it, from 0.
+    """All that rendering a task group depends on. ``attempt`` counts its generations of pod groups, from 0.
 
     ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
-    which still say of how many pods an earlier attempt's pod group was made. ``stage`` counts the preferences
-    relaxed so far (``scheduling.stages``); whatever is rendered of the group is rendered at it.
+    which give the number of pods of an earlier attempt's pod group. ``stage`` counts the preferences
+    relaxed so far (``scheduling.stages``); all objects of the group are rendered at it.
     """
 
     uuid: UUID
