@@ -4,7 +4,7 @@ A *capability* is a named thing a scheduler backend can do, with the scheduler v
 exists only where a check reads it, so the list below is exactly what can make us refuse something;
 refusals, the admin page and the documentation read this one table. Nothing is decided from a
 scheduler's name. A backend's version is inferred from the schemas its cluster serves, never from image
-tags, which anybody may retag (KAI: ``kai_version_from_schema``).
+tags, which anybody may retag.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from scheduling.errors import Fault, Path, UnsupportedCapability
+from scheduling.errors import Fault, Path
 from scheduling.levels import Level
 
 
@@ -160,42 +160,3 @@ def check_pool_levels(levels: Sequence[Level], *, capabilities: Capabilities, pa
         )
         return [Fault(path, "unsupported_capability", message, capability="max_levels")]
     return []
-
-
-KAI_OLDEST = SchedulerVersion(0, 13)
-KAI_MIN_SUB_GROUP = SchedulerVersion(0, 15)
-
-
-def kai_version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
-    """Infer KAI's version from the PodGroup schema its cluster serves.
-
-    Accepts a CustomResourceDefinition, an OpenAPI v3 document (``/openapi/v3/apis/scheduling.run.ai/
-    v2alpha2``) or the bare schema. ``subGroups[].parent`` came with 0.13, ``minSubGroup`` with 0.15; the
-    answer is the oldest version with that schema. Raises UnsupportedCapability below 0.13.
-    """
-    spec = _at(_pod_group_schema(document), "properties", "spec", "properties")
-    subgroup = _at(spec, "subGroups", "items", "properties")
-    if "parent" not in subgroup:
-        raise UnsupportedCapability(
-            f"The cluster's PodGroup (scheduling.run.ai/v2alpha2) has no subGroups[].parent: KAI "
-            f"{KAI_OLDEST} or later is needed."
-        )
-    return KAI_MIN_SUB_GROUP if "minSubGroup" in spec or "minSubGroup" in subgroup else KAI_OLDEST
-
-
-def _pod_group_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    if versions := _at(document, "spec").get("versions"):
-        served = [v for v in versions if v.get("served", True) and v.get("name") == "v2alpha2"]
-        return _at(served[0], "schema", "openAPIV3Schema") if served else {}
-    for schema in _at(document, "components", "schemas").values():
-        kinds = schema.get("x-kubernetes-group-version-kind", ())
-        if any(k.get("kind") == "PodGroup" and k.get("version") == "v2alpha2" for k in kinds):
-            return dict(schema)
-    return document
-
-
-def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Walk down mappings; whatever is missing is empty."""
-    for key in keys:
-        value = value.get(key, {}) if isinstance(value, Mapping) else {}
-    return value if isinstance(value, Mapping) else {}

@@ -68,7 +68,8 @@ class ReadBack:
     ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
     are the reasons of events that change what is known of a gang; of these ``waiting`` say why it waits, and
     ``evicting`` why its pods were deleted. ``stale`` is the annotation that says since when a gang is below
-    its minimum, where the scheduler evicts it for that.
+    its minimum, where the scheduler evicts it for that. ``event_annotation`` is the annotation of an event
+    that says for which action a pod was evicted; it is stored behind the event's message, as ``(action: …)``.
     """
 
     status: tuple[str, ...] = ("conditions",)
@@ -77,6 +78,7 @@ class ReadBack:
     waiting: tuple[str, ...] = ()
     evicting: tuple[str, ...] = ()
     stale: str = ""
+    event_annotation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,32 @@ class SchedulerBackend(Protocol):
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         """Why a gang waits, most telling first; empty when nothing is known."""
+
+
+class EvictionCause(StrEnum):
+    """What a scheduler evicted a pod for."""
+
+    PREEMPTION = "preemption"
+    RECLAIM = "reclaim"
+    CONSOLIDATION = "consolidation"
+    STALE_GANG = "stale_gang"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """How a scheduler evicted a pod; ``message`` says it in a sentence with the scheduler's own words."""
+
+    cause: EvictionCause
+    message: str
+
+
+@runtime_checkable
+class EvictionReader(Protocol):
+    """A scheduler whose events on evicting say for what a pod had to go."""
+
+    def read_eviction(self, message: str) -> Eviction:
+        """Read the message of an event that ``read_back.evicting`` names."""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
+from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
 from workflows.explain.levels import ADVICE
@@ -263,19 +264,19 @@ def _seen_before(seen: ObservedGroup, said: Sequence[WaitingReason]) -> tuple[Wh
 def _of_claims(seen: ObservedGroup, said: Sequence[WaitingReason]) -> tuple[Why, str] | None:
     """Who is in the way of claims that cannot be allocated; None where claims are not what it waits for.
 
-    KAI leaves a pod group's first reasons while their sum stays the same, so its pods are heard as well. It
-    says nothing at all while it counts on pods that are being deleted.
+    A scheduler may leave a pod group's first reasons although its pods wait for something else by now, so the
+    pods' own messages count as well. It may say nothing while it counts on pods that are being deleted.
     """
     pods = seen.waiting.pod_messages if seen.waiting else ()
-    raw = [*(one.raw for one in said), *pods]
-    busy = any("cannot allocate all claims" in text for text in raw)
+    plugins = plugin_messages([*(one.raw for one in said), *pods])
+    busy = PluginMessage.CLAIMS_IN_USE in plugins
     missing = [one.message for one in said if one.code == "ClaimMissing"]
     former = [one for one in seen.held if one.ended]
     if former and (busy or missing or not said):
         return Why.CHANNEL, occupied_sentence(former)
     if not busy and not missing:
         return None
-    if any("didn't have enough resource" in text for text in raw):
+    if PluginMessage.NOT_ENOUGH_RESOURCES in plugins:
         return None
     if not busy:
         return Why.CLAIM, missing[0]

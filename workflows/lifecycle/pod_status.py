@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from scheduling.backends.base import Eviction, EvictionCause
 from web.times import read_instant
-from workflows.lifecycle.evictions import EVICTED_CODE, PREEMPTED_CODE, read_eviction
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
 
 UNKNOWN_CODE = 4000
 BACKEND_CODE = 3001
 START_ERROR_CODE = 3003
+EVICTED_CODE = 3004
 START_TIMEOUT_CODE = 3005
+PREEMPTED_CODE = 3006
 UPSTREAM_CODE = 3000
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
@@ -65,22 +67,33 @@ def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
     return _starting(pod, now) or _live(pod, now)
 
 
-def read_gone(pod: PodSeen | None, *, eviction: str, now: datetime, node_gone: bool = False) -> Reading:
+def read_gone(
+    pod: PodSeen | None, *, eviction: Eviction | None, now: datetime, node_gone: bool = False
+) -> Reading:
     """Read a pod that is no longer there.
 
-    ``eviction`` is the message of its scheduler about evicting it, ``node_gone`` that its node was removed.
+    ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed.
     """
     if pod is not None and (last := read_pod(pod, now=now)) is not None and last.code is not None:
         return last
     if eviction:
-        read = read_eviction(eviction)
-        return Reading(status=read.status, code=read.code, message=read.message)
+        return _evicted(eviction)
     if pod is not None and (why := _disruption(pod)):
         return _backend(f"Its pod was disrupted: {why}")
     if pod is not None and node_gone:
         return _backend(f"Its node {pod.node_name} was removed from the cluster, and its pod with it.")
     return _backend(
         "Its pod vanished from the cluster: it was deleted from outside, or its node was removed."
+    )
+
+
+def _evicted(eviction: Eviction) -> Reading:
+    """Preemption, reclaim and consolidation are preemption to OSMO; a stale gang is an eviction."""
+    stale = eviction.cause == EvictionCause.STALE_GANG
+    return Reading(
+        status=TaskStatus.FAILED_EVICTED if stale else TaskStatus.FAILED_PREEMPTED,
+        code=EVICTED_CODE if stale else PREEMPTED_CODE,
+        message=eviction.message,
     )
 
 

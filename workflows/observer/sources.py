@@ -146,8 +146,11 @@ def pod_groups_seen_by(scheduler: SchedulerBackend) -> Reduce:
 
 def events_heard_of(schedulers: Iterable[SchedulerBackend]) -> Reduce:
     """Events on pods, ComputeDomains and the pod groups of these schedulers."""
+    schedulers = tuple(schedulers)
     pod_groups = {one.pod_group.kind for one in schedulers if one.pod_group}
-    return partial(see_event, kinds={POD.name, COMPUTE_DOMAIN.name, *pod_groups})
+    annotations = {one.read_back.event_annotation for one in schedulers} - {""}
+    kinds = {POD.name, COMPUTE_DOMAIN.name, *pod_groups}
+    return partial(see_event, kinds=kinds, annotations=sorted(annotations))
 
 
 def _topology_owners(followed: Followed) -> list[TopologyOwner]:

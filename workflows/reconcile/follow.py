@@ -12,8 +12,10 @@ from datetime import datetime, timedelta
 
 from pools.conditions import Condition
 from scheduling import names
+from scheduling.backends.base import Eviction
+from scheduling.backends.evictions import eviction_of
+from scheduling.backends.registry import installed
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
-from workflows.lifecycle.evictions import eviction_message
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import Reading, read_gone, read_pod
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
@@ -167,9 +169,9 @@ class _TaskReader:
             self.unobserved.append(task.pod_name)
             self._recheck((task.scheduling_start_time or now) + UNSEEN_GRACE)
             return None
-        eviction = eviction_message(task.pod_name, evictions=self._observed.evictions, peers=self._pod_names)
+        eviction = self._eviction(task.pod_name)
         last = read_pod(pod, now=now) if pod is not None else None
-        explained = (last is not None and last.code is not None) or eviction
+        explained = (last is not None and last.code is not None) or eviction is not None
         since = self._observed.gone_at.get(task.pod_name)
         if not explained and since is not None and now - since < VANISHED_GRACE:
             self._recheck(since + VANISHED_GRACE)
@@ -180,6 +182,10 @@ class _TaskReader:
             return None
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
         return read_gone(pod, eviction=eviction, now=now, node_gone=node_gone)
+
+    def _eviction(self, pod: str) -> Eviction | None:
+        scheduler = installed().get(self._view.placement.scheduler_type)
+        return eviction_of(scheduler, pod, messages=self._observed.evictions, peers=self._pod_names)
 
     def _recheck(self, at: datetime) -> None:
         self.recheck = at if self.recheck is None else min(self.recheck, at)

@@ -255,8 +255,13 @@ def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
     )
 
 
-def see_event(obj: Mapping[str, Any], *, kinds: Collection[str]) -> EventSeen | None:
-    """Reduce an event; None if it is about no object of ours. ``kinds`` are those to keep."""
+def see_event(
+    obj: Mapping[str, Any], *, kinds: Collection[str], annotations: Collection[str] = ()
+) -> EventSeen | None:
+    """Reduce an event; None if it is about no object of ours.
+
+    ``kinds`` are those to keep, ``annotations`` those that name what a pod was evicted for.
+    """
     metadata, about = obj["metadata"], obj.get("involvedObject") or {}
     kind, name = str(about.get("kind") or ""), str(about.get("name") or "")
     match = _GROUP_IN_NAME.match(name)
@@ -280,14 +285,15 @@ def see_event(obj: Mapping[str, Any], *, kinds: Collection[str]) -> EventSeen | 
         source=str(obj.get("reportingComponent") or source.get("component") or kind)[:63],
         warning=obj.get("type") == "Warning",
         reason=str(obj.get("reason") or "")[:128],
-        message=_with_action(obj),
+        message=_with_action(obj, annotations),
     )
 
 
-def _with_action(obj: Mapping[str, Any]) -> str:
-    """An event's message, and the action that KAI evicted for, which only an annotation has."""
+def _with_action(obj: Mapping[str, Any], annotations: Collection[str]) -> str:
+    """An event's message, and behind it the action that only one of these annotations has."""
     message = str(obj.get("message") or "")[:MAX_TEXT]
-    action = (obj["metadata"].get("annotations") or {}).get("evictor-action-type")
+    notes = obj["metadata"].get("annotations") or {}
+    action = next((notes[key] for key in annotations if notes.get(key)), None)
     return f"{message} (action: {str(action)[:63]})" if action else message
 
 

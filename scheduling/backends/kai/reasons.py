@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from scheduling.backends.base import Waiting, WaitingReason
+from scheduling.backends.claims import CLAIMS_IN_USE, NOT_ENOUGH_RESOURCES
 
 _Match = re.Match[str]
 _MAX_RAW = 1000
@@ -296,12 +297,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
         _said("The claims on the group's ComputeDomain do not exist yet."),
     ),
     (
-        re.compile(r"cannot allocate all claims"),
+        CLAIMS_IN_USE,
         "ChannelInUse",
         _said("Nodes have one NVLink channel each; some are in use by others, or no driver offers any."),
     ),
     (
-        re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)"),
+        NOT_ENOUGH_RESOURCES,
         "NotEnoughRoom",
         _resources,
     ),

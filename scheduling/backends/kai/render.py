@@ -25,6 +25,7 @@ from uuid import UUID
 from scheduling import names
 from scheduling.backends.applied import applied, in_words
 from scheduling.backends.base import (
+    Eviction,
     GangRequest,
     Manifest,
     PodParts,
@@ -35,14 +36,10 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import minimum, reasons, relax
+from scheduling.backends.kai import evictions, minimum, reasons, relax
 from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.capabilities import (
-    KAI_OLDEST,
-    Capability,
-    SchedulerVersion,
-    kai_version_from_schema,
-)
+from scheduling.backends.kai.version import OLDEST, version_from_schema
+from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.stages import at_stage
@@ -66,8 +63,8 @@ class Kai(ByTable):
     """NVIDIA's KAI scheduler, 0.13 and later."""
 
     name = "kai"
-    oldest = KAI_OLDEST
-    needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, KAI_OLDEST)
+    oldest = OLDEST
+    needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, OLDEST)
     pod_group = POD_GROUP
     max_levels = MAX_LEVELS
     scheduler_name = "kai-scheduler"
@@ -77,6 +74,7 @@ class Kai(ByTable):
         events=("Evict", "StaleJob", "NotReady"),
         waiting=("NotReady",),
         evicting=("Evict",),
+        event_annotation=evictions.ACTION_ANNOTATION,
         stale=minimum.STALE_ANNOTATION,
     )
     edits_pod_groups = True
@@ -92,10 +90,10 @@ class Kai(ByTable):
         del kubernetes
         if pod_group_schema is None:
             raise UnsupportedCapability(
-                f"KAI is not installed: the cluster serves no {self.pod_group.crd}. KAI {KAI_OLDEST} or "
+                f"KAI is not installed: the cluster serves no {self.pod_group.crd}. KAI {OLDEST} or "
                 "later is needed."
             )
-        return kai_version_from_schema(pod_group_schema)
+        return version_from_schema(pod_group_schema)
 
     def render(self, request: GangRequest) -> RenderedGang:
         tree = at_stage(build_tree(request.gang, request.levels), request.stage)
@@ -139,6 +137,9 @@ class Kai(ByTable):
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return reasons.read(waiting)
+
+    def read_eviction(self, message: str) -> Eviction:
+        return evictions.read_eviction(message)
 
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:

@@ -70,7 +70,7 @@ def test_a_heartbeat_is_no_news_of_a_node():
     assert not memory.changed(node("2"))
 
 
-def event(name, kind="Pod", **changes):
+def event(name, kind="Pod", *, annotations=(), **changes):
     return see_event(
         {
             "metadata": {"name": "e", "uid": "ev", **changes.pop("metadata", {})},
@@ -80,6 +80,7 @@ def event(name, kind="Pod", **changes):
             **changes,
         },
         kinds=("Pod", "PodGroup", "ComputeDomain"),
+        annotations=annotations,
     )
 
 
@@ -93,6 +94,13 @@ def test_events_name_their_group_where_their_object_does():
     assert event(f"{GROUP.hex}-1-0", kind="PodGroup").group == GROUP
     assert event(f"osmo-{GROUP.hex}", kind="ComputeDomain").group == GROUP
     assert event(f"{GROUP.hex}-0").group is None
+
+
+def test_an_action_in_an_annotation_stands_behind_the_message():
+    metadata = {"annotations": {"action-type": "reclaim"}}
+    assert event(GROUP.hex, kind="PodGroup", metadata=metadata.copy()).message == "m"
+    known = event(GROUP.hex, kind="PodGroup", metadata=metadata, annotations=("other", "action-type"))
+    assert known.message == "m (action: reclaim)"
 
 
 def test_an_event_that_repeats_itself_is_one_line_for_each_doubling():

@@ -4,6 +4,7 @@ import pytest
 
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
+from scheduling.backends.kai.version import version_from_schema
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.backends.registry import BUILT_IN
 from scheduling.capabilities import (
@@ -12,7 +13,6 @@ from scheduling.capabilities import (
     Capability,
     SchedulerVersion,
     check_pool_levels,
-    kai_version_from_schema,
 )
 from scheduling.checks import check_gang, shared_values
 from scheduling.errors import UnsupportedCapability
@@ -201,10 +201,10 @@ def as_openapi(bare):
 
 @pytest.mark.parametrize("shape", [dict, as_crd, as_openapi])
 def test_kais_version_is_read_from_the_schema(shape):
-    assert str(kai_version_from_schema(shape(schema(parent=True, minimum=False)))) == "0.13"
-    assert str(kai_version_from_schema(shape(schema(parent=True, minimum=True)))) == "0.15"
+    assert str(version_from_schema(shape(schema(parent=True, minimum=False)))) == "0.13"
+    assert str(version_from_schema(shape(schema(parent=True, minimum=True)))) == "0.15"
     with pytest.raises(UnsupportedCapability, match=r"KAI 0\.13 or later"):
-        kai_version_from_schema(shape(schema(parent=False, minimum=False)))
+        version_from_schema(shape(schema(parent=False, minimum=False)))
 
 
 def test_a_cluster_without_the_scheduler_says_what_is_missing():

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from scheduling.backends.base import PoolRequest
 from scheduling.backends.kai import Kai
-from scheduling.capabilities import kai_version_from_schema
+from scheduling.backends.kai.version import version_from_schema
 from tests.unit.scheduling import crds
 from tests.unit.scheduling.build import INSTALLATION, gang, levels, request
 from tests.unit.scheduling.gangs import sound
@@ -62,4 +62,4 @@ VERSION_IN_SCHEMA = dict.fromkeys(crds.OLDEST, "0.13") | dict.fromkeys(crds.NEWE
 @pytest.mark.parametrize(("source", "want"), VERSION_IN_SCHEMA.items())
 def test_the_version_is_inferred_from_the_schema(source, want):
     definition = crds.definition(source, "podgroups", "scheduling.run.ai")
-    assert str(kai_version_from_schema(definition)) == want
+    assert str(version_from_schema(definition)) == want

@@ -1,0 +1,31 @@
+"""What kube-scheduler's plugins say of a pod's claims and resources, as codes.
+
+KAI runs the same plugins and passes their texts on, so all scheduler backends share this reading. A gang's
+first reasons may hide it: whoever looks for a cause reads the pods' own messages as well. Source:
+kube-scheduler 1.34 to 1.36, plugins DynamicResources and NodeResourcesFit.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+
+class PluginMessage(StrEnum):
+    """What a plugin could not find for a pod."""
+
+    CLAIMS_IN_USE = "claims_in_use"
+    NOT_ENOUGH_RESOURCES = "not_enough_resources"
+
+
+CLAIMS_IN_USE = re.compile(r"cannot allocate all claims")
+NOT_ENOUGH_RESOURCES = re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)")
+
+_PATTERNS = (
+    (CLAIMS_IN_USE, PluginMessage.CLAIMS_IN_USE),
+    (re.compile(r"didn't have enough resource"), PluginMessage.NOT_ENOUGH_RESOURCES),
+)
+
+
+def plugin_messages(texts: Iterable[str]) -> frozenset[PluginMessage]:
+    """Everything that is said in any of the texts."""
+    return frozenset(code for text in texts for pattern, code in _PATTERNS if pattern.search(text))

@@ -1,0 +1,45 @@
+"""Whether a scheduler evicted a pod that is gone, from the messages of its events on evicting.
+
+A pod's name is that of one try, so what was said of an earlier try never counts for a later one. From the
+tenth like event on, client-go's correlator folds them into one and only the first names stay: then what is
+said of peers counts for all. A message that names no pod of ours counts for all too. A pod that vanishes
+while its peers were evicted by name was not evicted: somebody else took it.
+
+What a message means is read by the scheduler's own backend (``EvictionReader``).
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+from scheduling.backends.base import Eviction, EvictionCause, EvictionReader, SchedulerBackend
+
+FOLDED_AFTER = 10
+
+_POD = re.compile(r"\b[0-9a-f]{32}-[0-9]+\b")  # as ``names.pod`` makes them
+
+
+def eviction_of(
+    scheduler: SchedulerBackend | None, pod: str, *, messages: Sequence[str], peers: Collection[str]
+) -> Eviction | None:
+    """How a pod was evicted; None if no message is about it.
+
+    ``messages`` run oldest first, ``peers`` are the pods of the latest tries of its group.
+    """
+    message = _message_about(pod, messages, peers)
+    if not message:
+        return None
+    if isinstance(scheduler, EvictionReader):
+        return scheduler.read_eviction(message)
+    return Eviction(EvictionCause.UNKNOWN, f"The scheduler evicted it: {message}")
+
+
+def _message_about(pod: str, messages: Sequence[str], peers: Collection[str]) -> str:
+    """The last message that is about this pod, empty for none."""
+    pods = {message: set(_POD.findall(message)) for message in messages}
+    if own := [message for message in messages if pod in pods[message]]:
+        return own[-1]
+    if of_all := [message for message in messages if not pods[message]]:
+        return of_all[-1]
+    of_peers = [message for message in messages if not pods[message].isdisjoint(peers)]
+    combined = any("combined from similar events" in message for message in of_peers)
+    return of_peers[-1] if combined or len(of_peers) >= FOLDED_AFTER else ""

@@ -1,0 +1,28 @@
+"""What KAI evicted a pod for.
+
+KAI deletes plainly and tells why in an event on the pod group: a text with the pod's name, and the action in
+an annotation, which stands behind the text once the event is stored. Source: KAI v0.13 and v0.17 events as
+seen; actions preempt, reclaim, consolidation, stalegangeviction.
+"""
+
+import re
+from collections.abc import Mapping
+
+from scheduling.backends.base import Eviction, EvictionCause
+
+ACTION_ANNOTATION = "evictor-action-type"
+
+_ACTION = re.compile(r"\(action: ([a-z]+)\)\s*$")
+_ACTIONS: Mapping[str, tuple[EvictionCause, str]] = {
+    "stalegangeviction": (EvictionCause.STALE_GANG, "because too few tasks of its gang were running"),
+    "preempt": (EvictionCause.PREEMPTION, "to make room for work of higher priority"),
+    "reclaim": (EvictionCause.RECLAIM, "because another queue reclaimed its share"),
+    "consolidation": (EvictionCause.CONSOLIDATION, "to pack running work closer together"),
+}
+
+
+def read_eviction(message: str) -> Eviction:
+    """Read the message of an event, with its action behind it."""
+    match = _ACTION.search(message)
+    cause, why = _ACTIONS.get(match[1] if match else "", (EvictionCause.UNKNOWN, ""))
+    return Eviction(cause, f"The scheduler evicted it{f' {why}' if why else ''}: {message}")
