@@ -1,8 +1,8 @@
-"""Workflows, their task groups and tasks, and what was observed of them.
+"""Workflows, their task groups and tasks, and the objects that the observer saw of them.
 
-The row is the truth: what a group needs to be created, followed and taken down again is frozen in it
-at submission (``placement``, ``Task.spec``), so no later edit of a pool or backend reaches it. Rows of
-``Observed*`` are written by the observer alone and may be thrown away: a relist fills them again.
+The row is the truth: everything that is needed to create, follow and delete a group is frozen in its row at
+submission (``placement``, ``Task.spec``), so later edits of a pool or backend do not change it. The observer
+alone writes the rows of ``Observed*``; they may be deleted, because the next list fills them again.
 """
 
 import uuid
@@ -26,25 +26,29 @@ class Workflow(models.Model):
     name = models.CharField(max_length=80, unique=True)
     base_name = models.CharField(max_length=64)
     number = models.PositiveIntegerField()
-    pool_name = models.CharField(max_length=63, help_text="The pool it was submitted to, by its name then.")
+    pool_name = models.CharField(max_length=63, help_text="Name of its pool at submission.")
     backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="workflows")
-    pool_revision = models.PositiveIntegerField(help_text="ConfigRevision of the pool it was accepted under.")
+    pool_revision = models.PositiveIntegerField(help_text="ConfigRevision of its pool at submission.")
     submitted_by = models.CharField(max_length=150)
     cancelled_by = models.CharField(max_length=150, blank=True, default="")
     priority = models.CharField(max_length=8, choices=Priority, default=Priority.NORMAL)
     status = models.CharField(max_length=32, choices=WorkflowStatus, default=WorkflowStatus.PENDING)
     labels = models.JSONField(default=dict)
     tags = models.JSONField(default=list)
-    spec = models.TextField(help_text="As parsed: rendered, if it was templated.")
+    spec = models.TextField(help_text="As parsed; rendered, if it was templated.")
     template_spec = models.TextField(blank=True, default="")
     env_vars = models.JSONField(
-        default=list, db_default=[], help_text="NAME=value, as laid over every task's environment."
+        default=list, db_default=[], help_text="NAME=value texts, laid over every task's environment."
     )
     parent_name = models.CharField(
-        max_length=64, blank=True, default="", db_default="", help_text="Of what it restarts: the name."
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Base name of the workflow that it restarts.",
     )
     parent_job_id = models.PositiveIntegerField(
-        null=True, help_text="Of what it restarts: the number after the name."
+        null=True, help_text="Number of the workflow that it restarts."
     )
     warnings = models.JSONField(default=list)
     exec_timeout = models.FloatField(help_text="Seconds a group may run.")
@@ -55,7 +59,9 @@ class Workflow(models.Model):
     request_id = models.CharField(max_length=64, blank=True, default="")
     idempotency_key = models.CharField(max_length=255, null=True)
     idempotency_digest = models.CharField(max_length=64, blank=True, default="")
-    reply = models.JSONField(default=dict, help_text="What the submission answered; repeated on a repeat.")
+    reply = models.JSONField(
+        default=dict, help_text="Reply to the submission; sent again if the request is repeated."
+    )
 
     class Meta:
         ordering = ["-submit_time"]
@@ -80,8 +86,8 @@ class Workflow(models.Model):
 class TaskGroup(models.Model):
     """A gang: its tasks are scheduled together, get one ComputeDomain and end together.
 
-    ``placement`` is frozen at submission; see ``workflows.values.placement``. ``status`` says how the work
-    stands; ``released_at`` says when nothing of it was left in the cluster. The lease columns exclude
+    ``placement`` is frozen at submission; see ``workflows.values.placement``. ``status`` is that of the work;
+    ``released_at`` is when nothing of the group was left in the cluster. The lease columns exclude
     workers from each other; only the database's clock is compared.
     """
 
@@ -97,9 +103,7 @@ class TaskGroup(models.Model):
     barrier = models.BooleanField(default=True)
     ignore_nonlead_status = models.BooleanField(default=True)
     upstream = models.ManyToManyField("self", symmetrical=False, related_name="downstream")
-    placement = models.JSONField(
-        help_text="All that later edits must not reach; see workflows.values.placement."
-    )
+    placement = models.JSONField(help_text="Frozen at submission; see workflows.values.placement.")
     constraints = models.JSONField(
         default=list, help_text="Constraints applied: set, key, label, type, tasks."
     )
@@ -117,18 +121,18 @@ class TaskGroup(models.Model):
         default=0, db_default=0, help_text="Preferences relaxed so far (scheduling.stages); never lowered."
     )
     unplaced_since = models.DateTimeField(
-        null=True, help_text="When all its pods were there without a node; patience counts from it."
+        null=True, help_text="Since when all its pods exist without a node; patience counts from it."
     )
     waiting_why = models.CharField(
         max_length=32,
         blank=True,
         default="",
         db_default="",
-        help_text="Of what kind: workflows.explain.reasons.Why.",
+        help_text="Code of the reason: workflows.explain.reasons.Why.",
     )
     waiting_reason = models.TextField(blank=True, default="")
     waiting_evidence = models.JSONField(
-        default=dict, db_default={}, help_text="What the reason rests on; see workflows.explain.reasons."
+        default=dict, db_default={}, help_text="Facts behind the reason; see workflows.explain.reasons."
     )
     waiting_since = models.DateTimeField(null=True)
 
@@ -138,7 +142,7 @@ class TaskGroup(models.Model):
     initializing_start_time = models.DateTimeField(null=True)
     start_time = models.DateTimeField(null=True)
     end_time = models.DateTimeField(null=True)
-    created_in_cluster_at = models.DateTimeField(null=True, help_text="When all its objects were there.")
+    created_in_cluster_at = models.DateTimeField(null=True, help_text="When all its objects existed.")
     touched_cluster = models.BooleanField(default=False, help_text="Whether a create may have been sent.")
     touched_at = models.DateTimeField(null=True, help_text="When the first create may have been sent.")
     released_at = models.DateTimeField(null=True)
@@ -147,7 +151,7 @@ class TaskGroup(models.Model):
     notifications = models.PositiveBigIntegerField(
         default=0, db_column="nudges", help_text="Rises with each notification that something may be due."
     )
-    failures = models.PositiveIntegerField(default=0, help_text="Reconciles in a row that did not succeed.")
+    failures = models.PositiveIntegerField(default=0, help_text="Reconciliations in a row that failed.")
     lease_token = models.UUIDField(null=True)
     lease_until = models.DateTimeField(null=True)
 
@@ -223,7 +227,7 @@ class Task(models.Model):
         max_length=300, blank=True, default="", db_default="", help_text="Why its log is not kept."
     )
     log_try_at = models.DateTimeField(
-        null=True, help_text="Until then somebody reads its log, or waits to try again."
+        null=True, help_text="Until then its log is being read, or the next try waits."
     )
 
     class Meta:
@@ -251,10 +255,10 @@ class Task(models.Model):
 
 
 class KeptLog(models.Model):
-    """An object in the store of logs; the row is there before the object and goes after it.
+    """An object in the store of logs; its row is created before it and deleted after it.
 
-    ``task`` is null once its workflow was removed: then the object goes too. ``stored_at`` is null while
-    it is being written.
+    ``task`` is null once its workflow was removed: then the object is deleted, too. ``stored_at`` is null
+    while the object is being written.
     """
 
     name = models.CharField(max_length=90, unique=True)
@@ -271,9 +275,9 @@ class KeptLog(models.Model):
 
 
 class Event(models.Model):
-    """One line of a workflow's timeline: our own steps and what the cluster said.
+    """One line of a workflow's timeline: a step of the service or an event of the cluster.
 
-    ``dedupe`` makes a repeated sighting harmless: the cluster's event uid and count, or our step's name.
+    ``dedupe`` makes a repeated event harmless: the cluster's event uid and count, or the name of the step.
     """
 
     workflow = models.ForeignKey(Workflow, on_delete=models.CASCADE, related_name="events")
@@ -298,7 +302,7 @@ class Event(models.Model):
 
 
 class ObservedPod(models.Model):
-    """A pod of ours as last seen; statuses are read from ``digest`` (``workflows.values.observation``)."""
+    """A pod of a task group as last observed; see ``workflows.values.observation`` for ``digest``."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="pods")
     namespace = models.CharField(max_length=63)
@@ -325,7 +329,7 @@ class ObservedPod(models.Model):
 
 
 class ObservedObject(models.Model):
-    """A pod group, ComputeDomain or claim template of ours as last seen; ``digest`` keeps its status."""
+    """Another object of a task group as last observed; ``digest`` has its status."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="objects_seen")
     kind = models.CharField(max_length=63)
