@@ -22,7 +22,7 @@ from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.nvlink import check_nvlink
 from scheduling.requirements import Gang, GangTask, Requirement, effective
 from scheduling.sentences import listing
-from workflows.admission.platforms import check_use, choose, frozen_mount, notices_of
+from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
 from workflows.spec.syntax import MAX_NAME
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
@@ -155,12 +155,12 @@ class _Admission:
             if platform is not None
         ]
         gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
-        self.topology(gang, queue_timeout=shared.queue_timeout)
+        self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         if nvlink:
             node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
             self.notices += check_nvlink(gang, self.facts.levels, node_gpus=node_gpus)
-        self.quota(gang)
+        self.check_quota(gang)
         tries = tuple(
             TaskTry(
                 task_uuid=self.new_uuid(),
@@ -191,16 +191,16 @@ class _Admission:
     def platform(self, resource: Resource) -> PlatformFacts | None:
         """The platform of a resource spec; its faults and notices are reported once."""
         if resource.name not in self.platforms:
-            platform = choose(resource, self.facts)
+            platform = platform_of(resource, self.facts)
             if isinstance(platform, Fault):
                 self.faults.append(platform)
                 self.platforms[resource.name] = None
             else:
-                self.notices += notices_of(resource, platform)
+                self.notices += node_notices(resource, platform)
                 self.platforms[resource.name] = platform
         return self.platforms[resource.name]
 
-    def topology(self, gang: Gang, *, queue_timeout: float) -> None:
+    def check_topology(self, gang: Gang, *, queue_timeout: float) -> None:
         facts = self.facts
         checked = self.scheduler.check(
             gang,
@@ -214,7 +214,7 @@ class _Admission:
         self.faults += checked.faults
         self.notices += checked.notices
 
-    def quota(self, gang: Gang) -> None:
+    def check_quota(self, gang: Gang) -> None:
         most = self.facts.gpu_maximum
         gpus = sum(task.gpus for task in gang.tasks)
         if most is not None and gpus > most:
@@ -331,7 +331,9 @@ def _pools_with(capability: str, pools: Mapping[str, frozenset[Capability]]) -> 
     return f"Pools that have it: {listing(having)}." if having else "No pool you may use has it."
 
 
-def oversized(manifests: Iterable[tuple[Path, int]], *, most: int, limit: int = 20) -> Iterator[Fault]:
+def oversized_objects(
+    manifests: Iterable[tuple[Path, int]], *, most: int, limit: int = 20
+) -> Iterator[Fault]:
     """The faults of the first objects over ``most`` bytes; ``manifests`` are (path in the spec, bytes)."""
     for path, size in islice(((path, size) for path, size in manifests if size > most), limit):
         message = f"Its object has {size} bytes, files included, but the cluster accepts at most {most}."

@@ -16,7 +16,7 @@ from workflows.spec.workflow_spec import WorkflowSpec
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 
-def overridden(spec: WorkflowSpec, *, labels: Sequence[str], env_vars: Sequence[str]) -> WorkflowSpec:
+def with_overrides(spec: WorkflowSpec, *, labels: Sequence[str], env_vars: Sequence[str]) -> WorkflowSpec:
     """Lay the request's labels and variables over a spec; their faults are added to the spec's."""
     merged, label_faults = _merged_labels(spec.labels, labels)
     environment, variable_faults = _environment(env_vars)

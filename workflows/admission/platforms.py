@@ -11,7 +11,7 @@ from workflows.admission.pool_facts import PlatformFacts, PoolFacts
 from workflows.spec.workflow_spec import Resource, TaskSpec
 
 
-def choose(resource: Resource, facts: PoolFacts) -> PlatformFacts | Fault:
+def platform_of(resource: Resource, facts: PoolFacts) -> PlatformFacts | Fault:
     """The platform of a resource spec: the one it names, or the pool's default."""
     platforms = tuple(sorted(name for name in facts.platforms if name))
     name = resource.platform or facts.default_platform
@@ -77,7 +77,7 @@ def frozen_mount(mount: str, platform: PlatformFacts) -> str | None:
     return None
 
 
-def notices_of(resource: Resource, platform: PlatformFacts) -> Iterator[Notice]:
+def node_notices(resource: Resource, platform: PlatformFacts) -> Iterator[Notice]:
     """Warn of a resource spec that no known node of a platform can hold. Nodes may be added: no fault."""
     name = f'platform "{platform.name}"' if platform.name else "the pool"
     if platform.nodes == 0:

@@ -17,7 +17,7 @@ MOST = 128 * 2**20
 """Characters of all tasks together, their pool's templates included."""
 
 
-def too_heavy(groups: Iterable[GroupValues], *, most: int = MOST) -> Iterator[Fault]:
+def oversized_workflow(groups: Iterable[GroupValues], *, most: int = MOST) -> Iterator[Fault]:
     """One fault, if the tasks of a workflow have more than ``most`` characters together."""
     total, weights = 0, dict[int, int]()
     for group in groups:

@@ -41,7 +41,7 @@ class Bounds:
     overall: int
 
 
-def check_room(pool: str) -> None:
+def check_backlog(pool: str) -> None:
     """Raise Busy if the pool may not submit now."""
     env = settings.ENV
     bounds = Bounds(pool=env.pool_backlog_groups, overall=env.backlog_groups)

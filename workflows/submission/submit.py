@@ -24,16 +24,16 @@ from web.access import grants_of
 from web.errors import summary
 from web.policy import Action
 from workflows import metrics
-from workflows.admission.admit import admit, capability_faults, oversized
-from workflows.admission.overrides import overridden
+from workflows.admission.admit import admit, capability_faults, oversized_objects
+from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
-from workflows.admission.size import too_heavy
+from workflows.admission.size import oversized_workflow
 from workflows.feasibility.report import FeasibilityReport, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
-from workflows.submission.backpressure import check_room
+from workflows.submission.backpressure import check_backlog
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.quotas import check_limits, limits_on
 from workflows.submission.request import Mode, SubmissionRequest
@@ -88,9 +88,9 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     """Run every check. Raises InvalidSpec with every fault."""
     pool = _open_pool(request)
     if request.mode is Mode.SUBMIT:
-        check_room(pool.name)
+        check_backlog(pool.name)
     facts = pool_facts(pool)
-    spec = overridden(_read(request, facts), labels=request.labels, env_vars=request.env_vars)
+    spec = with_overrides(_read(request, facts), labels=request.labels, env_vars=request.env_vars)
     user = request.user.get_username()
     groups, checked = admit(
         spec,
@@ -102,9 +102,9 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
         scheduler=scheduler_backend(facts.scheduler_type),
         new_uuid=uuid4,
     )
-    faults = [*spec.faults, *checked.faults, *too_heavy(groups)]
+    faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
     objects = () if faults else tuple(render_group(group) for group in groups)
-    faults += oversized(_sizes(spec, objects), most=facts.limits.max_object_bytes)
+    faults += oversized_objects(_sizes(spec, objects), most=facts.limits.max_object_bytes)
     _refuse(faults, spec=spec, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
