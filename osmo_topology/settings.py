@@ -177,8 +177,8 @@ SPECTACULAR_SETTINGS = {
         "web.schema.describe_errors",
     ],
     "ENUM_NAME_OVERRIDES": {
-        "TaskStatus": "workflows.lifecycle.statuses.TaskStatus",
-        "WorkflowStatus": "workflows.lifecycle.statuses.WorkflowStatus",
+        "TaskStatus": "workflows.lifecycle.statuses.TaskStatus.values",
+        "WorkflowStatus": "workflows.lifecycle.statuses.WorkflowStatus.values",
     },
 }
 

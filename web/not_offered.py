@@ -6,11 +6,9 @@ else that its user should not have asked; a 501 it would take for a fault of the
 """
 
 import re
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -18,6 +16,7 @@ from rest_framework.views import APIView
 from web import errors
 from web.permissions import Needs
 from web.policy import Action
+from web.shapes import Shape
 
 _NOT_OFFERED = (
     (r"workflow/[^/]+/rsync(/.*)?", "Copying files into running tasks (rsync)"),
@@ -49,12 +48,12 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
     return JsonResponse(content, status=400)
 
 
-class RsyncShape(serializers.Serializer[Any]):
-    enabled = serializers.BooleanField()
+class RsyncShape(Shape):
+    enabled: bool
 
 
-class PluginsShape(serializers.Serializer[Any]):
-    rsync = RsyncShape()
+class PluginsShape(Shape):
+    rsync: RsyncShape
 
 
 class PluginsView(APIView):
@@ -64,4 +63,4 @@ class PluginsView(APIView):
     def get(self, request: Request) -> Response:
         """Say which of OSMO's plugins there are: none."""
         del request
-        return Response({"rsync": {"enabled": False}})
+        return Response(PluginsShape(rsync=RsyncShape(enabled=False)))

@@ -1,6 +1,6 @@
 """What-if over REST: the effect of a scenario on the groups that wait. A POST that writes nothing."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -15,11 +15,12 @@ from web.access import grants_of
 from web.permissions import Needs
 from web.policy import Action, refusal
 from web.queries import NoQuery, StrictForm, valid_values
+from web.shapes import Instant, Shape, about, choice
 from web.throttles import SubmitThrottle
 from whatif.comparison import Effect, GroupComparison, WhatIf, what_if
 from whatif.judgement import Judgement, Prospect
 from whatif.scenario import MOST_ADDED, NewNodes, Scenario
-from workflows.api.fit import FragmentsSerializer, age_shown, fragments_shown
+from workflows.api.fit import FragmentsShape, age_of, fragments_shape
 
 _MOST = 1000
 
@@ -88,53 +89,49 @@ class WhatIfBody(StrictForm):
     )
 
 
-class JudgedSerializer(serializers.Serializer[Any]):
-    verdict = serializers.ChoiceField(choices=[prospect.value for prospect in Prospect])
-    sentence = serializers.CharField()
-    proven = serializers.BooleanField()
+class JudgementShape(Shape):
+    verdict: Annotated[str, choice(prospect.value for prospect in Prospect)]
+    sentence: str
+    proven: bool
 
 
-class ComparedSerializer(serializers.Serializer[Any]):
-    workflow = serializers.CharField(
-        allow_null=True, help_text="Null where you may not list the pool's work."
-    )
-    group = serializers.CharField()
-    tasks = serializers.IntegerField()
-    change = serializers.ChoiceField(choices=[effect.value for effect in Effect])
-    before = JudgedSerializer()
-    after = JudgedSerializer()
+class GroupComparisonShape(Shape):
+    workflow: str | None = about("Null where you may not list the pool's work.")
+    group: str
+    tasks: int
+    change: Annotated[str, choice(effect.value for effect in Effect)]
+    before: JudgementShape
+    after: JudgementShape
 
 
-class CountsSerializer(serializers.Serializer[Any]):
+class EffectCountsShape(Shape):
     """How many of the groups judged: fit now, become possible, have to wait, become impossible, stay."""
 
-    fits = serializers.IntegerField()
-    possible = serializers.IntegerField()
-    waits = serializers.IntegerField()
-    impossible = serializers.IntegerField()
-    same = serializers.IntegerField()
+    fits: int
+    possible: int
+    waits: int
+    impossible: int
+    same: int
 
 
-class BothSerializer(serializers.Serializer[Any]):
-    before = FragmentsSerializer()
-    after = FragmentsSerializer()
+class FragmentationChangeShape(Shape):
+    before: FragmentsShape
+    after: FragmentsShape
 
 
-class WhatIfReply(serializers.Serializer[Any]):
-    pool = serializers.CharField()
-    scheduler = serializers.CharField()
-    nodes_synced_at = serializers.CharField(allow_null=True)
-    age_seconds = serializers.FloatField(allow_null=True)
-    waiting = serializers.IntegerField(help_text="Groups that would wait still.")
-    left_out = serializers.IntegerField(help_text="Those of them that were not judged: the later ones.")
-    summary = CountsSerializer()
-    groups = ComparedSerializer(many=True, help_text="The longest waiting first.")
-    fragmentation = BothSerializer()
-    drained = serializers.IntegerField(help_text="Nodes.")
-    displaced = serializers.ListField(
-        child=serializers.CharField(), help_text="Workflows that stand on drained nodes."
-    )
-    notes = serializers.ListField(child=serializers.CharField())
+class WhatIfShape(Shape):
+    pool: str
+    scheduler: str
+    nodes_synced_at: Instant | None
+    age_seconds: float | None
+    waiting: int = about("Groups that would still wait.")
+    left_out: int = about("How many of them were not judged: the newest ones.")
+    summary: EffectCountsShape
+    groups: list[GroupComparisonShape] = about("The group that has waited longest comes first.")
+    fragmentation: FragmentationChangeShape
+    drained: int = about("Nodes.")
+    displaced: list[str] = about("Workflows with tasks on drained nodes.")
+    notes: list[str]
 
 
 def scenario_in(data: Any) -> Scenario:
@@ -156,7 +153,7 @@ class WhatIfView(APIView):
     access = {"POST": Needs(Action.CONFIG_READ, on=None)}
     throttle_classes = [SubmitThrottle]
 
-    @extend_schema(operation_id="pool_what_if", request=WhatIfBody, responses={200: WhatIfReply})
+    @extend_schema(operation_id="pool_what_if", request=WhatIfBody, responses={200: WhatIfShape})
     def post(self, request: Request, pool: str) -> Response:
         """Say what would become of the groups that wait, with other nodes or keys. Writes nothing."""
         NoQuery.of(request)
@@ -165,23 +162,26 @@ class WhatIfView(APIView):
         names = grants_of(request.user).allows(Action.WORKFLOW_LIST, f"pool/{row.name}")
         if scenario.without and not names:
             raise refusal(Action.WORKFLOW_LIST, f"pool/{row.name}")
-        return Response(as_json(what_if(row, scenario, user=request.user, names=names)))
+        return Response(shape_of(what_if(row, scenario, user=request.user, names=names)))
 
 
-def as_json(result: WhatIf) -> dict[str, Any]:
-    return {
-        "pool": result.pool,
-        "scheduler": result.scheduler,
-        **age_shown(result.synced_at, now=timezone.now()),
-        "waiting": result.waiting,
-        "left_out": result.left_out,
-        "summary": {effect.value: count for effect, count in result.counts().items()},
-        "groups": [_comparison(group) for group in result.groups],
-        "fragmentation": {"before": fragments_shown(result.before), "after": fragments_shown(result.after)},
-        "drained": result.drained,
-        "displaced": list(result.displaced),
-        "notes": notes_of(result),
-    }
+def shape_of(result: WhatIf) -> WhatIfShape:
+    return WhatIfShape(
+        pool=result.pool,
+        scheduler=result.scheduler,
+        nodes_synced_at=result.synced_at,
+        age_seconds=age_of(result.synced_at, now=timezone.now()),
+        waiting=result.waiting,
+        left_out=result.left_out,
+        summary=EffectCountsShape(**{effect.value: count for effect, count in result.counts().items()}),
+        groups=[_comparison(group) for group in result.groups],
+        fragmentation=FragmentationChangeShape(
+            before=fragments_shape(result.before), after=fragments_shape(result.after)
+        ),
+        drained=result.drained,
+        displaced=list(result.displaced),
+        notes=notes_of(result),
+    )
 
 
 def notes_of(result: WhatIf) -> list[str]:
@@ -201,20 +201,18 @@ def notes_of(result: WhatIf) -> list[str]:
     return notes
 
 
-def _comparison(group: GroupComparison) -> dict[str, Any]:
-    return {
-        "workflow": group.workflow or None,
-        "group": group.group,
-        "tasks": group.tasks,
-        "change": group.effect.value,
-        "before": _judgement(group.before),
-        "after": _judgement(group.after),
-    }
+def _comparison(group: GroupComparison) -> GroupComparisonShape:
+    return GroupComparisonShape(
+        workflow=group.workflow or None,
+        group=group.group,
+        tasks=group.tasks,
+        change=group.effect.value,
+        before=_judgement(group.before),
+        after=_judgement(group.after),
+    )
 
 
-def _judgement(judgement: Judgement) -> dict[str, Any]:
-    return {
-        "verdict": judgement.prospect.value,
-        "sentence": judgement.sentence,
-        "proven": judgement.proven,
-    }
+def _judgement(judgement: Judgement) -> JudgementShape:
+    return JudgementShape(
+        verdict=judgement.prospect.value, sentence=judgement.sentence, proven=judgement.proven
+    )

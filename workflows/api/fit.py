@@ -1,86 +1,91 @@
 """What fits into a pool, over REST: how its free nodes are spread over domains."""
 
 from datetime import datetime
-from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools.selectors import pool_visible_to
-from scheduling.fit.fragmentation import LevelSlots
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import NoQuery
-from web.times import naive_utc
+from web.shapes import Instant, Shape, about
 from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
 
 
-class SlotSerializer(serializers.Serializer[Any]):
-    size = serializers.IntegerField(help_text="Whole free nodes in one domain: 1, 2, 4, 8, ...")
-    count = serializers.IntegerField(help_text="How many such groups fit at once.")
+class SlotShape(Shape):
+    size: int = about("Whole free nodes in one domain: 1, 2, 4, 8, ...")
+    count: int = about("How many such groups fit at once.")
 
 
-class KeySlotsSerializer(serializers.Serializer[Any]):
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]  # a declared field, taken off the class
-    domains = serializers.IntegerField()
-    free = serializers.IntegerField(help_text="Whole free nodes that stand in some domain.")
-    unlabelled = serializers.IntegerField(help_text="Whole free nodes that stand in none.")
-    largest = serializers.IntegerField(help_text="The largest group of whole nodes that fits in one domain.")
-    domain = serializers.ListField(
-        child=serializers.CharField(), help_text="That domain's label values, broadest first."
-    )
-    slots = SlotSerializer(many=True)
+class KeySlotsShape(Shape):
+    key: str
+    label: str
+    domains: int
+    free: int = about("Whole free nodes that are in some domain.")
+    unlabelled: int = about("Whole free nodes that are in none.")
+    largest: int = about("The largest group of whole nodes that fits in one domain.")
+    domain: list[str] = about("That domain's label values, broadest first.")
+    slots: list[SlotShape]
 
 
-class FragmentsSerializer(serializers.Serializer[Any]):
+class FragmentsShape(Shape):
     """A pool's free nodes by the domains of its keys; keys run broadest first."""
 
-    nodes = serializers.IntegerField()
-    free = serializers.IntegerField(help_text="Nodes that take work and are wholly free.")
-    keys = KeySlotsSerializer(many=True)
+    nodes: int
+    free: int = about("Nodes that take work and are wholly free.")
+    keys: list[KeySlotsShape]
 
 
-class FragmentationSerializer(FragmentsSerializer):
-    pool = serializers.CharField()
-    nodes_synced_at = serializers.CharField(allow_null=True, help_text="Null: the nodes were never listed.")
-    age_seconds = serializers.FloatField(allow_null=True)
+class FragmentationShape(FragmentsShape):
+    pool: str
+    nodes_synced_at: Instant | None = about("Null: the nodes were never listed.")
+    age_seconds: float | None
 
 
-def fragments_shown(found: PoolFragments) -> dict[str, Any]:
-    return {"nodes": found.nodes, "free": found.free, "keys": [_key(one) for one in found.keys]}
+def fragments_shape(fragments: PoolFragments) -> FragmentsShape:
+    return FragmentsShape(nodes=fragments.nodes, free=fragments.free, keys=_keys(fragments))
 
 
-def age_shown(synced_at: datetime | None, *, now: datetime) -> dict[str, Any]:
-    age = max(0.0, (now - synced_at).total_seconds()) if synced_at else None
-    return {"nodes_synced_at": naive_utc(synced_at), "age_seconds": age}
+def age_of(synced_at: datetime | None, *, now: datetime) -> float | None:
+    """Seconds since the nodes were last complete; None if they never were."""
+    return max(0.0, (now - synced_at).total_seconds()) if synced_at else None
 
 
-def _key(one: LevelSlots) -> dict[str, Any]:
-    return {
-        "key": one.key,
-        "label": one.label,
-        "domains": one.domains,
-        "free": one.free,
-        "unlabelled": one.unlabelled,
-        "largest": one.largest,
-        "domain": list(one.domain),
-        "slots": [{"size": size, "count": count} for size, count in one.slots.items()],
-    }
+def _keys(fragments: PoolFragments) -> list[KeySlotsShape]:
+    return [
+        KeySlotsShape(
+            key=level.key,
+            label=level.label,
+            domains=level.domains,
+            free=level.free,
+            unlabelled=level.unlabelled,
+            largest=level.largest,
+            domain=list(level.domain),
+            slots=[SlotShape(size=size, count=count) for size, count in level.slots.items()],
+        )
+        for level in fragments.keys
+    ]
 
 
 class FragmentationView(APIView):
     access = {"GET": Needs(Action.POOL_LIST, on=None)}
 
-    @extend_schema(operation_id="get_pool_fragmentation", responses=FragmentationSerializer)
+    @extend_schema(operation_id="get_pool_fragmentation", responses=FragmentationShape)
     def get(self, request: Request, pool: str) -> Response:
         """Show how a pool's free nodes are spread over the domains of each of its keys."""
         NoQuery.of(request)
         row = pool_visible_to(request.user, pool, action=Action.POOL_LIST)
-        found = pool_fragments(row)
-        age = age_shown(found.synced_at, now=timezone.now())
-        return Response({"pool": row.name, **age, **fragments_shown(found)})
+        fragments = pool_fragments(row)
+        reply = FragmentationShape(
+            pool=row.name,
+            nodes_synced_at=fragments.synced_at,
+            age_seconds=age_of(fragments.synced_at, now=timezone.now()),
+            nodes=fragments.nodes,
+            free=fragments.free,
+            keys=_keys(fragments),
+        )
+        return Response(reply)

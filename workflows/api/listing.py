@@ -14,9 +14,10 @@ from rest_framework.views import APIView
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import Query, flag, texts
-from web.times import naive_utc
+from web.shapes import Instant, Shape, about
 from workflows import selectors
-from workflows.api.shapes import address_of, overview
+from workflows.api.representations import address_of, overview
+from workflows.api.shapes import TIME, PriorityText, TaskStatusText
 from workflows.api.task_page import ListedTask, TaskFilter, task_page
 from workflows.api.views import base_address, username
 from workflows.lifecycle.statuses import TaskStatus
@@ -61,42 +62,42 @@ def _filter(query: dict[str, Any], *, user: str) -> TaskFilter:
     )
 
 
-class ListedTaskSerializer(serializers.Serializer[Any]):
-    user = serializers.CharField()
-    workflow_id = serializers.CharField()
-    workflow_uuid = serializers.CharField()
-    task_name = serializers.CharField()
-    retry_id = serializers.IntegerField()
-    pool = serializers.CharField()
-    node = serializers.CharField(allow_null=True)
-    start_time = serializers.CharField(allow_null=True, help_text="ISO 8601, UTC without saying so.")
-    end_time = serializers.CharField(allow_null=True, help_text="ISO 8601, UTC without saying so.")
-    duration = serializers.FloatField(allow_null=True, help_text="Seconds.")
-    status = serializers.ChoiceField(choices=TaskStatus.choices)
-    overview = serializers.CharField()
-    logs = serializers.CharField()
-    error_logs = serializers.CharField(allow_null=True, help_text="For a try that failed.")
-    grafana_url = serializers.CharField(allow_null=True)
-    dashboard_url = serializers.CharField(allow_null=True)
-    storage = serializers.FloatField(help_text="GiB.")
-    cpu = serializers.IntegerField()
-    memory = serializers.FloatField(help_text="GiB.")
-    gpu = serializers.IntegerField()
-    priority = serializers.ChoiceField(choices=Workflow.Priority.choices)
+class ListedTaskShape(Shape):
+    user: str
+    workflow_id: str
+    workflow_uuid: str
+    task_name: str
+    retry_id: int
+    pool: str
+    node: str | None
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    duration: float | None = about("Seconds.")
+    status: TaskStatusText
+    overview: str
+    logs: str
+    error_logs: str | None = about("For a try that failed.")
+    grafana_url: str | None
+    dashboard_url: str | None
+    storage: float = about("GiB.")
+    cpu: int
+    memory: float = about("GiB.")
+    gpu: int
+    priority: PriorityText
 
 
-class TaskListSerializer(serializers.Serializer[Any]):
-    tasks = ListedTaskSerializer(many=True)
+class TaskListShape(Shape):
+    tasks: list[ListedTaskShape]
 
 
 class TaskListView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=TaskListSerializer)
+    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=TaskListShape)
     def get(self, request: Request) -> Response:
         """List tries of tasks, the newest first, in pages."""
         query = TaskListQuery.of(request)
-        found = task_page(
+        page = task_page(
             _filter(query, user=username(request)),
             user=request.user,
             limit=query["limit"],
@@ -104,72 +105,72 @@ class TaskListView(APIView):
             order=query["order"],
         )
         base, now = base_address(request), timezone.now()
-        return Response({"tasks": [_shown(task, base=base, now=now) for task in found]})
+        return Response(TaskListShape(tasks=[_listed(task, base=base, now=now) for task in page]))
 
 
-def _shown(task: ListedTask, *, base: str, now: datetime) -> dict[str, Any]:
+def _listed(task: ListedTask, *, base: str, now: datetime) -> ListedTaskShape:
     address = address_of(task.workflow, base=base)
     tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
     took = (task.end_time or now) - task.start_time if task.start_time else None
-    return {
-        "user": task.user,
-        "workflow_id": task.workflow,
-        "workflow_uuid": task.workflow_uuid.hex,
-        "task_name": task.name,
-        "retry_id": task.retry_id,
-        "pool": task.pool,
-        "node": task.node or None,
-        "start_time": naive_utc(task.start_time),
-        "end_time": naive_utc(task.end_time),
-        "duration": max(0.0, took.total_seconds()) if took else None,
-        "status": task.status,
-        "overview": overview(task.workflow, base=base),
-        "logs": f"{address}/logs?{tail}",
-        "error_logs": f"{address}/error_logs?{tail}" if task.status.startswith("FAILED") else None,
-        "grafana_url": task.grafana_url or None,
-        "dashboard_url": task.dashboard_url or None,
-        "storage": task.asks.storage / GIB,
-        "cpu": int(task.asks.cpu),
-        "memory": task.asks.memory / GIB,
-        "gpu": task.asks.gpu,
-        "priority": task.priority,
-    }
+    return ListedTaskShape(
+        user=task.user,
+        workflow_id=task.workflow,
+        workflow_uuid=task.workflow_uuid.hex,
+        task_name=task.name,
+        retry_id=task.retry_id,
+        pool=task.pool,
+        node=task.node or None,
+        start_time=task.start_time,
+        end_time=task.end_time,
+        duration=max(0.0, took.total_seconds()) if took else None,
+        status=task.status,
+        overview=overview(task.workflow, base=base),
+        logs=f"{address}/logs?{tail}",
+        error_logs=f"{address}/error_logs?{tail}" if task.status.startswith("FAILED") else None,
+        grafana_url=task.grafana_url or None,
+        dashboard_url=task.dashboard_url or None,
+        storage=task.asks.storage / GIB,
+        cpu=int(task.asks.cpu),
+        memory=task.asks.memory / GIB,
+        gpu=task.asks.gpu,
+        priority=task.priority,
+    )
 
 
 class TagQuery(Query):
-    add = texts("To put on it.")
-    remove = texts("To take off it.")
+    add = texts("Tags to add.")
+    remove = texts("Tags to remove.")
 
 
-class UsedTagsSerializer(serializers.Serializer[Any]):
-    tags = serializers.ListField(child=serializers.CharField())
+class UsedTagsShape(Shape):
+    tags: list[str]
 
 
-class WorkflowTagsSerializer(UsedTagsSerializer):
-    name = serializers.CharField()
+class WorkflowTagsShape(UsedTagsShape):
+    name: str
 
 
 class WorkflowTagView(APIView):
     access = {"POST": Needs(Action.WORKFLOW_UPDATE, on=None)}
 
     @extend_schema(
-        operation_id="workflow_tag", parameters=[TagQuery], request=None, responses=WorkflowTagsSerializer
+        operation_id="workflow_tag", parameters=[TagQuery], request=None, responses=WorkflowTagsShape
     )
     def post(self, request: Request, workflow_id: str) -> Response:
         """Put tags on a workflow and take tags off it."""
         query = TagQuery.of(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_UPDATE)
         tags = change_tags(workflow, add=query["add"], remove=query["remove"])
-        return Response({"name": workflow.name, "tags": tags})
+        return Response(WorkflowTagsShape(name=workflow.name, tags=tags))
 
 
 class TagsView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="list_tags", responses=UsedTagsSerializer)
+    @extend_schema(operation_id="list_tags", responses=UsedTagsShape)
     def get(self, request: Request) -> Response:
         """List the tags that workflows carry."""
-        return Response({"tags": selectors.tags_in_use(request.user)})
+        return Response(UsedTagsShape(tags=selectors.tags_in_use(request.user)))
 
 
 class UsersView(APIView):

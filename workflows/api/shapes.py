@@ -1,210 +1,312 @@
-"""Rows as OSMO's client reads them, with the fields this product adds.
+"""The shapes of workflows on the wire: OSMO's, with the fields this product adds.
 
-Plain functions, because one answer may hold 10,000 tasks and serializers take longer than the database;
-``serializers`` declares the same shapes for the schema, and a test holds the two together. Times are naive
-UTC, durations seconds as floats, uuids 32 hex digits. OSMO's fields that have no meaning here are null.
+``representations`` makes them from rows. Times are naive UTC, durations seconds as floats, uuids 32 hex
+digits. OSMO's fields that have no meaning here are null.
 """
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
-from urllib.parse import urlencode
-from uuid import UUID
+from typing import Annotated, Any, Literal
 
-from scheduling import names
-from web.times import naive_utc
-from workflows.explain.summary import group_sentence, workflow_sentence
-from workflows.feasibility.placed import PlacementResult
-from workflows.lifecycle import patience
-from workflows.lifecycle.statuses import TaskStatus
-from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from pools.api.shapes import ConditionShape
+from web.shapes import AsStored, Instant, Shape, about, absent, choice
+from workflows.explain.reasons import Why
+from workflows.feasibility.pool_outcomes import OUTCOMES
+from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
+from workflows.models import Workflow
 
-Json = dict[str, Any]
+TIME = "ISO 8601, UTC, written without a zone."
+UNUSED = "OSMO's field; null here."
 
-
-def submitted(reply: Mapping[str, Any], *, base: str) -> Json:
-    """A submission's reply, with addresses as its caller reaches them."""
-    address = address_of(reply["name"], base=base)
-    logs = f"{address}/logs" if reply["logs"] is None and reply["spec"] is None else reply["logs"]
-    return {**reply, "overview": overview(reply["name"], base=base), "logs": logs}
+TaskStatusText = Annotated[str, choice(TaskStatus.values)]
+WorkflowStatusText = Annotated[str, choice(WorkflowStatus.values)]
+PriorityText = Annotated[str, choice(Workflow.Priority.values)]
+OutcomeText = Annotated[str, choice(OUTCOMES)]
+WhyText = Annotated[str, choice(why.value for why in Why)]
+Conditions = Annotated[list[ConditionShape], AsStored()]
 
 
-def address_of(name: str, *, base: str) -> str:
-    """Where REST shows a workflow."""
-    return f"{base}/api/workflow/{name}"
+class SetMemberShape(Shape):
+    key: str
+    group: str
 
 
-def overview(name: str, *, base: str) -> str:
-    """The page of a workflow, for a browser; OSMO's client prints it."""
-    return f"{base}/ui/workflows/{name}"
+class ConstraintShape(Shape):
+    """One requirement as the scheduler applies it."""
+
+    set: list[SetMemberShape] = about("The co-location set, broadest key first; empty: the whole group.")
+    key: str
+    label: str
+    requirementType: Literal["required", "preferred"]  # noqa: N815 -- OSMO's name
+    tasks: int
+    subgroup: str
+    held_by: str | None = about("The narrower key that implies this one.")
+    waitSeconds: float | None = absent(  # noqa: N815 -- as users write it
+        "For how many seconds a preference counts as required; only where the user set it."
+    )
+    relaxed: bool | None = absent("Whether that time is over.")
 
 
-def listed(workflow: Workflow, *, base: str, now: datetime) -> Json:
-    """One line of a list."""
-    address = address_of(workflow.name, base=base)
-    return {
-        "user": workflow.submitted_by,
-        "name": workflow.name,
-        "workflow_uuid": workflow.uuid.hex,
-        "submit_time": naive_utc(workflow.submit_time),
-        "start_time": naive_utc(workflow.start_time),
-        "end_time": naive_utc(workflow.end_time),
-        "queued_time": _queued(workflow, now),
-        "duration": _duration(workflow, now),
-        "status": workflow.status,
-        "overview": overview(workflow.name, base=base),
-        "logs": f"{address}/logs",
-        "error_logs": f"{address}/error_logs",
-        "grafana_url": workflow.backend.grafana_url or None,
-        "dashboard_url": workflow.backend.dashboard_url or None,
-        "pool": workflow.pool_name,
-        "app_owner": None,
-        "app_name": None,
-        "app_version": None,
-        "priority": workflow.priority,
-        "labels": workflow.labels,
-    }
+class GroupConstraintsShape(Shape):
+    group: str
+    constraints: list[ConstraintShape]
 
 
-def detailed(
-    workflow: Workflow,
-    *,
-    groups: list[TaskGroup],
-    domains: Mapping[UUID, ObservedObject],
-    base: str,
-    now: datetime,
-) -> Json:
-    """A workflow with its groups; the shape of a query."""
-    address = address_of(workflow.name, base=base)
-    return {
-        "name": workflow.name,
-        "uuid": workflow.uuid.hex,
-        "submitted_by": workflow.submitted_by,
-        "cancelled_by": workflow.cancelled_by or None,
-        "spec": f"{address}/spec",
-        "template_spec": f"{address}/spec?use_template=True" if workflow.template_spec else None,
-        "logs": f"{address}/logs",
-        "events": f"{address}/events",
-        "overview": overview(workflow.name, base=base),
-        "parent_name": workflow.parent_name or None,
-        "parent_job_id": workflow.parent_job_id,
-        "dashboard_url": workflow.backend.dashboard_url or None,
-        "grafana_url": workflow.backend.grafana_url or None,
-        "tags": workflow.tags,
-        "submit_time": naive_utc(workflow.submit_time),
-        "start_time": naive_utc(workflow.start_time),
-        "end_time": naive_utc(workflow.end_time),
-        "exec_timeout": workflow.exec_timeout,
-        "queue_timeout": workflow.queue_timeout,
-        "duration": _duration(workflow, now),
-        "queued_time": _queued(workflow, now),
-        "status": workflow.status,
-        "explanation": workflow_sentence(workflow.status, groups, now=now) if groups else None,
-        "outputs": None,
-        "groups": [_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
-        "pool": workflow.pool_name,
-        "pool_revision": workflow.pool_revision,
-        "backend": workflow.backend.name,
-        "app_owner": None,
-        "app_name": None,
-        "app_version": None,
-        "plugins": {"rsync": False},
-        "priority": workflow.priority,
-        "labels": workflow.labels,
-        "warnings": workflow.warnings,
-        "request_id": workflow.request_id or None,
-    }
+class OccupantShape(Shape):
+    name: str
+    nodes: int
+    until: str | None = about(TIME)
 
 
-def _group(group: TaskGroup, domain: ObservedObject | None, *, address: str, now: datetime) -> Json:
-    return {
-        "name": group.name,
-        "uuid": group.uuid.hex,
-        "status": group.status,
-        "start_time": naive_utc(group.start_time),
-        "end_time": naive_utc(group.end_time),
-        "processing_start_time": naive_utc(group.processing_start_time),
-        "scheduling_start_time": naive_utc(group.scheduling_start_time),
-        "initializing_start_time": naive_utc(group.initializing_start_time),
-        "remaining_upstream_groups": [
-            one.name for one in group.upstream.all() if one.status != TaskStatus.COMPLETED
-        ],
-        "downstream_groups": [one.name for one in group.downstream.all()],
-        "failure_message": group.failure_message or None,
-        "waiting_reason": group_sentence(group, now=now) or None,
-        "waiting_since": naive_utc(group.waiting_since),
-        "constraints": group.constraints,
-        "patience": _patience(group),
-        "got": PlacementResult.from_row(group.placement_result).as_json() if group.placement_result else None,
-        "conditions": group.conditions,
-        "compute_domain": _compute_domain(group, domain),
-        "template_revisions": group.placement.get("template_revisions", {}),
-        "created_in_cluster_at": naive_utc(group.created_in_cluster_at),
-        "released_at": naive_utc(group.released_at),
-        "tasks": [_task(task, address=address) for task in group.tasks.all()],
-    }
+class DomainCapacityShape(Shape):
+    """A domain as one set sees it, counted in tasks as large as the set's largest."""
+
+    path: list[str] = about("Empty: the whole pool.")
+    free: int
+    empty: int = about("The capacity if nothing ran there and every node took work.")
+    missing: int
+    closed: int = about("Nodes that take no work.")
+    holders: list[OccupantShape] = about(
+        "Those that end first come first; other tenants' pods are one entry, by that name."
+    )
+    free_at: str | None = about(TIME)
 
 
-def _patience(group: TaskGroup) -> Json | None:
-    """How far a group's preferences that wait are relaxed; null for a group without any."""
-    if not patience.has_patience(group.constraints):
-        return None
-    return {
-        "stage": group.stage,
-        "unplaced_since": naive_utc(group.unplaced_since),
-        "next_relaxation_at": naive_utc(patience.next_relaxation(group.constraints, group.unplaced_since)),
-    }
+class SetFeasibilityShape(Shape):
+    """A set with a required level, or the whole group."""
+
+    path: list[SetMemberShape]
+    alike: int = about("How many equal sets this entry stands for.")
+    key: str | None
+    label: str | None
+    tasks: int
+    domains: int
+    fit_now: int = about("Domains that could hold it now if it were alone.")
+    fit_empty: int = about("Domains that could hold it when empty.")
+    unlabelled: int = about("Nodes with room that lack a label.")
+    nearest: list[DomainCapacityShape]
 
 
-def _compute_domain(group: TaskGroup, seen: ObservedObject | None) -> Json | None:
-    """The group's ComputeDomain, if it is one that gets one; ``present`` as last observed."""
-    if not group.placement.get("nvlink"):
-        return None
-    return {
-        "name": names.compute_domain(group.uuid),
-        "namespace": group.placement["namespace"],
-        "claim_template": names.claim_template(group.uuid),
-        "present": seen is not None,
-        "deleting": seen.deleting if seen else False,
-        "seen_at": naive_utc(seen.seen_at) if seen else None,
-    }
+class GroupFeasibilityShape(Shape):
+    """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now.
+
+    ``unknown``: no node for its tasks has been observed; ``sentence`` says why.
+    """
+
+    group: str
+    verdict: Literal["never", "not_now", "now", "unknown"]
+    sentence: str
+    proven: bool = about(
+        "False: not_now might really be never, because the search hit its limit; or now depends on the "
+        "scheduler's order, which is not known."
+    )
+    another_order: bool = about("It would fit if its sets were placed in another order.")
+    tasks: int
+    room: int = about(
+        "For how many tasks as large as its largest the pool has room now, wherever they stand."
+    )
+    scheduler: str
+    nodes: int
+    nodes_synced_at: str | None = about(TIME)
+    others_known: bool = about("False: what other tenants' pods use counts as free.")
+    age_seconds: float | None
+    places: dict[str, str] | None = about("Node by task; null for a large group.")
+    sets: list[SetFeasibilityShape]
 
 
-def _task(task: Task, *, address: str) -> Json:
-    tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
-    return {
-        "name": task.name,
-        "retry_id": task.retry_id,
-        "status": task.status,
-        "failure_message": task.failure_message or None,
-        "exit_code": task.exit_code,
-        "logs": f"{address}/logs?{tail}",
-        "error_logs": f"{address}/error_logs?{tail}",
-        "processing_start_time": naive_utc(task.processing_start_time),
-        "scheduling_start_time": naive_utc(task.scheduling_start_time),
-        "initializing_start_time": naive_utc(task.initializing_start_time),
-        "events": f"{address}/events?{tail}",
-        "start_time": naive_utc(task.start_time),
-        "end_time": naive_utc(task.end_time),
-        "input_download_start_time": None,
-        "input_download_end_time": None,
-        "output_upload_start_time": None,
-        "dashboard_url": None,
-        "pod_name": task.pod_name,
-        "pod_ip": task.pod_ip or None,
-        "task_uuid": task.task_uuid.hex,
-        "node_name": task.node_name or None,
-        "lead": task.lead,
-    }
+class GroupExplanationShape(Shape):
+    group: str
+    status: TaskStatusText
+    why: WhyText = about("The first obstacle.")
+    sentence: str
+    since: str | None = about(TIME)
+    help: str = about("What would help.")
+    evidence: dict[str, Any] = about("What the reason rests on, as data; docs/reference/explain.md.")
+    feasibility: GroupFeasibilityShape | None = about("Given where the group lacks a place.")
+    conditions: Conditions
 
 
-def _queued(workflow: Workflow, now: datetime) -> float:
-    """Seconds until its first task ran, or until it ended or now without one."""
-    until = workflow.start_time or workflow.end_time or now
-    return max(0.0, (until - workflow.submit_time).total_seconds())
+class ExplanationShape(Shape):
+    name: str
+    status: WorkflowStatusText
+    sentence: str = about("Its state in one line.")
+    groups: list[GroupExplanationShape] = about("The groups that wait.")
 
 
-def _duration(workflow: Workflow, now: datetime) -> float | None:
-    if workflow.start_time is None:
-        return None
-    return max(0.0, ((workflow.end_time or now) - workflow.start_time).total_seconds())
+class SubmissionShape(Shape):
+    """Exactly one of ``logs`` and ``spec`` is not null. ``objects`` is there for a dry run."""
+
+    name: str
+    overview: str
+    logs: str | None
+    spec: str | None
+    dashboard_url: str | None
+    warnings: list[str]
+    constraints: Annotated[list[GroupConstraintsShape], AsStored()]
+    feasibility: Annotated[list[GroupFeasibilityShape], AsStored()]
+    objects: list[dict[str, Any]] | None = absent("Whole manifests, in order of creation.")
+
+
+class ListedWorkflowShape(Shape):
+    user: str
+    name: str
+    workflow_uuid: str
+    submit_time: Instant | None = about(TIME)
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    queued_time: float = about("Seconds.")
+    duration: float | None = about("Seconds.")
+    status: WorkflowStatusText
+    overview: str
+    logs: str
+    error_logs: str
+    grafana_url: str | None
+    dashboard_url: str | None
+    pool: str
+    app_owner: str | None = about(UNUSED)
+    app_name: str | None = about(UNUSED)
+    app_version: str | None = about(UNUSED)
+    priority: PriorityText
+    labels: dict[str, str]
+
+
+class WorkflowListShape(Shape):
+    workflows: list[ListedWorkflowShape]
+    more_entries: bool
+
+
+class TaskShape(Shape):
+    name: str
+    retry_id: int
+    status: TaskStatusText
+    failure_message: str | None
+    exit_code: int | None
+    logs: str
+    error_logs: str
+    processing_start_time: Instant | None = about(TIME)
+    scheduling_start_time: Instant | None = about(TIME)
+    initializing_start_time: Instant | None = about(TIME)
+    events: str
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    input_download_start_time: str | None = about(UNUSED)
+    input_download_end_time: str | None = about(UNUSED)
+    output_upload_start_time: str | None = about(UNUSED)
+    dashboard_url: str | None = about(UNUSED)
+    pod_name: str
+    pod_ip: str | None
+    task_uuid: str
+    node_name: str | None
+    lead: bool
+
+
+class ComputeDomainShape(Shape):
+    name: str
+    namespace: str
+    claim_template: str
+    present: bool = about("Whether it was there when last observed.")
+    deleting: bool
+    seen_at: Instant | None = about(TIME)
+
+
+class PatienceShape(Shape):
+    stage: int = about("How many relaxations were decided; never falls.")
+    unplaced_since: Instant | None = about(TIME)
+    next_relaxation_at: Instant | None = about(TIME)
+
+
+class DomainTasksShape(Shape):
+    path: list[str] = about("Label values, broadest first.")
+    tasks: int
+
+
+class SetOutcomeShape(Shape):
+    """Where one co-location set stands, at one level that it named."""
+
+    path: list[SetMemberShape]
+    key: str
+    required: bool
+    outcome: OutcomeText
+    domains: list[DomainTasksShape] = about("Those it stands in; at most 20 are kept.")
+    domain_count: int
+    outside: int = about("Tasks on nodes without the label.")
+
+
+class GroupOutcomeShape(Shape):
+    """How far a group's placement met its topology requirements, when it was last placed."""
+
+    outcome: OutcomeText
+    at: str
+    sets: list[SetOutcomeShape]
+
+
+class GroupShape(Shape):
+    name: str
+    uuid: str
+    status: TaskStatusText
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    processing_start_time: Instant | None = about(TIME)
+    scheduling_start_time: Instant | None = about(TIME)
+    initializing_start_time: Instant | None = about(TIME)
+    remaining_upstream_groups: list[str]
+    downstream_groups: list[str]
+    failure_message: str | None
+    waiting_reason: str | None = about("Why it waits, in plain words.")
+    waiting_since: Instant | None = about(TIME)
+    constraints: Annotated[list[ConstraintShape], AsStored()]
+    patience: PatienceShape | None
+    got: GroupOutcomeShape | None = about(
+        "Null before it is placed, and for a group without topology requirements."
+    )
+    conditions: Conditions
+    compute_domain: ComputeDomainShape | None
+    template_revisions: dict[str, int] = about("Revisions of the pod templates it was accepted under.")
+    created_in_cluster_at: Instant | None = about(TIME)
+    released_at: Instant | None = about(TIME)
+    tasks: list[TaskShape]
+
+
+class WorkflowPluginsShape(Shape):
+    rsync: bool
+
+
+class WorkflowShape(Shape):
+    name: str
+    uuid: str
+    submitted_by: str
+    cancelled_by: str | None
+    spec: str = about("Address of the spec.")
+    template_spec: str | None
+    logs: str
+    events: str
+    overview: str
+    parent_name: str | None = about("The workflow that it runs again; null for any other.")
+    parent_job_id: int | None
+    dashboard_url: str | None
+    grafana_url: str | None
+    tags: list[str]
+    submit_time: Instant | None = about(TIME)
+    start_time: Instant | None = about(TIME)
+    end_time: Instant | None = about(TIME)
+    exec_timeout: float = about("Seconds.")
+    queue_timeout: float = about("Seconds.")
+    duration: float | None = about("Seconds.")
+    queued_time: float = about("Seconds.")
+    status: WorkflowStatusText
+    explanation: str | None = about("Its state in one sentence; null where groups were left out.")
+    outputs: str | None = about(UNUSED)
+    groups: list[GroupShape]
+    pool: str
+    pool_revision: int
+    backend: str
+    app_owner: str | None = about(UNUSED)
+    app_name: str | None = about(UNUSED)
+    app_version: str | None = about(UNUSED)
+    plugins: WorkflowPluginsShape
+    priority: PriorityText
+    labels: dict[str, str]
+    warnings: list[str]
+    request_id: str | None
+
+
+class CancelledShape(Shape):
+    name: str

@@ -1,4 +1,4 @@
-"""Workflows over REST: submit, list, look at, read, cancel. Addresses and shapes are OSMO's.
+"""Workflows over REST: submit, list, show, read, cancel. Addresses and shapes are OSMO's.
 
 Views read the request, ask a service or a selector, and shape the answer; they decide nothing. Who may
 do what is a matter of the workflow's pool, and each view says which action it needs there.
@@ -24,7 +24,7 @@ from web.queries import NoQuery, valid_values
 from web.throttles import SubmitThrottle
 from web.times import naive_utc
 from workflows import selectors
-from workflows.api import queries, serializers, shapes
+from workflows.api import queries, representations, shapes
 from workflows.explain.report import explain
 from workflows.models import Event, Workflow
 from workflows.services.stop import cancel_workflow
@@ -55,8 +55,8 @@ def username(request: Request) -> str:
     return request.user.get_username()
 
 
-def _readable(request: Request, said: str) -> Workflow:
-    return selectors.workflow_known_as(said, user=request.user, action=Action.WORKFLOW_READ)
+def _readable(request: Request, name: str) -> Workflow:
+    return selectors.workflow_known_as(name, user=request.user, action=Action.WORKFLOW_READ)
 
 
 class SubmitView(APIView):
@@ -71,21 +71,21 @@ class SubmitView(APIView):
         ],
         request=queries.SubmitBody,
         responses={
-            200: serializers.SubmitReply,
+            200: shapes.SubmissionShape,
         },
     )
     def post(self, request: Request, pool: str) -> Response:
         """Check a workflow against a pool and accept it; ``dry_run`` shows what would be made."""
-        asked = _submission(request, pool)
-        return Response(shapes.submitted(submit(asked), base=base_address(request)))
+        reply = submit(_submission(request, pool))
+        return Response(representations.submitted(reply, base=base_address(request)))
 
 
 def _submission(request: Request, pool: str) -> SubmissionRequest:
-    """What is asked for: the workflow in the body, or the one that ``workflow_id`` names."""
+    """The submission of the workflow in the body, or of the one that ``workflow_id`` names."""
     query = queries.SubmitQuery.of(request)
-    said = query["workflow_id"]
-    if bool(said) != (request.data == {}):
-        raise _not_one(said)
+    name = query["workflow_id"]
+    if bool(name) != (request.data == {}):
+        raise _not_one(name)
     common: dict[str, Any] = {
         "pool_name": pool,
         "user": authenticated(request),
@@ -96,8 +96,8 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
         "idempotency_key": checked_key(request.headers.get("Idempotency-Key")),
         "request_id": getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
     }
-    if said:
-        return resubmission(_readable(request, said), priority=query["priority"], **common)
+    if name:
+        return resubmission(_readable(request, name), priority=query["priority"], **common)
     body = valid_values(queries.SubmitBody(data=request.data))
     template = body.get("uploaded_templated_spec") or ""
     return SubmissionRequest(
@@ -111,12 +111,12 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
     )
 
 
-def _not_one(said: str) -> InvalidSpec:
+def _not_one(name: str) -> InvalidSpec:
     """The error of a request that names no workflow, or two."""
-    found = "both a body and workflow_id" if said else "neither"
+    given = "both a body and workflow_id" if name else "neither"
     message = (
         "A submission has a workflow in its body (file) or names one to submit again (workflow_id); "
-        f"this one has {found}."
+        f"this one has {given}."
     )
     return InvalidSpec(message, [Fault(("workflow_id",), "one_workflow", message)])
 
@@ -131,7 +131,7 @@ class RestartView(APIView):
             OpenApiParameter("Idempotency-Key", location="header", description="Makes a repeat harmless."),
         ],
         request=None,
-        responses={200: serializers.SubmitReply},
+        responses={200: shapes.SubmissionShape},
     )
     def post(self, request: Request, pool: str, workflow_id: str) -> Response:
         """Run a finished workflow again, as a new one; groups that COMPLETED are carried over."""
@@ -143,7 +143,7 @@ class RestartView(APIView):
             idempotency_key=checked_key(request.headers.get("Idempotency-Key")),
             request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
         )
-        return Response(shapes.submitted(reply, base=base_address(request)))
+        return Response(representations.submitted(reply, base=base_address(request)))
 
 
 def _mode(query: dict[str, Any]) -> Mode:
@@ -160,13 +160,13 @@ class WorkflowListView(APIView):
     @extend_schema(
         operation_id="workflow_list",
         parameters=[queries.WorkflowListQuery],
-        responses={200: serializers.WorkflowList},
+        responses={200: shapes.WorkflowListShape},
     )
     def get(self, request: Request) -> Response:
         """List workflows, the newest first, in pages."""
         query = queries.WorkflowListQuery.of(request)
         if query["app"]:  # apps are not kept, so none has one
-            return Response({"workflows": [], "more_entries": False})
+            return Response(shapes.WorkflowListShape(workflows=[], more_entries=False))
         page = selectors.workflow_page(
             queries.workflow_filter(query, user=username(request)),
             user=request.user,
@@ -175,8 +175,8 @@ class WorkflowListView(APIView):
             order=query["order"],
         )
         base, now = base_address(request), timezone.now()
-        rows = [shapes.listed(workflow, base=base, now=now) for workflow in page.workflows]
-        return Response({"workflows": rows, "more_entries": page.more})
+        rows = [representations.listed(workflow, base=base, now=now) for workflow in page.workflows]
+        return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))
 
 
 class WorkflowView(APIView):
@@ -185,7 +185,7 @@ class WorkflowView(APIView):
     @extend_schema(
         operation_id="workflow_retrieve",
         parameters=[queries.DetailQuery],
-        responses={200: serializers.WorkflowReply},
+        responses={200: shapes.WorkflowShape},
     )
     def get(self, request: Request, workflow_id: str) -> Response:
         """Show a workflow, by name or uuid, with its groups and tasks and why a group waits."""
@@ -193,7 +193,7 @@ class WorkflowView(APIView):
         workflow = _readable(request, workflow_id)
         skip = query["skip_groups"]
         groups = [] if skip else selectors.groups_of(workflow, every_try=query["verbose"])
-        reply = shapes.detailed(
+        reply = representations.detailed(
             workflow,
             groups=groups,
             domains=selectors.compute_domains_of(groups),
@@ -206,13 +206,13 @@ class WorkflowView(APIView):
 class ExplainView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="workflow_explain", responses=serializers.Explanation)
+    @extend_schema(operation_id="workflow_explain", responses=shapes.ExplanationShape)
     def get(self, request: Request, workflow_id: str) -> Response:
         """Say why each group that waits does, what that rests on, and what would help."""
         NoQuery.of(request)
         workflow = _readable(request, workflow_id)
         explanation = explain(workflow, user=authenticated(request), now=timezone.now())
-        return Response(explanation.as_json())
+        return Response(shapes.ExplanationShape.model_validate(explanation.as_json()))
 
 
 class SpecView(APIView):
@@ -260,7 +260,7 @@ class CancelView(APIView):
         parameters=[queries.CancelQuery],
         request=None,
         responses={
-            200: serializers.CancelReply,
+            200: shapes.CancelledShape,
         },
     )
     def post(self, request: Request, workflow_id: str) -> Response:
@@ -268,4 +268,4 @@ class CancelView(APIView):
         query: dict[str, Any] = queries.CancelQuery.of(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_CANCEL)
         cancel_workflow(workflow, by=username(request), message=query["message"], force=query["force"])
-        return Response({"name": workflow.name})
+        return Response(shapes.CancelledShape(name=workflow.name))

@@ -15,7 +15,7 @@ from tests.factories import (
     WorkflowFactory,
     foreign_usage,
 )
-from workflows.api import serializers
+from workflows.api import shapes
 from workflows.models import TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -59,8 +59,8 @@ def test_a_group_that_lacks_a_place_is_told_which_domain_is_nearest(api, pool):
     reply = explained(api, workflow)
 
     (group,) = reply["groups"]
-    assert set(reply) == set(serializers.Explanation().fields)
-    assert set(group) == set(serializers.GroupExplanation().fields)
+    assert set(reply) == set(shapes.ExplanationShape.model_fields)
+    assert set(group) == set(shapes.GroupExplanationShape.model_fields)
     assert (group["why"], group["feasibility"]["verdict"]) == ("topology", "not_now")
     assert group["sentence"].startswith("No rack has room for 2 tasks. It does not fit now: the nearest rack")
     assert holder.workflow.name in group["sentence"]

@@ -21,7 +21,7 @@ def test_a_task_tells_what_the_client_prints(api):
 
     (entry,) = api.get("/api/task?limit=20&offset=0&order=ASC&all_pools=True").json()["tasks"]
 
-    assert set(entry) == set(listing.ListedTaskSerializer().fields)
+    assert set(entry) == set(listing.ListedTaskShape.model_fields)
     assert (entry["user"], entry["workflow_id"], entry["task_name"]) == ("ann", group.workflow.name, "shard")
     assert (entry["node"], entry["gpu"], entry["cpu"], entry["memory"], entry["storage"]) == (
         "n1",

@@ -12,7 +12,7 @@ from tests.error_shape import assert_error_shape
 from tests.factories import LEVELS, PoolFactory, TaskFactory, TaskGroupFactory, WorkflowFactory
 from tests.fakes.cluster import FakeCluster
 from web.times import naive_utc
-from workflows.api import serializers
+from workflows.api import shapes
 from workflows.models import Event, ObservedObject, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def submitted_at(workflow, time):
 def test_a_list_has_the_fields_that_the_client_reads(api):
     group = TaskGroupFactory()
     (entry,) = api.get("/api/workflow").json()["workflows"]
-    assert set(entry) == set(serializers.ListedWorkflow().fields)
+    assert set(entry) == set(shapes.ListedWorkflowShape.model_fields)
     assert entry["name"] == group.workflow.name
     assert entry["workflow_uuid"] == group.workflow.uuid.hex
     assert isinstance(entry["queued_time"], float)
@@ -116,10 +116,10 @@ def test_a_wrong_filter_is_refused_by_its_name(api, query):
 def test_a_workflow_has_the_fields_that_the_client_reads(api):
     group = TaskGroupFactory(pool=PoolFactory(nvlink=True, levels=LEVELS), pods=2)
     reply = api.get(f"/api/workflow/{group.workflow.name}?verbose=False").json()
-    assert set(reply) == set(serializers.WorkflowReply().fields)
-    assert set(reply["groups"][0]) == set(serializers.GroupReply().fields)
-    assert set(reply["groups"][0]["tasks"][0]) == set(serializers.TaskReply().fields)
-    assert set(reply["groups"][0]["compute_domain"]) == set(serializers.ComputeDomainReply().fields)
+    assert set(reply) == set(shapes.WorkflowShape.model_fields)
+    assert set(reply["groups"][0]) == set(shapes.GroupShape.model_fields)
+    assert set(reply["groups"][0]["tasks"][0]) == set(shapes.TaskShape.model_fields)
+    assert set(reply["groups"][0]["compute_domain"]) == set(shapes.ComputeDomainShape.model_fields)
 
 
 def test_a_workflow_is_found_by_name_and_by_uuid(api):
@@ -174,7 +174,7 @@ def test_a_waiting_group_says_why_and_what_it_is_held_to(api):
     assert [group["downstream_groups"] for group in groups] == [[second.name], [third.name], []]
     assert groups[1]["waiting_reason"] == "No rack has room."
     assert groups[1]["constraints"] == [constraint]
-    assert set(constraint) | {"waitSeconds", "relaxed"} == set(serializers.AppliedConstraint().fields)
+    assert set(constraint) | {"waitSeconds", "relaxed"} == set(shapes.ConstraintShape.model_fields)
 
 
 def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relaxed(api):
@@ -200,7 +200,7 @@ def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relax
         found["waiting_reason"],
     )
     patience = found["patience"]
-    assert set(patience) == set(serializers.PatienceReply().fields)
+    assert set(patience) == set(shapes.PatienceShape.model_fields)
     assert patience["stage"] == 1
     assert patience["unplaced_since"] == naive_utc(since)
     assert patience["next_relaxation_at"] == naive_utc(since + timedelta(hours=1))

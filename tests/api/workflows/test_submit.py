@@ -11,7 +11,7 @@ from scheduling.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
 from tests.error_shape import assert_error_shape
 from tests.factories import CLIQUE, LEVELS, BackendFactory, NodeFactory, PlatformFactory, PoolFactory
-from workflows.api import serializers
+from workflows.api import shapes
 from workflows.models import Task, TaskGroup, Workflow
 from workflows.services import queue
 from workflows.spec import SpecLimits
@@ -58,7 +58,7 @@ def same(key, group="default", kind="required"):
 
 def test_a_workflow_is_written_whole(submit, pool, ann):
     reply = accepted(submit(gang(4, topology=[same("clique")]), "?priority=HIGH&label=team%3Dvision"))
-    assert set(reply) == set(serializers.SubmitReply().fields) - {"objects"}
+    assert set(reply) == set(shapes.SubmissionShape.model_fields) - {"objects"}
     assert reply["name"] == "train-1"
     assert reply["overview"].endswith("/ui/workflows/train-1")
     assert reply["logs"].endswith("/api/workflow/train-1/logs")
@@ -152,7 +152,7 @@ def test_a_dry_run_shows_whole_objects_and_writes_nothing(submit):
     assert all(manifest["metadata"]["name"] for manifest in reply["objects"])
     assert reply["spec"].startswith("version: 2")
     assert reply["logs"] is None
-    assert set(reply) == set(serializers.SubmitReply().fields)
+    assert set(reply) == set(shapes.SubmissionShape.model_fields)
     assert not Workflow.objects.exists()
 
 

@@ -1,0 +1,213 @@
+"""Rows as the shapes that OSMO's client reads."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from scheduling import names
+from workflows.api import shapes
+from workflows.explain.summary import group_sentence, workflow_sentence
+from workflows.feasibility.placed import PlacementResult
+from workflows.lifecycle import patience
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+
+Json = dict[str, Any]
+
+
+def submitted(reply: Mapping[str, Any], *, base: str) -> shapes.SubmissionShape:
+    """A submission's reply, with addresses as its caller reaches them."""
+    address = address_of(reply["name"], base=base)
+    logs = f"{address}/logs" if reply["logs"] is None and reply["spec"] is None else reply["logs"]
+    addresses = {"overview": overview(reply["name"], base=base), "logs": logs}
+    return shapes.SubmissionShape.model_validate({**reply, **addresses})
+
+
+def address_of(name: str, *, base: str) -> str:
+    """Where REST shows a workflow."""
+    return f"{base}/api/workflow/{name}"
+
+
+def overview(name: str, *, base: str) -> str:
+    """The page of a workflow, for a browser; OSMO's client prints it."""
+    return f"{base}/ui/workflows/{name}"
+
+
+def listed(workflow: Workflow, *, base: str, now: datetime) -> shapes.ListedWorkflowShape:
+    """One line of a list."""
+    address = address_of(workflow.name, base=base)
+    return shapes.ListedWorkflowShape(
+        user=workflow.submitted_by,
+        name=workflow.name,
+        workflow_uuid=workflow.uuid.hex,
+        submit_time=workflow.submit_time,
+        start_time=workflow.start_time,
+        end_time=workflow.end_time,
+        queued_time=_queued(workflow, now),
+        duration=_duration(workflow, now),
+        status=workflow.status,
+        overview=overview(workflow.name, base=base),
+        logs=f"{address}/logs",
+        error_logs=f"{address}/error_logs",
+        grafana_url=workflow.backend.grafana_url or None,
+        dashboard_url=workflow.backend.dashboard_url or None,
+        pool=workflow.pool_name,
+        app_owner=None,
+        app_name=None,
+        app_version=None,
+        priority=workflow.priority,
+        labels=workflow.labels,
+    )
+
+
+def detailed(
+    workflow: Workflow,
+    *,
+    groups: list[TaskGroup],
+    domains: Mapping[UUID, ObservedObject],
+    base: str,
+    now: datetime,
+) -> shapes.WorkflowShape:
+    """A workflow with its groups; the shape of a query."""
+    address = address_of(workflow.name, base=base)
+    return shapes.WorkflowShape(
+        name=workflow.name,
+        uuid=workflow.uuid.hex,
+        submitted_by=workflow.submitted_by,
+        cancelled_by=workflow.cancelled_by or None,
+        spec=f"{address}/spec",
+        template_spec=f"{address}/spec?use_template=True" if workflow.template_spec else None,
+        logs=f"{address}/logs",
+        events=f"{address}/events",
+        overview=overview(workflow.name, base=base),
+        parent_name=workflow.parent_name or None,
+        parent_job_id=workflow.parent_job_id,
+        dashboard_url=workflow.backend.dashboard_url or None,
+        grafana_url=workflow.backend.grafana_url or None,
+        tags=workflow.tags,
+        submit_time=workflow.submit_time,
+        start_time=workflow.start_time,
+        end_time=workflow.end_time,
+        exec_timeout=workflow.exec_timeout,
+        queue_timeout=workflow.queue_timeout,
+        duration=_duration(workflow, now),
+        queued_time=_queued(workflow, now),
+        status=workflow.status,
+        explanation=workflow_sentence(workflow.status, groups, now=now) if groups else None,
+        outputs=None,
+        groups=[_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
+        pool=workflow.pool_name,
+        pool_revision=workflow.pool_revision,
+        backend=workflow.backend.name,
+        app_owner=None,
+        app_name=None,
+        app_version=None,
+        plugins=shapes.WorkflowPluginsShape(rsync=False),
+        priority=workflow.priority,
+        labels=workflow.labels,
+        warnings=workflow.warnings,
+        request_id=workflow.request_id or None,
+    )
+
+
+def _group(
+    group: TaskGroup, domain: ObservedObject | None, *, address: str, now: datetime
+) -> shapes.GroupShape:
+    return shapes.GroupShape(
+        name=group.name,
+        uuid=group.uuid.hex,
+        status=group.status,
+        start_time=group.start_time,
+        end_time=group.end_time,
+        processing_start_time=group.processing_start_time,
+        scheduling_start_time=group.scheduling_start_time,
+        initializing_start_time=group.initializing_start_time,
+        remaining_upstream_groups=[
+            upstream.name for upstream in group.upstream.all() if upstream.status != TaskStatus.COMPLETED
+        ],
+        downstream_groups=[downstream.name for downstream in group.downstream.all()],
+        failure_message=group.failure_message or None,
+        waiting_reason=group_sentence(group, now=now) or None,
+        waiting_since=group.waiting_since,
+        constraints=group.constraints,
+        patience=_patience(group),
+        got=_placement(group.placement_result),
+        conditions=group.conditions,
+        compute_domain=_compute_domain(group, domain),
+        template_revisions=group.placement.get("template_revisions", {}),
+        created_in_cluster_at=group.created_in_cluster_at,
+        released_at=group.released_at,
+        tasks=[_task(task, address=address) for task in group.tasks.all()],
+    )
+
+
+def _placement(stored: Json | None) -> shapes.GroupOutcomeShape | None:
+    result = PlacementResult.from_row(stored) if stored else None
+    return shapes.GroupOutcomeShape.model_validate(result.as_json()) if result else None
+
+
+def _patience(group: TaskGroup) -> shapes.PatienceShape | None:
+    """How far a group's preferences that wait are relaxed; null for a group without any."""
+    if not patience.has_patience(group.constraints):
+        return None
+    return shapes.PatienceShape(
+        stage=group.stage,
+        unplaced_since=group.unplaced_since,
+        next_relaxation_at=patience.next_relaxation(group.constraints, group.unplaced_since),
+    )
+
+
+def _compute_domain(group: TaskGroup, observed: ObservedObject | None) -> shapes.ComputeDomainShape | None:
+    """The group's ComputeDomain, if it is one that gets one; ``present`` as last observed."""
+    if not group.placement.get("nvlink"):
+        return None
+    return shapes.ComputeDomainShape(
+        name=names.compute_domain(group.uuid),
+        namespace=group.placement["namespace"],
+        claim_template=names.claim_template(group.uuid),
+        present=observed is not None,
+        deleting=observed.deleting if observed else False,
+        seen_at=observed.seen_at if observed else None,
+    )
+
+
+def _task(task: Task, *, address: str) -> shapes.TaskShape:
+    tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
+    return shapes.TaskShape(
+        name=task.name,
+        retry_id=task.retry_id,
+        status=task.status,
+        failure_message=task.failure_message or None,
+        exit_code=task.exit_code,
+        logs=f"{address}/logs?{tail}",
+        error_logs=f"{address}/error_logs?{tail}",
+        processing_start_time=task.processing_start_time,
+        scheduling_start_time=task.scheduling_start_time,
+        initializing_start_time=task.initializing_start_time,
+        events=f"{address}/events?{tail}",
+        start_time=task.start_time,
+        end_time=task.end_time,
+        input_download_start_time=None,
+        input_download_end_time=None,
+        output_upload_start_time=None,
+        dashboard_url=None,
+        pod_name=task.pod_name,
+        pod_ip=task.pod_ip or None,
+        task_uuid=task.task_uuid.hex,
+        node_name=task.node_name or None,
+        lead=task.lead,
+    )
+
+
+def _queued(workflow: Workflow, now: datetime) -> float:
+    """Seconds until its first task ran, or until it ended or now without one."""
+    until = workflow.start_time or workflow.end_time or now
+    return max(0.0, (until - workflow.submit_time).total_seconds())
+
+
+def _duration(workflow: Workflow, now: datetime) -> float | None:
+    if workflow.start_time is None:
+        return None
+    return max(0.0, ((workflow.end_time or now) - workflow.start_time).total_seconds())
