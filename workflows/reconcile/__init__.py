@@ -3,5 +3,5 @@
 ``run.run`` is one reconciliation: observe, plan (``plan``, ``follow``: pure), apply, record. The other
 modules are its parts: ``group_view`` and ``observations`` read rows, ``group_reader`` reads the cluster,
 ``leased`` bounds each call by the lease, ``create``, ``recreate``, ``edit`` and ``teardown`` act,
-``waiting`` explains, ``placing_outcome`` judges a placing, ``orphans`` finds objects that no row desires.
+``waiting`` explains, ``placement_result`` judges a placing, ``orphans`` finds objects that no row desires.
 """

@@ -39,7 +39,7 @@ from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, load
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
-from workflows.reconcile.placing_outcome import record_placing_outcome
+from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.services.lease import Lease, LeaseLost, release
@@ -188,7 +188,7 @@ class Reconciliation:
             is not None
         ):
             return outcome
-        record_placing_outcome(view, observed, self.lease)
+        record_placement_result(view, observed, self.lease)
         progress = advance_patience(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
         if progress.moved:
             return None

@@ -119,10 +119,10 @@ class NewConstraints:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacingOutcome:
-    """What the constraints led to (``feasibility.placed``)."""
+class NewPlacementResult:
+    """How well the group was placed (``feasibility.placed``)."""
 
-    outcome: Mapping[str, Any]
+    result: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,29 +145,21 @@ GroupChange = (
     | PatienceClock
     | NewStage
     | NewConstraints
-    | PlacingOutcome
+    | NewPlacementResult
     | Condition
     | Note
 )
 Change = TaskMove | NewTry | GroupChange
 
 
-def record(lease: Lease, changes: Iterable[Change]) -> None:
+def record(lease: Lease, changes: Sequence[Change]) -> None:
     """Write the changes of one reconciliation together: tasks, then tries, then the group in the order given.
 
     Raises LeaseLost if another worker may have the group; then nothing is written.
     """
-    moves: list[TaskMove] = []
-    tries: list[NewTry] = []
-    of_group: list[GroupChange] = []
-    for change in changes:
-        match change:
-            case TaskMove():
-                moves.append(change)
-            case NewTry():
-                tries.append(change)
-            case _:
-                of_group.append(change)
+    moves = [change for change in changes if isinstance(change, TaskMove)]
+    tries = [change for change in changes if isinstance(change, NewTry)]
+    of_group = [change for change in changes if not isinstance(change, TaskMove | NewTry)]
     group_moves = [change for change in of_group if isinstance(change, GroupMove)]
     with transaction.atomic():
         workflow = _lock_workflow(lease.group_id) if group_moves else None
@@ -397,8 +389,8 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             steps.put(stage=max(group.stage, number))
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
-        case PlacingOutcome(outcome):
-            steps.put(placement_result=dict(outcome))
+        case NewPlacementResult(result):
+            steps.put(placement_result=dict(result))
         case Condition():
             written = conditions.upsert(group.conditions, [change], now=now, observed_revision=group.attempt)
             steps.put(conditions=written)

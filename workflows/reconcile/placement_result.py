@@ -10,10 +10,10 @@ from workflows.reconcile import observations
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView
 from workflows.services.lease import Lease
-from workflows.services.record import Note, PlacingOutcome, record
+from workflows.services.record import NewPlacementResult, Note, record
 
 
-def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
+def record_placement_result(view: GroupView, observed: ObservedPods, lease: Lease) -> None:
     """Judge a new placing, record the outcome with the group, and count it for the pool.
 
     Nothing is recorded while a task has no node or the labels of a node are not known.
@@ -32,7 +32,7 @@ def record_placing_outcome(view: GroupView, observed: ObservedPods, lease: Lease
         return
     if judgement := judge(view.values, nodes, labels, now=view.now):
         result, missed = judgement
-        record(lease, [PlacingOutcome(result.to_row()), *_notes(result, missed)])
+        record(lease, [NewPlacementResult(result.to_row()), *_notes(result, missed)])
         PLACED.labels(view.row.workflow.pool_name, result.strictness, result.outcome.value).inc()
 
 
