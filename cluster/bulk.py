@@ -24,7 +24,7 @@ from typing import Any
 
 import aiohttp
 
-from cluster import errors, metrics, requests
+from cluster import api_requests, errors, metrics
 from cluster.connection import Connection
 from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import WriteOutcome, WriteResult
@@ -34,7 +34,7 @@ CONNECT_SECONDS = 3.0
 WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say when
 WAIT_SECONDS_MAX = 30.0
 
-Job = tuple[str, str, requests.Request]  # namespace, name, and the encoded request
+Job = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
 Read = Callable[[bytes], str]  # the uid that the body of a good reply tells, or empty
 
 
@@ -83,9 +83,9 @@ class _BulkWrite:
     def _session(self, workers: int) -> aiohttp.ClientSession:
         tls = self.connection.tls()
         headers = {
-            "Accept": requests.JSON,
-            "Content-Type": requests.JSON,
-            "User-Agent": requests.USER_AGENT,
+            "Accept": api_requests.JSON,
+            "Content-Type": api_requests.JSON,
+            "User-Agent": api_requests.USER_AGENT,
         }
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=workers, ssl=tls if tls is not None else True),
@@ -103,7 +103,7 @@ class _BulkWrite:
             metrics.count_bulk(request, outcome=wrote.value)
 
     async def _one(
-        self, session: aiohttp.ClientSession, request: requests.Request
+        self, session: aiohttp.ClientSession, request: api_requests.Request
     ) -> tuple[WriteResult, str, ClusterError | None]:
         if (reason := self.dead or self._too_late()) is not None:
             return WriteResult.UNSENT, "", reason
@@ -128,7 +128,9 @@ class _BulkWrite:
             if not await self._waited(error):
                 return (WriteResult.UNKNOWN if error.maybe_applied else self.refused(error)), "", error
 
-    def _good(self, request: requests.Request, body: bytes) -> tuple[WriteResult, str, ClusterError | None]:
+    def _good(
+        self, request: api_requests.Request, body: bytes
+    ) -> tuple[WriteResult, str, ClusterError | None]:
         try:
             uid = self.read(body)
         except (ValueError, KeyError, TypeError) as failure:
@@ -142,7 +144,7 @@ class _BulkWrite:
         return WriteResult.DONE, uid, None
 
     async def _send(
-        self, session: aiohttp.ClientSession, request: requests.Request
+        self, session: aiohttp.ClientSession, request: api_requests.Request
     ) -> tuple[int, dict[str, str], bytes]:
         left = max(self.deadline - time.monotonic(), 0.001)
         options: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import bulk, errors, metrics, reachability, requests
+from cluster import api_requests, bulk, errors, metrics, reachability
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import (
     AlreadyExists,
@@ -81,7 +81,7 @@ class ClusterGateway:
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
         try:
-            return self._json(requests.read(requests.path_of(kind, namespace=namespace, name=name)))
+            return self._json(api_requests.read(api_requests.path_of(kind, namespace=namespace, name=name)))
         except ObjectNotFound:
             return None
 
@@ -105,8 +105,8 @@ class ClusterGateway:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing[T]:
-        path = requests.path_of(kind, namespace=namespace)
-        query = requests.selection(label_selector=label_selector, field_selector=field_selector)
+        path = api_requests.path_of(kind, namespace=namespace)
+        query = api_requests.selection(label_selector=label_selector, field_selector=field_selector)
         for attempt in range(1, LIST_ATTEMPTS + 1):
             try:
                 return self._scan_once(kind, path, query, reduce)
@@ -122,7 +122,7 @@ class ClusterGateway:
         token = ""
         while True:
             page_query = query | {"limit": str(PAGE)} | ({"continue": token} if token else {})
-            page = self._json(requests.read(path, page_query))
+            page = self._json(api_requests.read(path, page_query))
             for item in page.get("items") or ():
                 item.setdefault("apiVersion", kind.api_version)  # lists of built-in kinds leave them out
                 item.setdefault("kind", kind.name)
@@ -141,21 +141,25 @@ class ClusterGateway:
         field_selector: str = "",
         timeout_seconds: int,
     ) -> EventStream:
-        query = requests.selection(label_selector=label_selector, field_selector=field_selector) | {
+        query = api_requests.selection(label_selector=label_selector, field_selector=field_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(timeout_seconds),
         }
-        request = requests.read(requests.path_of(kind, namespace=namespace), query)
+        request = api_requests.read(api_requests.path_of(kind, namespace=namespace), query)
         return EventStream(self._stream(request, silence=timeout_seconds + WATCH_GRACE_SECONDS))
 
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj:
-        return self._json(requests.create(kind, obj, dry_run=dry_run))
+        return self._json(api_requests.create(kind, obj, dry_run=dry_run))
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
         jobs = [
-            (requests.namespace_of(kind, obj), str(obj["metadata"]["name"]), requests.create(kind, obj))
+            (
+                api_requests.namespace_of(kind, obj),
+                str(obj["metadata"]["name"]),
+                api_requests.create(kind, obj),
+            )
             for obj in objs
         ]
         return self._bulk(jobs, read=_created, deadline=deadline)
@@ -170,14 +174,14 @@ class ClusterGateway:
         dry_run: bool = False,
     ) -> Obj:
         return self._json(
-            requests.apply(kind, obj, field_manager=field_manager, force=force, dry_run=dry_run)
+            api_requests.apply(kind, obj, field_manager=field_manager, force=force, dry_run=dry_run)
         )
 
     def patch(
         self, kind: Kind, name: str, body: Obj | Sequence[Obj], *, patch_type: PatchType, namespace: str = ""
     ) -> Obj:
-        path = requests.path_of(kind, namespace=namespace, name=name)
-        return self._json(requests.patch(path, body, patch_type=patch_type))
+        path = api_requests.path_of(kind, namespace=namespace, name=name)
+        return self._json(api_requests.patch(path, body, patch_type=patch_type))
 
     def delete(
         self,
@@ -190,8 +194,8 @@ class ClusterGateway:
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
     ) -> Deletion:
-        path = requests.path_of(kind, namespace=namespace, name=name)
-        request = requests.delete(
+        path = api_requests.path_of(kind, namespace=namespace, name=name)
+        request = api_requests.delete(
             path,
             uid=uid,
             resource_version=resource_version,
@@ -225,8 +229,8 @@ class ClusterGateway:
             (
                 each.namespace,
                 each.name,
-                requests.delete(
-                    requests.path_of(kind, namespace=each.namespace, name=each.name),
+                api_requests.delete(
+                    api_requests.path_of(kind, namespace=each.namespace, name=each.name),
                     uid=each.uid,
                     resource_version=None,
                     grace_seconds=grace_seconds,
@@ -286,8 +290,8 @@ class ClusterGateway:
         query = {key: str(value) for key, value in given.items() if value is not None}
         flags = {"follow": follow, "previous": previous, "timestamps": timestamps}
         query |= {key: "true" for key, value in flags.items() if value}
-        path = requests.path_of(POD, namespace=namespace, name=pod) + "/log"
-        return self._stream(requests.read(path, query), silence=None if follow else self._read_seconds)
+        path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
+        return self._stream(api_requests.read(path, query), silence=None if follow else self._read_seconds)
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         found = self.get(CRD, f"{kind.plural}.{kind.group}")
@@ -299,7 +303,7 @@ class ClusterGateway:
 
     def discover(self, group: str, version: str) -> frozenset[str] | None:
         try:
-            reply = self._json(requests.read(f"/apis/{group}/{version}" if group else f"/api/{version}"))
+            reply = self._json(api_requests.read(f"/apis/{group}/{version}" if group else f"/api/{version}"))
         except NotServed:
             return None
         return frozenset(entry["name"] for entry in reply["resources"] if "/" not in entry["name"])
@@ -311,9 +315,9 @@ class ClusterGateway:
         return uid
 
     def server_version(self) -> str:
-        return str(self._json(requests.read("/version"))["gitVersion"])
+        return str(self._json(api_requests.read("/version"))["gitVersion"])
 
-    def _json(self, request: requests.Request) -> Obj:
+    def _json(self, request: api_requests.Request) -> Obj:
         reply = self._send(request, timeout=self._patience(self._read_seconds))
         try:
             said = json.loads(reply.data)
@@ -330,7 +334,7 @@ class ClusterGateway:
             )
         return said
 
-    def _stream(self, request: requests.Request, *, silence: float | None) -> HttpStream:
+    def _stream(self, request: api_requests.Request, *, silence: float | None) -> HttpStream:
         reply = self._send(request, timeout=self._patience(silence), whole=False)
         return HttpStream(reply, request=str(request))
 
@@ -338,14 +342,14 @@ class ClusterGateway:
         return urllib3.Timeout(connect=self._connect_seconds, read=silence)
 
     def _send(
-        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
     ) -> urllib3.BaseHTTPResponse:
         """Send, again where that can do no harm, and return a reply of less than 300."""
         with metrics.timed(request):
             return self._send_again(request, timeout=timeout, whole=whole)
 
     def _send_again(
-        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
     ) -> urllib3.BaseHTTPResponse:
         for last in (False, True):
             try:
@@ -366,7 +370,7 @@ class ClusterGateway:
         raise AssertionError("unreachable: the last round returns or raises")
 
     def _exchange(
-        self, request: requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
     ) -> urllib3.BaseHTTPResponse:
         connection = connection_for(self._access)
         replied = False
@@ -393,7 +397,7 @@ class ClusterGateway:
         return reply
 
 
-def _refusal(reply: urllib3.BaseHTTPResponse, request: requests.Request) -> bytes:
+def _refusal(reply: urllib3.BaseHTTPResponse, request: api_requests.Request) -> bytes:
     """The body of a refusal; that of a stream is read only now, and may break off."""
     try:
         return reply.data
@@ -408,11 +412,11 @@ def _refusal(reply: urllib3.BaseHTTPResponse, request: requests.Request) -> byte
         reply.close()
 
 
-def _headers(connection: Connection, request: requests.Request) -> dict[str, str]:
+def _headers(connection: Connection, request: api_requests.Request) -> dict[str, str]:
     headers = {
-        "Accept": "*/*" if request.path.partition("?")[0].endswith("/log") else requests.JSON,
+        "Accept": "*/*" if request.path.partition("?")[0].endswith("/log") else api_requests.JSON,
         "Content-Type": request.content_type,
-        "User-Agent": requests.USER_AGENT,
+        "User-Agent": api_requests.USER_AGENT,
         "Audit-ID": str(uuid4()),  # the id under which the cluster's audit log has this request
     }
     if (token := connection.authorization()) is not None:

@@ -1,8 +1,8 @@
-"""The kinds of object we read and write, as data.
+"""The kinds of object that the service itself reads and writes, as data.
 
-A gateway method takes one of these instead of there being a method per kind: a scheduler that brings a
-kind of its own adds a value, not code. Versions are those served by Kubernetes 1.34 to 1.36, KAI v0.13
-and later, and NVIDIA's DRA driver.
+A gateway method takes one of these instead of there being a method per kind. A scheduler's own kinds come
+from its scheduler backend (``pools.clusters.kinds``). Versions are those served by Kubernetes 1.34 to 1.36
+and NVIDIA's DRA driver.
 """
 
 from collections.abc import Mapping
@@ -35,24 +35,14 @@ class Kind:
 POD = Kind("Pod", "", "v1", "pods")
 SERVICE = Kind("Service", "", "v1", "services")
 SECRET = Kind("Secret", "", "v1", "secrets")
-CONFIG_MAP = Kind("ConfigMap", "", "v1", "configmaps")
 EVENT = Kind("Event", "", "v1", "events")
 NODE = Kind("Node", "", "v1", "nodes", namespaced=False)
 NAMESPACE = Kind("Namespace", "", "v1", "namespaces", namespaced=False)
 PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 
-KAI_POD_GROUP = Kind("PodGroup", "scheduling.run.ai", "v2alpha2", "podgroups")
-KAI_QUEUE = Kind("Queue", "scheduling.run.ai", "v2", "queues", namespaced=False)
-KAI_TOPOLOGY = Kind("Topology", "kai.scheduler", "v1alpha1", "topologies", namespaced=False)
-KAI_BIND_REQUEST = Kind("BindRequest", "scheduling.run.ai", "v1alpha2", "bindrequests")
-
-POD_GROUP = Kind("PodGroup", "scheduling.k8s.io", "v1alpha2", "podgroups")
-
 COMPUTE_DOMAIN = Kind("ComputeDomain", "resource.nvidia.com", "v1beta1", "computedomains")
 RESOURCE_CLAIM = Kind("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATE = Kind("ResourceClaimTemplate", "resource.k8s.io", "v1", "resourceclaimtemplates")
-RESOURCE_SLICE = Kind("ResourceSlice", "resource.k8s.io", "v1", "resourceslices", namespaced=False)
-DEVICE_CLASS = Kind("DeviceClass", "resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 
 CRD = Kind(
     "CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
@@ -66,6 +56,6 @@ def kind_of(obj: Mapping[str, Any]) -> Kind:
     """Find the kind of an object by its ``apiVersion`` and ``kind``. Raises ValueError for one not listed."""
     key = (str(obj.get("apiVersion")), str(obj.get("kind")))
     if key not in _BY_TYPE:
-        known = ", ".join(f"{api} {name}" for api, name in sorted(_BY_TYPE))
-        raise ValueError(f"{key[0]} {key[1]} is not a kind we handle; known are: {known}")
+        handled = ", ".join(f"{api} {name}" for api, name in sorted(_BY_TYPE))
+        raise ValueError(f"{key[0]} {key[1]} is not a kind we handle; these are: {handled}")
     return _BY_TYPE[key]

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from prometheus_client import Counter, Histogram
 
+from cluster.api_requests import Request, subject_of
 from cluster.errors import ClusterError
-from cluster.requests import Request, subject_of
 
 CALL_SECONDS = Histogram(
     "osmo_cluster_call_seconds",

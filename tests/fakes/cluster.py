@@ -35,6 +35,7 @@ from cluster.interface import (
 )
 from cluster.kinds import ALL, CRD, NAMESPACE, POD, Kind
 from tests.fakes import semantics
+from tests.fakes.kinds import FURTHER
 from tests.fakes.streams import FakeLog, FakeStream
 
 Key = tuple[Kind, str, str]  # kind, namespace, name
@@ -84,7 +85,7 @@ class FakeCluster:
     ) -> None:
         self.players = list(players)
         self.unserved = set(unserved)
-        self.known = (*ALL, *further)
+        self.known = (*ALL, *FURTHER, *further)
         self.calls: list[Call] = []
         self.version = "v1.36.3"
         self._now = now

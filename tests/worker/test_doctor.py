@@ -12,11 +12,12 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from cluster.errors import ClusterUnreachable, NotServed, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, KAI_POD_GROUP, KAI_QUEUE, POD, SECRET
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from pools.clusters import connect
 from pools.services.sync import sync_cluster
 from scheduling import names
 from tests.factories import LEVELS, BackendFactory, installation
+from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 from tests.worker.world import World, chain, fresh
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.stop import request_stop

@@ -3,11 +3,12 @@
 import pytest
 from django.utils import timezone
 
-from cluster.kinds import KAI_TOPOLOGY, NODE
+from cluster.kinds import NODE
 from pools import conditions
 from pools.models import Cluster, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import LEVELS
+from tests.fakes.kinds import KAI_TOPOLOGY
 from tests.worker.world import fresh
 from workflows.explain.levels import UNAVAILABLE
 from workflows.models import Event, TaskGroup

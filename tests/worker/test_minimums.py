@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from cluster.kinds import EVENT, KAI_POD_GROUP, POD
+from cluster.kinds import EVENT, POD
 from pools.models import Cluster
 from tests.factories import LEVELS
+from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.test_crashes import Killed, lost
 from tests.worker.world import World, fresh, statuses
 from web import crashpoints

@@ -8,11 +8,12 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from cluster.errors import RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, KAI_TOPOLOGY, NODE, POD, POD_GROUP
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD
 from pools.clusters import connect
 from pools.models import Backend, Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import foreign_usage
+from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import inbox, process, streams, writer

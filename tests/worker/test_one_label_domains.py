@@ -2,10 +2,11 @@
 
 import pytest
 
-from cluster.kinds import NODE, POD, POD_GROUP
+from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
+from tests.fakes.kinds import POD_GROUP
 from tests.worker.world import fresh
 from workflows.models import Task
 

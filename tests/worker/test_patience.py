@@ -7,9 +7,10 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable, WriteConflict
-from cluster.kinds import EVENT, KAI_POD_GROUP, POD
+from cluster.kinds import EVENT, POD
 from pools.models import Cluster
 from tests.factories import LEVELS
+from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup

@@ -7,10 +7,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, KAI_POD_GROUP, POD, RESOURCE_CLAIM_TEMPLATE
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
 from tests.factories import LEVELS
 from tests.fakes import players
+from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.services.stop import request_stop

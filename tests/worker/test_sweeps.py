@@ -10,7 +10,7 @@ from django.utils import timezone
 from kombu import Connection
 
 from cluster.errors import NotServed, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, KAI_TOPOLOGY, POD, SECRET
+from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from pools.interfaces import usage
 from pools.models import Backend
 from scheduling import names
@@ -24,6 +24,7 @@ from tests.factories import (
 )
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.kai import reached_through
+from tests.fakes.kinds import KAI_TOPOLOGY
 from tests.worker.world import World, fresh
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile import orphans

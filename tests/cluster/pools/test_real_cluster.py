@@ -4,11 +4,12 @@ import secrets
 
 import pytest
 
-from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, NAMESPACE, PRIORITY_CLASS
+from cluster.kinds import NAMESPACE, PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from scheduling import names
+from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
 
 pytestmark = pytest.mark.django_db
 

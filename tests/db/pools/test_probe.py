@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from cluster.errors import RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, CRD, KAI_TOPOLOGY, NAMESPACE, POD_GROUP
+from cluster.kinds import COMPUTE_DOMAIN, CRD, NAMESPACE
 from pools import conditions, services, tasks
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import Address, Probe
@@ -15,6 +15,7 @@ from pools.services.observed import record_probe
 from scheduling.capabilities import Capability
 from scheduling.errors import InvalidSpec
 from tests.fakes.kai import kai_cluster, pod_group_crd
+from tests.fakes.kinds import KAI_TOPOLOGY, POD_GROUP
 
 pytestmark = pytest.mark.django_db
 

@@ -3,11 +3,12 @@
 import pytest
 
 from cluster.errors import ClusterUnreachable, RequestForbidden
-from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
+from cluster.kinds import PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
 from pools.models import Backend
 from scheduling import names
 from tests.fakes.kai import kai_cluster
+from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
 
 pytestmark = pytest.mark.django_db
 

@@ -1,7 +1,8 @@
 """What to do about a cluster's shared objects, decided from values alone."""
 
-from cluster.kinds import KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS
+from cluster.kinds import PRIORITY_CLASS
 from pools.services.sync import DesiredObjects, ObservedObjects, SyncPlan, plan
+from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
 
 
 def queue(name, *, parent=None, limit=-1, uid="u1"):
