@@ -1,8 +1,8 @@
-"""Why a workflow stands where it stands, group by group.
+"""Why a workflow has its status, group by group.
 
-The service decides what matters and puts it in words: ``GET /api/workflow/{id}/explain`` on the groups that
-wait, the workflow itself on what was asked for, where tasks are and what failed. This chooses what to show,
-and in which order.
+The service decides what matters and writes the sentences: ``GET /api/workflow/{id}/explain`` on the groups
+that wait, the workflow itself on its requirements, where tasks run and what failed. This module chooses what
+to show, and in which order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from osmo_topology_cli.tables import Table, has_ended, moment
 Json = Mapping[str, Any]
 
 MOST_NAMED = 3
-MOST_SAID = 2
+MOST_MESSAGES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,46 +37,48 @@ def heading(workflow: Json) -> str:
 
 def explain(workflow: Json, explanation: Json) -> list[Explained]:
     """Every group; ``explanation`` says more of those that wait."""
-    waiting = {one["group"]: one for one in explanation["groups"]}
+    waiting = {group["group"]: group for group in explanation["groups"]}
     return [_group(group, waiting.get(group["name"])) for group in workflow["groups"]]
 
 
 def _group(group: Json, waiting: Json | None) -> Explained:
     since = waiting["since"] if waiting else None
     waits = f", waits since {moment(since)} UTC" if since else ", waits" if waiting else ""
-    shown = [tables.constraints([(group["name"], group["constraints"])])]
-    if placed := [one for one in group["tasks"] if one["node_name"] or has_ended(one["status"])]:
-        shown.append(tables.places({"tasks": placed}))
-    if troubles := [one for one in group["conditions"] if _is_trouble(one)]:
-        shown.append(tables.conditions(troubles))
+    group_tables = [tables.constraints([(group["name"], group["constraints"])])]
+    if placed := [task for task in group["tasks"] if task["node_name"] or has_ended(task["status"])]:
+        group_tables.append(tables.places({"tasks": placed}))
+    if troubles := [condition for condition in group["conditions"] if _is_trouble(condition)]:
+        group_tables.append(tables.conditions(troubles))
     return Explained(
         heading=f"group {group['name']}: {group['status']} ({tables.task_counts(group['tasks'])}){waits}",
         sentences=reasons(group, waiting),
-        tables=tuple(shown),
+        tables=tuple(group_tables),
     )
 
 
 def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
     """The sentences on a group: why it waits, what would help, how it failed, what is left of it."""
-    found = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
-    found += _evidence(waiting.get("evidence") or {}) if waiting else []
-    found.append(group["failure_message"])
-    found += _failures(group)
+    sentences = [waiting["sentence"], waiting["help"]] if waiting else [group["waiting_reason"]]
+    sentences += _evidence(waiting.get("evidence") or {}) if waiting else []
+    sentences.append(group["failure_message"])
+    sentences += _failures(group)
     if has_ended(group["status"]) and group["created_in_cluster_at"] and not group["released_at"]:
-        found.append("It has ended, and what was made for it in the cluster is being removed.")
-    return tuple(dict.fromkeys(filter(None, found)))
+        sentences.append("It has ended, and its objects in the cluster are being deleted.")
+    return tuple(dict.fromkeys(filter(None, sentences)))
 
 
-def _evidence(seen: Json) -> list[str]:
+def _evidence(evidence: Json) -> list[str]:
     """What a reason rests on, as far as its sentence leaves it out; a service of before has none."""
-    said = [f"The scheduler's words: {_line(text)}" for text in seen.get("scheduler_says", [])[:MOST_SAID]]
-    sets = [
-        f"Set {one['set']}: on {_few(one['nodes'])}"
-        if one["nodes"]
-        else f"Set {one['set']}: waiting are {_few(one['waiting'])}"
-        for one in seen.get("sets", [])
+    messages = [
+        f"The scheduler's words: {_line(text)}" for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
     ]
-    return [*sets, *said]
+    sets = [
+        f"Set {set_evidence['set_evidence']}: on {_few(set_evidence['nodes'])}"
+        if set_evidence["nodes"]
+        else f"Set {set_evidence['set_evidence']}: waiting are {_few(set_evidence['waiting'])}"
+        for set_evidence in evidence.get("sets", [])
+    ]
+    return [*sets, *messages]
 
 
 def _line(text: str) -> str:
@@ -86,10 +88,10 @@ def _line(text: str) -> str:
 def _failures(group: Json) -> list[str]:
     """What tasks failed with, said once for all that say the same; the group's own message says enough."""
     names: dict[str, list[str]] = {}
-    for one in group["tasks"]:
-        if one["failure_message"] and one["failure_message"] != group["failure_message"]:
-            names.setdefault(one["failure_message"], []).append(one["name"])
-    return [f"{_few(those)}: {message}" for message, those in names.items()]
+    for task in group["tasks"]:
+        if task["failure_message"] and task["failure_message"] != group["failure_message"]:
+            names.setdefault(task["failure_message"], []).append(task["name"])
+    return [f"{_few(task_names)}: {message}" for message, task_names in names.items()]
 
 
 def _few(names: Sequence[str]) -> str:

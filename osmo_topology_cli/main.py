@@ -52,7 +52,7 @@ class Session:
         """The service and the printer of a command. Raises Failure."""
         self.printer = Printer(format=output)
         login = find_login(url=self.url, token=self.token, user=self.user, environment=os.environ)
-        return Service(login, tell=self.printer.tell), self.printer
+        return Service(login, notify=self.printer.note), self.printer
 
 
 def run() -> int:
@@ -90,7 +90,7 @@ def pools(context: typer.Context, *, output: Output = Format.TABLE) -> None:
     if not printer.json(reply):
         printer.table(tables.pools(reply))
         if not reply["pools"]:
-            printer.tell("There is no pool that you may use.")
+            printer.note("There is no pool that you may use.")
 
 
 @app.command()
@@ -105,13 +105,13 @@ def topology(
     reply = service.get("pool", pool, "topology")
     if printer.json(reply):
         return
-    seen = (
+    age = (
         f", as of {tables.moment(reply['nodes_synced_at'])} UTC"
         if reply["nodes_synced_at"]
         else ", none seen yet"
     )
     nvlink = ", NVLink" if reply["nvlink"] else ""
-    printer.line(f"pool {reply['name']}: {reply['nodes']} nodes{nvlink}{seen}")
+    printer.line(f"pool {reply['name']}: {reply['nodes']} nodes{nvlink}{age}")
     if not reply["topology_keys"]:
         printer.line("It has no topology keys.")
     for table in (tables.keys(reply), tables.domains(reply)):
@@ -162,7 +162,7 @@ def submit(
     )
     reply = service.json(call)
     for warning in reply["warnings"]:
-        printer.tell(f"warning: {warning}")
+        printer.note(f"warning: {warning}")
     if not printer.json(reply):
         _show_submitted(reply, printer, dry_run=dry_run)
     if watch and not dry_run:
@@ -178,12 +178,12 @@ def explain(context: typer.Context, *, workflow: Workflow, output: Output = Form
     if printer.json({"explanation": explanation, "workflow": reply}):
         return
     printer.line(explaining.heading(reply))
-    for one in explaining.explain(reply, explanation):
+    for explained_group in explaining.explain(reply, explanation):
         printer.line()
-        printer.line(one.heading)
-        for sentence in one.sentences:
+        printer.line(explained_group.heading)
+        for sentence in explained_group.sentences:
             printer.line(sentence, indent="  ")
-        for table in one.tables:
+        for table in explained_group.tables:
             printer.table(table, indent="  ")
 
 
@@ -286,13 +286,13 @@ def list_workflows(
         return
     printer.table(tables.workflows(reply))
     if not reply["workflows"]:
-        printer.tell(
+        printer.note(
             "There is no such workflow."
             if all_users
             else "You have no such workflow; --all-users shows more."
         )
     if reply["more_entries"]:
-        printer.tell(f"There are more than {limit}; --limit shows them.")
+        printer.note(f"There are more than {limit}; --limit shows them.")
 
 
 @app.command()
@@ -308,7 +308,7 @@ def doctor(context: typer.Context, *, wait: Wait = 300.0, output: Output = Forma
 @app.command(hidden=True)
 def audit(context: typer.Context, *, wait: Wait = 300.0, output: Output = Format.TABLE) -> None:
     """Deprecated: use doctor."""
-    context.obj.printer.tell("osmo-topology audit is deprecated: use osmo-topology doctor")
+    context.obj.printer.note("osmo-topology audit is deprecated: use osmo-topology doctor")
     doctor(context, wait=wait, output=output)
 
 
@@ -333,8 +333,10 @@ def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
     printer.line(f"{reply['name']} would be accepted" if dry_run else f"{reply['name']} is accepted")
     for fit in reply.get("feasibility", ()):
         printer.line(f"group {fit['group']}: {fit['sentence']}")
-    shown = tables.constraints([(one["group"], one["constraints"]) for one in reply["constraints"]])
-    for table in (shown, tables.objects(reply)):
+    requirements = tables.constraints(
+        [(constraint["group"], constraint["constraints"]) for constraint in reply["constraints"]]
+    )
+    for table in (requirements, tables.objects(reply)):
         if table.rows:
             printer.line()
         printer.table(table)

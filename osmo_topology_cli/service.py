@@ -23,7 +23,7 @@ from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
 CONNECT, READ = 10.0, 90.0
 PATIENCE = 120.0
 PAUSES = (0.5, 1.0, 2.0)
-MOST_SHOWN = 300
+MOST_CHARACTERS = 300
 WAITABLE = (429, 503)
 
 Params = Mapping[str, str | int | list[str] | None]
@@ -42,13 +42,13 @@ class Call:
 
 
 class Service:
-    """``tell`` is called with a sentence about whatever takes longer than expected."""
+    """``notify`` is called with a sentence about whatever takes longer than expected."""
 
     def __init__(
-        self, login: Login, *, tell: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+        self, login: Login, *, notify: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.url = login.url
-        self._tell, self._sleep = tell, sleep
+        self._notify, self._sleep = notify, sleep
         self._session = requests.Session()
         self._session.headers["User-Agent"] = "osmo-topology"
         self._session.auth = _As(bearer=login.bearer, user=login.user)
@@ -82,11 +82,11 @@ class Service:
             if answer.status_code == 200:
                 return answer
             refused = _refused(answer, self.url)
-            wait = _asked_to_wait(answer)
+            wait = _retry_after(answer)
             if wait is None or wait > left:
                 raise refused
             left -= wait
-            self._tell(f"The service asks to come back in {wait:g} s: {refused.message}")
+            self._notify(f"The service asks to wait {wait:g} s: {refused.message}")
             self._sleep(wait)
 
     def _sent(self, call: Call) -> requests.Response:
@@ -144,16 +144,16 @@ def _root(error: BaseException) -> str:
     """What went wrong at the bottom: requests wraps urllib3, which wraps the system's error."""
     reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
     text = str(reason).rpartition(": ")[2]
-    return re.sub(r"^\[Errno -?\d+\] ", "", text)[:MOST_SHOWN] or type(error).__name__
+    return re.sub(r"^\[Errno -?\d+\] ", "", text)[:MOST_CHARACTERS] or type(error).__name__
 
 
 def _json(answer: requests.Response, url: str) -> Any:
     try:
         return answer.json()
     except ValueError as error:
-        said = answer.text[:MOST_SHOWN].strip() or "nothing"
+        text = answer.text[:MOST_CHARACTERS].strip() or "nothing"
         raise ServiceUnreachable(
-            f"{url} did not answer with JSON; is it this service? It said: {said}"
+            f"{url} did not answer with JSON; is it this service? It said: {text}"
         ) from error
 
 
@@ -170,14 +170,14 @@ def _refused(answer: requests.Response, url: str) -> Refused | ServiceUnreachabl
         body = None
     if isinstance(body, dict) and "message" in body:
         return Refused(status=answer.status_code, body=body)
-    said = " ".join(text[:MOST_SHOWN].split()) or answer.reason
+    excerpt = " ".join(text[:MOST_CHARACTERS].split()) or answer.reason
     return Refused(
         status=answer.status_code,
-        body={"message": f"{url} answered with {answer.status_code}: {said}", "error_code": None},
+        body={"message": f"{url} answered with {answer.status_code}: {excerpt}", "error_code": None},
     )
 
 
-def _asked_to_wait(answer: requests.Response) -> float | None:
+def _retry_after(answer: requests.Response) -> float | None:
     """Seconds until it may be tried again; None if the answer will not change."""
-    said = answer.headers.get("Retry-After", "")
-    return max(1.0, float(said)) if answer.status_code in WAITABLE and said.isdecimal() else None
+    seconds = answer.headers.get("Retry-After", "")
+    return max(1.0, float(seconds)) if answer.status_code in WAITABLE and seconds.isdecimal() else None

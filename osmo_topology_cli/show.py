@@ -65,7 +65,7 @@ class Printer:
         else:
             self._line(text)
 
-    def tell(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Something besides the result: to standard error."""
         print(printable(text), file=self._err, flush=True)
 
@@ -92,7 +92,7 @@ class Printer:
             print(json.dumps(failure.body, indent=2, ensure_ascii=False), file=self._err)
             return
         for line in explained(failure):
-            self.tell(line)
+            self.note(line)
 
     def _line(self, text: str) -> None:
         print(text, file=self._out, flush=True)
@@ -109,12 +109,12 @@ def drawn(table: Table, *, width: int) -> RenderableType:
     rows = list(zip(*(cells for _, *cells in columns), strict=True))
     if sum(longest) + len(GAP) * (len(longest) - 1) > width:
         return Group(*(_record(titles, row) for row in rows))
-    shown = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0))
+    rich_table = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0))
     for title, least in zip(titles, longest, strict=True):
-        shown.add_column(title, overflow="fold", min_width=least)
+        rich_table.add_column(title, overflow="fold", min_width=least)
     for row in rows:
-        shown.add_row(*map(coloured, row))
-    return shown
+        rich_table.add_row(*map(coloured, row))
+    return rich_table
 
 
 def _record(titles: Sequence[str], row: Sequence[str]) -> Text:
@@ -151,12 +151,12 @@ def explained(failure: Failure) -> list[str]:
         )
         return [failure.message + number]
     noun = "fault" if len(details) == 1 else "faults"
-    return [f"refused, {len(details)} {noun}:", *(line for one in details for line in _fault(one))]
+    return [f"refused, {len(details)} {noun}:", *(line for detail in details for line in _fault(detail))]
 
 
-def _fault(one: Mapping[str, Any]) -> list[str]:
-    where = f"line {one['line']}, column {one['column']}: " if one.get("line") else ""
-    lines = [f"  {where}{one['path'] + ': ' if one.get('path') else ''}{one['message']}"]
-    if one.get("allowed"):
-        lines.append(f"    accepted: {', '.join(map(str, one['allowed']))}")
+def _fault(fault: Mapping[str, Any]) -> list[str]:
+    where = f"line {fault['line']}, column {fault['column']}: " if fault.get("line") else ""
+    lines = [f"  {where}{fault['path'] + ': ' if fault.get('path') else ''}{fault['message']}"]
+    if fault.get("allowed"):
+        lines.append(f"    accepted: {', '.join(map(str, fault['allowed']))}")
     return lines

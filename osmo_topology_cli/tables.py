@@ -48,51 +48,60 @@ def keys(reply: Json) -> Table:
         for key in reply["topology_keys"]
     ]
     return Table(
-        ("KEY", "LABEL", "DOMAINS", "NODES WITHOUT IT"), tuple(rows), "Topology keys, broadest first"
+        ("KEY", "LABEL", "DOMAINS", "NODES WITHOUT LABEL"), tuple(rows), "Topology keys, broadest first"
     )
 
 
 def domains(reply: Json) -> Table:
     """Every domain under the one that it is part of."""
-    found = [
+    rows_by_path = [
         (tuple(domain["path"]), key["key"], domain["nodes"])
         for key in reply["topology_keys"]
         for domain in key["domains"]
     ]
-    rows = [("  " * (len(path) - 1) + path[-1], key, str(nodes)) for path, key, nodes in sorted(found)]
+    rows = [("  " * (len(path) - 1) + path[-1], key, str(nodes)) for path, key, nodes in sorted(rows_by_path)]
     return Table(("DOMAIN", "KEY", "NODES"), tuple(rows), "Domains")
 
 
 def workflows(reply: Json) -> Table:
     rows = [
         (
-            one["name"],
-            one["status"],
-            one["pool"],
-            one["user"],
-            one["priority"],
-            moment(one["submit_time"]),
-            seconds(one["duration"]),
+            workflow["name"],
+            workflow["status"],
+            workflow["pool"],
+            workflow["user"],
+            workflow["priority"],
+            moment(workflow["submit_time"]),
+            seconds(workflow["duration"]),
         )
-        for one in reply["workflows"]
+        for workflow in reply["workflows"]
     ]
-    return Table(("WORKFLOW", "STATUS", "POOL", "USER", "PRIORITY", "SUBMITTED", "RAN"), tuple(rows))
+    return Table(
+        ("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME"), tuple(rows)
+    )
 
 
 def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
     """Each requirement with the set that shares a domain of its key."""
     rows = [
-        (name, _set(one["set"]), one["key"], one["requirementType"], str(one["tasks"]), _note(one))
+        (
+            name,
+            _set(constraint["set"]),
+            constraint["key"],
+            constraint["requirementType"],
+            str(constraint["tasks"]),
+            _note(constraint),
+        )
         for name, applied in groups
-        for one in applied
+        for constraint in applied
     ]
     columns = ("GROUP", "SET", "KEY", "TYPE", "TASKS", "NOTE")
-    return Table(columns, tuple(rows), "Requirements, as the scheduler was told them")
+    return Table(columns, tuple(rows), "Requirements, as the scheduler gets them")
 
 
 def objects(reply: Json) -> Table:
     rows = [
-        (one["kind"], one.get("apiVersion", ""), one["metadata"]["name"]) for one in reply.get("objects", ())
+        (obj["kind"], obj.get("apiVersion", ""), obj["metadata"]["name"]) for obj in reply.get("objects", ())
     ]
     return Table(("KIND", "VERSION", "NAME"), tuple(rows), "Objects, in order of creation")
 
@@ -108,34 +117,39 @@ def groups(reply: Json) -> Table:
 
 def places(group: Json) -> Table:
     rows = [
-        (one["name"], one["status"], one["node_name"] or NONE, str(one["retry_id"] or NONE))
-        for one in group["tasks"]
+        (task["name"], task["status"], task["node_name"] or NONE, str(task["retry_id"] or NONE))
+        for task in group["tasks"]
     ]
     return Table(("TASK", "STATUS", "NODE", "RETRY"), tuple(rows))
 
 
-def conditions(found: Sequence[Json]) -> Table:
-    rows = [(one["type"], one["status"], one["reason"], one["message"]) for one in found]
+def conditions(true_conditions: Sequence[Json]) -> Table:
+    columns = ("type", "status", "reason", "message")
+    rows = [tuple(str(condition[name]) for name in columns) for condition in true_conditions]
     return Table(("CONDITION", "STATUS", "REASON", "MESSAGE"), tuple(rows))
 
 
 def findings(report: Json) -> Table:
     rows = [
-        (one["kind"], " ".join(filter(None, (one["workflow"], one["group"]))) or NONE, one["message"])
-        for one in report["findings"]
+        (
+            finding["kind"],
+            " ".join(filter(None, (finding["workflow"], finding["group"]))) or NONE,
+            finding["message"],
+        )
+        for finding in report["findings"]
     ]
-    return Table(("KIND", "WHERE", "FOUND"), tuple(rows))
+    return Table(("KIND", "WORKFLOW", "FINDING"), tuple(rows))
 
 
 def progress(group: Json) -> str:
-    ended = sum(has_ended(one["status"]) for one in group["tasks"])
+    ended = sum(has_ended(task["status"]) for task in group["tasks"])
     return f"{ended}/{len(group['tasks'])}"
 
 
 def counted(tasks: Iterable[Json]) -> dict[str, int]:
     """How many tasks have each status, the most frequent first."""
-    found = Counter(one["status"] for one in tasks)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    counts = Counter(task["status"] for task in tasks)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def task_counts(tasks: Iterable[Json]) -> str:
@@ -167,15 +181,15 @@ def printable(text: str) -> str:
 
 
 def _set(members: Sequence[Json]) -> str:
-    return " > ".join(f"{one['key']} {one['group']}" for one in members) or "all tasks"
+    return " > ".join(f"{member['key']} {member['group']}" for member in members) or "all tasks"
 
 
-def _note(one: Json) -> str:
-    if one.get("held_by"):
-        return f"held by {one['held_by']}"
-    if one.get("relaxed"):
+def _note(constraint: Json) -> str:
+    if constraint.get("held_by"):
+        return f"held by {constraint['held_by']}"
+    if constraint.get("relaxed"):
         return "relaxed"
-    return f"as required for {seconds(one['waitSeconds'])}" if one.get("waitSeconds") else ""
+    return f"as required for {seconds(constraint['waitSeconds'])}" if constraint.get("waitSeconds") else ""
 
 
 def _yes(value: object) -> str:

@@ -28,63 +28,65 @@ WIDTH = 40
 
 def watch(service: Service, name: str, *, printer: Printer, interval: float) -> Exit:
     """Follow the workflow until it has ended; NOT_WELL unless it COMPLETED."""
-    looks = _looks(service, name, interval=interval, tell=printer.tell)
+    replies = _replies(service, name, interval=interval, notify=printer.note)
     follow = _picture if printer.is_live else _lines
-    return Exit.DONE if follow(looks, printer) == "COMPLETED" else Exit.NOT_WELL
+    return Exit.DONE if follow(replies, printer) == "COMPLETED" else Exit.NOT_WELL
 
 
-def _looks(service: Service, name: str, *, interval: float, tell: Callable[[str], None]) -> Iterator[Json]:
-    """The workflow as often as it is looked at; the last is one that has ended."""
+def _replies(
+    service: Service, name: str, *, interval: float, notify: Callable[[str], None]
+) -> Iterator[Json]:
+    """The workflow's replies, one an interval; the last is of a workflow that has ended."""
     answered = time.monotonic()
     while True:
         try:
-            look = service.get("workflow", name)
+            reply = service.get("workflow", name)
         except (Refused, ServiceUnreachable) as error:
             if error.code is not Exit.UNREACHABLE or time.monotonic() - answered > AWAY:
                 raise
-            tell(f"{error.message} Looking again.")
+            notify(f"{error.message} Trying again.")
         else:
             answered = time.monotonic()
-            yield look
-            if has_ended(look["status"]):
+            yield reply
+            if has_ended(reply["status"]):
                 return
         time.sleep(interval)
 
 
-def _lines(looks: Iterator[Json], printer: Printer) -> str:
-    told: dict[str, Json] = {}
+def _lines(replies: Iterator[Json], printer: Printer) -> str:
+    last_changes: dict[str, Json] = {}
     status = ""
-    for look in looks:
-        for change in changes(look, told):
+    for reply in replies:
+        for change in changes(reply, last_changes):
             if printer.format is Format.JSON:
                 printer.json_line(change)
             else:
                 printer.line(sentence(change))
-        status = look["status"]
+        status = reply["status"]
     return status
 
 
-def changes(look: Json, told: dict[str, Json]) -> list[Json]:
-    """What is new in the look; ``told`` keeps what was said of each group and of the workflow."""
+def changes(reply: Json, last_changes: dict[str, Json]) -> list[Json]:
+    """What is new in the reply; ``last_changes`` has the last change of each group and of the workflow."""
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     groups = [
         {
             "time": now,
-            "workflow": look["name"],
+            "workflow": reply["name"],
             "group": group["name"],
             "status": group["status"],
             "tasks": tables.counted(group["tasks"]),
             "reason": group["waiting_reason"] or group["failure_message"],
         }
-        for group in look["groups"]
+        for group in reply["groups"]
     ]
-    whole = {"time": now, "workflow": look["name"], "group": None, "status": look["status"]}
+    workflow = {"time": now, "workflow": reply["name"], "group": None, "status": reply["status"]}
     new: list[Json] = []
-    for one in (*groups, whole):
-        key, content = str(one["group"] or ""), {name: one[name] for name in one if name != "time"}
-        if told.get(key) != content:
-            told[key] = content
-            new.append(one)
+    for change in (*groups, workflow):
+        key, content = str(change["group"] or ""), {name: change[name] for name in change if name != "time"}
+        if last_changes.get(key) != content:
+            last_changes[key] = content
+            new.append(change)
     return new
 
 
@@ -96,23 +98,23 @@ def sentence(change: Json) -> str:
     return f"{change['time']} {change['workflow']} {change['group']}: {change['status']} ({counts}){reason}"
 
 
-def _picture(looks: Iterator[Json], printer: Printer) -> str:
+def _picture(replies: Iterator[Json], printer: Printer) -> str:
     status = ""
     with Live(console=printer.console, refresh_per_second=4) as live:
-        for look in looks:
-            live.update(_drawn(look, width=printer.console.width))
-            status = look["status"]
+        for reply in replies:
+            live.update(_drawn(reply, width=printer.console.width))
+            status = reply["status"]
     return status
 
 
-def _drawn(look: Json, *, width: int) -> RenderableType:
+def _drawn(reply: Json, *, width: int) -> RenderableType:
     """The workflow's line, a bar of tasks that have ended, its groups, and why those that wait do."""
-    tasks = [task for group in look["groups"] for task in group["tasks"]]
+    tasks = [task for group in reply["groups"] for task in group["tasks"]]
     ended = sum(has_ended(task["status"]) for task in tasks)
-    head = Text.assemble((printable(look["name"]), "bold"), "  ", coloured(look["status"]))
+    head = Text.assemble((printable(reply["name"]), "bold"), "  ", coloured(reply["status"]))
     waits = [
         Text(f"{group['name']}: {printable(group['waiting_reason'])}", style="yellow", overflow="fold")
-        for group in look["groups"]
+        for group in reply["groups"]
         if group["waiting_reason"]
     ]
     bar = Table.grid(padding=(0, 1))
@@ -120,4 +122,4 @@ def _drawn(look: Json, *, width: int) -> RenderableType:
         ProgressBar(total=max(1, len(tasks)), completed=ended, width=min(WIDTH, width // 2)),
         Text(f"{ended} of {len(tasks)} ended"),
     )
-    return Group(head, bar, drawn(tables.groups(look), width=width), *waits)
+    return Group(head, bar, drawn(tables.groups(reply), width=width), *waits)

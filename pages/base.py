@@ -57,7 +57,7 @@ class _Html(BaseContentNegotiation):
         return renderers[0], "text/html"
 
 
-class Page(APIView):
+class PageView(APIView):
     """A view that answers with a page; each declares ``access`` as every view does."""
 
     schema = None  # a page is no part of the REST interface
@@ -79,7 +79,7 @@ class Page(APIView):
         if isinstance(exc, NotAuthenticated):
             return HttpResponseRedirect(_login(self.request))
         answer: Response = super().handle_exception(exc)
-        page = self.page("pages/error.html", told(answer), status=answer.status_code)
+        page = self.page("pages/error.html", error_context(answer), status=answer.status_code)
         for header in ("Retry-After", "WWW-Authenticate", "Allow"):
             if header in answer:
                 page[header] = answer[header]
@@ -97,7 +97,7 @@ def html(
     return answer
 
 
-def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResponse:
+def unless_known(page: PageView, template: str, context: dict[str, Any]) -> HttpResponse:
     """The page, or 304 to a browser that has it as it is; it is then not drawn.
 
     What is shown is all in the context, as values; user and cookies say for whom, the version by which
@@ -105,16 +105,16 @@ def unless_known(page: Page, template: str, context: dict[str, Any]) -> HttpResp
     """
     django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
     user = caller(page.request)
-    told = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
-    etag = quote_etag(sha256(repr(told).encode()).hexdigest()[:32])
-    known = get_conditional_response(django, etag=etag)
-    answer = known if isinstance(known, HttpResponseNotModified) else page.page(template, context)
+    fingerprint = (VERSION, user.pk, user.is_staff, django.META.get("HTTP_COOKIE", ""), context)
+    etag = quote_etag(sha256(repr(fingerprint).encode()).hexdigest()[:32])
+    unmodified = get_conditional_response(django, etag=etag)
+    answer = unmodified if isinstance(unmodified, HttpResponseNotModified) else page.page(template, context)
     answer["ETag"] = etag
     answer["Cache-Control"] = "private, no-cache"
     return answer
 
 
-def told(answer: Response) -> dict[str, Any]:
+def error_context(answer: Response) -> dict[str, Any]:
     """What the page of an error shows."""
     body = answer.data if isinstance(answer.data, dict) else {}
     return {

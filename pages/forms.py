@@ -21,12 +21,12 @@ def check_form(request: Request) -> None:
     REST asks this of sessions alone; here a gateway's cookie would be proof enough for a foreign page too.
     """
     django = request._request  # noqa: SLF001 -- the check reads Django's request
-    check = CSRFCheck(_nothing)
+    check = CSRFCheck(_no_response)
     check.process_request(django)
-    if refused := check.process_view(django, _nothing, (), {}):
+    if refused := check.process_view(django, _no_response, (), {}):
         raise PermissionDenied(f"The form is not, or no longer, good: {refused}")
 
 
-def _nothing(request: HttpRequest) -> HttpResponse:
+def _no_response(request: HttpRequest) -> HttpResponse:
     """What stands behind the check where a view would, and is never asked."""
     raise NotImplementedError(request.path)

@@ -14,7 +14,7 @@ from pages.base import CONTENT_POLICY, TITLES, html
 from web.admin_login import tries_over
 
 
-class Login(LoginView):
+class LoginPage(LoginView):
     template_name = "pages/login.html"
     redirect_authenticated_user = True
 
@@ -44,7 +44,7 @@ class Login(LoginView):
         return answer
 
 
-class Logout(LogoutView):
+class LogoutPage(LogoutView):
     """A POST ends the session and leads back to the form."""
 
     def get_default_redirect_url(self) -> str:

@@ -4,12 +4,12 @@ from django.http import HttpResponse
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 
-from pages.base import Page
+from pages.base import PageView
 from web.permissions import Needs
 from web.policy import Action
 
 
-class Missing(Page):
+class NotFoundPage(PageView):
     access = {"GET": Needs(Action.SYSTEM_VERSION)}
 
     def get(self, request: Request) -> HttpResponse:

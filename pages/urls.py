@@ -12,8 +12,8 @@ from pages.workflows.views import AgainPage, CancelPage, WorkflowPage, Workflows
 app_name = "pages"
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="pages:home")),
-    path("ui/login", login.Login.as_view(), name="login"),
-    path("ui/logout", login.Logout.as_view(), name="logout"),
+    path("ui/login", login.LoginPage.as_view(), name="login"),
+    path("ui/logout", login.LogoutPage.as_view(), name="logout"),
     path("ui/", HomePage.as_view(), name="home"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),
     path("ui/pools/<config_name:name>/submit", SubmitPage.as_view(), name="submit"),
@@ -23,5 +23,5 @@ urlpatterns = [
     path("ui/workflows/<str:name>", WorkflowPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),
     path("ui/workflows/<str:name>/again", AgainPage.as_view(), name="again"),
-    re_path(r"^ui(?:/.*)?$", not_found.Missing.as_view()),
+    re_path(r"^ui(?:/.*)?$", not_found.NotFoundPage.as_view()),
 ]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pages.map.layout import Kind, Picture, detail, lay_out
-from pages.map.tree import Chosen, MapNode, Path, Place, Shut, Stands, Use, grow, peopled, trail
-from pages.map.workflow import Ground, WorkflowShown, workflow_shown
+from pages.map.layout import BoxKind, Picture, detail, lay_out
+from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, Path, Shut, Use, grow, peopled, trail
+from pages.map.workflow import Ground, MapWorkflow, map_workflow
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels
@@ -39,7 +39,7 @@ _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapView:
+class MapContent:
     """A pool's map. ``trail`` leads from the pool to what is open; ``lost`` says that what was asked is gone.
 
     ``listed`` are names of live workflows to choose from, None where the caller may not list any.
@@ -47,55 +47,55 @@ class MapView:
 
     pool: Pool
     picture: Picture = field(repr=False)
-    trail: tuple[Place, ...] = field(repr=False)
+    trail: tuple[MapPlace, ...] = field(repr=False)
     lost: bool
     nodes: int
     synced_at: datetime | None
     fragments: PoolFragments
     listed: tuple[str, ...] | None
-    chosen: WorkflowShown | None
+    chosen: MapWorkflow | None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> MapPlace:
         return self.trail[-1]
 
 
-def map_view(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None, group: str) -> MapView:
+def map_content(pool: Pool, *, user: Caller, path: Path, workflow: Workflow | None, group: str) -> MapContent:
     """Draw a pool, which came with its keys and platforms, from the place at ``path`` down.
 
     ``group`` names the group of the workflow whose waiting set is compared with the domains.
     """
-    seen = observed_pool_nodes(pool)
+    observed = observed_pool_nodes(pool)
     levels = drawn_levels(pool_levels(pool))
-    places = {node.name: domain_of(node.labels, levels) for node in seen.snapshot.nodes}
+    places = {node.name: domain_of(node.labels, levels) for node in observed.snapshot.nodes}
     chosen = None
     if workflow:
         ground = Ground(
             user=user,
             cluster=pool.backend.cluster_id or "",
             selection=node_selection(pool),
-            seen=seen,
+            observed=observed,
             levels=levels,
             places=places,
         )
-        chosen = workflow_shown(workflow, ground=ground, drawn=group)
+        chosen = map_workflow(workflow, ground=ground, drawn=group)
     tree = grow(
-        _stands(pool, seen.snapshot.nodes, places, chosen, user=user),
+        _located_nodes(pool, observed.snapshot.nodes, places, chosen, user=user),
         pool=pool.name,
         keys=[level.key for level in levels],
         chosen_in=chosen.in_domain if chosen else lambda _rank, _path: Chosen(),
     )
-    found = trail(tree, path)
-    opened = found or (tree,)
+    places_on_path = trail(tree, path)
+    opened = places_on_path or (tree,)
     place = _with_users(opened[-1], pool, user=user)
-    return MapView(
+    return MapContent(
         pool=pool,
         picture=lay_out(place),
         trail=(*opened[:-1], place),
-        lost=not found and path != ("",),
-        nodes=len(seen.snapshot.nodes),
-        synced_at=seen.synced_at,
-        fragments=fragments_of(seen),
+        lost=not places_on_path and path != ("",),
+        nodes=len(observed.snapshot.nodes),
+        synced_at=observed.synced_at,
+        fragments=fragments_of(observed),
         listed=_listed(pool, user=user),
         chosen=chosen,
     )
@@ -106,22 +106,22 @@ def drawn_levels(levels: Levels) -> Levels:
     return levels[:-1] if levels and levels[-1].label == HOSTNAME_LABEL else levels
 
 
-def _stands(
+def _located_nodes(
     pool: Pool,
     nodes: Sequence[FitNode],
     places: Mapping[str, Domain],
-    chosen: WorkflowShown | None,
+    chosen: MapWorkflow | None,
     *,
     user: Caller,
-) -> list[Stands]:
+) -> list[LocatedNode]:
     accepts = _accepted(pool)
     holders = {node.name: {holding.holder for holding in node.holdings} for node in nodes}
-    known = selectors.names_known_to(user, set().union(*holders.values()))
+    known_names = selectors.names_known_to(user, set().union(*holders.values()))
     marks = chosen.marks if chosen else {}
-    found = []
+    located = []
     for node in nodes:
         taint = accepts.refused(node)
-        told = MapNode(
+        map_node = MapNode(
             name=node.name,
             gpus=node.allocatable[_GPU],
             free=node.free[_GPU],
@@ -130,12 +130,12 @@ def _stands(
             taint=taint,
             marks=marks.get(node.name, ()),
         )
-        by = {
-            holder if holder in known or holder == OTHERS else ANOTHER_WORKFLOW
+        visible_holders = {
+            holder if holder in known_names or holder == OTHERS else ANOTHER_WORKFLOW
             for holder in holders[node.name]
         }
-        found.append(Stands(told, places[node.name], tuple(sorted(by))))
-    return found
+        located.append(LocatedNode(map_node, places[node.name], tuple(sorted(visible_holders))))
+    return located
 
 
 def _use(node: FitNode) -> Use:
@@ -154,7 +154,7 @@ class _Accepted:
 
     def refused(self, node: FitNode) -> str:
         """The taints that keep every pod of the pool away; empty if some pod may come."""
-        if not node.taints or any(one.may_use(node) for one in self.demands):
+        if not node.taints or any(demand.may_use(node) for demand in self.demands):
             return ""
         barring = [taint for taint in node.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
         return ", ".join(f"{taint.get('key', '')}:{taint['effect']}" for taint in barring)
@@ -172,9 +172,9 @@ def _shut(node: FitNode, taint: str) -> Shut:
     return Shut.TAINTED if taint and not node.closed else _CLOSED[node.closed]
 
 
-def _with_users(place: Place, pool: Pool, *, user: Caller) -> Place:
+def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:
     """The place with who stands on each of its nodes, if those are drawn. One query, or two."""
-    if detail(place)[0] is Kind.BAR and place.inside:
+    if detail(place)[0] is BoxKind.BAR and place.inside:
         return place
     names = list(_nodes(place))
     rows = (
@@ -190,15 +190,15 @@ def _with_users(place: Place, pool: Pool, *, user: Caller) -> Place:
     by_node: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for node, workflow, task in rows:
         by_node[node][workflow].append(task)
-    known = selectors.names_known_to(user, {workflow for on in by_node.values() for workflow in on})
+    known_names = selectors.names_known_to(user, {workflow for on in by_node.values() for workflow in on})
     users = {
-        node: tuple(_user(name if name in known else None, tasks) for name, tasks in on.items())
+        node: tuple(_user(name if name in known_names else None, tasks) for name, tasks in on.items())
         for node, on in by_node.items()
     }
     return peopled(place, users)
 
 
-def _nodes(place: Place) -> Iterable[str]:
+def _nodes(place: MapPlace) -> Iterable[str]:
     yield from (node.name for node in place.nodes)
     for inner in place.inside:
         yield from _nodes(inner)
@@ -213,6 +213,6 @@ def _user(workflow: str | None, tasks: Sequence[str]) -> str:
 def _listed(pool: Pool, *, user: Caller) -> tuple[str, ...] | None:
     if not grants_of(user).allows(Action.WORKFLOW_LIST, f"pool/{pool.name}"):
         return None
-    wanted = selectors.WorkflowFilter(pools=(pool.name,), statuses=tuple(map(str, _LIVE)))
-    page = selectors.workflow_page(wanted, user=user, limit=MOST_LISTED, offset=0, order="DESC")
+    workflow_filter = selectors.WorkflowFilter(pools=(pool.name,), statuses=tuple(map(str, _LIVE)))
+    page = selectors.workflow_page(workflow_filter, user=user, limit=MOST_LISTED, offset=0, order="DESC")
     return tuple(workflow.name for workflow in page.workflows)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, sqrt
 
-from pages.map.tree import MapNode, Place
+from pages.map.tree import MapNode, MapPlace
 
 WIDTH = 1180
 """How broad a picture may be, if no single box is broader; in pixels unless it is scaled."""
@@ -40,7 +40,7 @@ _FULL = 0.72
 """Shares of a breadth from which on a picture, and a row in it, is drawn out to it."""
 
 
-class Kind(StrEnum):
+class BoxKind(StrEnum):
     """What a box is: a place around others, a place as one bar, a node in full, a node as a square."""
 
     PLACE = "place"
@@ -49,38 +49,38 @@ class Kind(StrEnum):
     CELL = "cell"
 
 
-SIZES = {Kind.BAR: (112.0, 46.0), Kind.CARD: (158.0, 62.0), Kind.CELL: (20.0, 20.0)}
+SIZES = {BoxKind.BAR: (112.0, 46.0), BoxKind.CARD: (158.0, 62.0), BoxKind.CELL: (20.0, 20.0)}
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class MapBox:
     """A rectangle and what it stands for; what is in it lies wholly within."""
 
-    kind: Kind
+    kind: BoxKind
     x: float
     y: float
     width: float
     height: float
-    of: Place | MapNode
-    inside: tuple["Box", ...] = ()
+    of: MapPlace | MapNode
+    inside: tuple["MapBox", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """The box of the place that was opened, with everything in it. ``nodes`` says how nodes are drawn."""
 
-    box: Box
-    nodes: Kind
+    box: MapBox
+    nodes: BoxKind
 
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
     """A box before it has a place: its parts stand at these offsets."""
 
-    kind: Kind
+    kind: BoxKind
     width: float
     height: float
-    of: Place | MapNode
+    of: MapPlace | MapNode
     parts: tuple["_Part", ...] = ()
 
 
@@ -88,43 +88,43 @@ _Part = tuple[float, float, _Sized]
 """How far right and down of the box's corner a part of it stands."""
 
 
-def lay_out(place: Place, *, width: float = WIDTH) -> Picture:
+def lay_out(place: MapPlace, *, width: float = WIDTH) -> Picture:
     """Draw a place as large as it may be read."""
     kind, depth = detail(place)
     tried = [_sized(place, kind=kind, depth=depth, shape=shape, limit=width, first=True) for shape in _SHAPES]
-    best = min(tried, key=lambda one: (one.width > width, one.height, one.width))
+    best = min(tried, key=lambda box: (box.width > width, box.height, box.width))
     return Picture(_placed(best, 0.0, 0.0), kind)
 
 
-def detail(place: Place) -> tuple[Kind, int]:
+def detail(place: MapPlace) -> tuple[BoxKind, int]:
     """How nodes are drawn, and how many levels below the place are."""
     rows = _by_depth(place)
     places = sum(map(len, rows))
     nodes = place.tally.nodes
     if nodes <= MOST_CARDS and places <= MOST_PLACES:
-        return Kind.CARD, len(rows)
+        return BoxKind.CARD, len(rows)
     if nodes <= MOST_CELLS and places <= MOST_PLACES:
-        return Kind.CELL, len(rows)
-    depth, seen = 1, 1
+        return BoxKind.CELL, len(rows)
+    depth, box_count = 1, 1
     for row in rows[1:]:
-        seen += len(row)
-        if seen > MOST_PLACES:
+        box_count += len(row)
+        if box_count > MOST_PLACES:
             break
         depth += 1
-    return Kind.BAR, max(1, depth - 1)
+    return BoxKind.BAR, max(1, depth - 1)
 
 
-def _by_depth(place: Place) -> list[Sequence[Place]]:
-    rows: list[Sequence[Place]] = [(place,)]
-    while below := [inner for one in rows[-1] for inner in one.inside]:
+def _by_depth(place: MapPlace) -> list[Sequence[MapPlace]]:
+    rows: list[Sequence[MapPlace]] = [(place,)]
+    while below := [inner for row in rows[-1] for inner in row.inside]:
         rows.append(below)
     return rows
 
 
-def _sized(place: Place, *, kind: Kind, depth: int, shape: float, limit: float, first: bool) -> _Sized:
+def _sized(place: MapPlace, *, kind: BoxKind, depth: int, shape: float, limit: float, first: bool) -> _Sized:
     """A place with what is in it; ``limit`` is for its width."""
-    if kind is Kind.BAR and (depth == 0 or not place.inside) and not first:
-        return _Sized(Kind.BAR, *SIZES[Kind.BAR], place)
+    if kind is BoxKind.BAR and (depth == 0 or not place.inside) and not first:
+        return _Sized(BoxKind.BAR, *SIZES[BoxKind.BAR], place)
     room = limit - 2 * PAD
     if place.inside:
         parts: list[_Sized] = [
@@ -133,9 +133,9 @@ def _sized(place: Place, *, kind: Kind, depth: int, shape: float, limit: float, 
         ]
         gap = float(GAP)
     else:
-        drawn = Kind.CELL if kind is Kind.BAR else kind
+        drawn = BoxKind.CELL if kind is BoxKind.BAR else kind
         parts = [_Sized(drawn, *SIZES[drawn], node) for node in place.nodes]
-        gap = float(_CLOSE if drawn is Kind.CELL else GAP)
+        gap = float(_CLOSE if drawn is BoxKind.CELL else GAP)
     rows = _rows(parts, gap=gap, wrap=room if first else min(room, _wrap(parts, gap=gap, shape=shape)))
     if place.inside:
         rows = _filled(rows, gap=gap, to=room if first else 0.0)
@@ -146,10 +146,10 @@ def _wrap(parts: Sequence[_Sized], *, gap: float, shape: float) -> float:
     """How broad rows should be for a box of about this shape; equal parts make equal rows."""
     if not parts:
         return 0.0
-    area = sum((one.width + gap) * (one.height + gap) for one in parts)
-    broadest = max(one.width for one in parts)
+    area = sum((part.width + gap) * (part.height + gap) for part in parts)
+    broadest = max(part.width for part in parts)
     target = max(broadest, sqrt(area * shape))
-    if min(one.width for one in parts) == broadest:
+    if min(part.width for part in parts) == broadest:
         columns = max(1, round((target + gap) / (broadest + gap)))
         columns = ceil(len(parts) / ceil(len(parts) / columns))
         return columns * (broadest + gap) - gap
@@ -160,12 +160,12 @@ def _rows(parts: Sequence[_Sized], *, gap: float, wrap: float) -> list[list[_Siz
     """Parts in rows no broader than ``wrap``, but for a row of one."""
     rows: list[list[_Sized]] = []
     left = -1.0
-    for one in parts:
-        if one.width + gap > left + 1e-6 or not rows:
+    for part in parts:
+        if part.width + gap > left + 1e-6 or not rows:
             rows.append([])
             left = wrap + gap
-        rows[-1].append(one)
-        left -= one.width + gap
+        rows[-1].append(part)
+        left -= part.width + gap
     return rows
 
 
@@ -176,61 +176,61 @@ def _filled(rows: list[list[_Sized]], *, gap: float, to: float) -> list[list[_Si
     """
     if not rows:
         return rows
-    breadths = [sum(one.width for one in row) + gap * (len(row) - 1) for row in rows]
+    breadths = [sum(box.width for box in row) + gap * (len(row) - 1) for row in rows]
     broadest = max(breadths)
     breadth = max(broadest, to) if broadest >= _NEARLY * to else broadest
     share = (breadth - broadest) / max(map(len, rows))
-    alike = len({one.width for row in rows for one in row if not _is_outside(one)}) == 1
+    alike = len({box.width for row in rows for box in row if not _is_outside(box)}) == 1
     filled = []
     for row, has in zip(rows, breadths, strict=True):
-        tall = max(one.height for one in row)
+        tall = max(box.height for box in row)
         own = (breadth - has) / len(row) if not alike and has >= _FULL * broadest else share
-        filled.append([_stretched(one, by=own, height=tall) for one in row])
+        filled.append([_stretched(box, by=own, height=tall) for box in row])
     return filled
 
 
-def _is_outside(one: _Sized) -> bool:
-    return isinstance(one.of, Place) and one.of.outside
+def _is_outside(box: _Sized) -> bool:
+    return isinstance(box.of, MapPlace) and box.of.outside
 
 
-def _stretched(one: _Sized, *, by: float, height: float) -> _Sized:
+def _stretched(box: _Sized, *, by: float, height: float) -> _Sized:
     """The same box, broader and taller, and what is in it broader with it; cells keep their size."""
-    if _is_outside(one):
-        return one
-    if one.kind is not Kind.PLACE:
-        return replace(one, width=one.width + by)
-    return replace(one, width=one.width + by, height=height, parts=_spread(one.parts, by=by))
+    if _is_outside(box):
+        return box
+    if box.kind is not BoxKind.PLACE:
+        return replace(box, width=box.width + by)
+    return replace(box, width=box.width + by, height=height, parts=_spread(box.parts, by=by))
 
 
 def _spread(parts: tuple[_Part, ...], *, by: float) -> tuple[_Part, ...]:
     """Parts of a box that has become broader: each column takes its share, so that columns stay in line."""
-    if not by or not parts or parts[0][2].kind is Kind.CELL:
+    if not by or not parts or parts[0][2].kind is BoxKind.CELL:
         return parts
     rows: dict[float, list[_Part]] = {}
     for part in parts:
         rows.setdefault(part[1], []).append(part)
     share = by / max(map(len, rows.values()))
     return tuple(
-        (across + at * share, down, _stretched(one, by=share, height=one.height))
+        (across + at * share, down, _stretched(box, by=share, height=box.height))
         for row in rows.values()
-        for at, (across, down, one) in enumerate(row)
+        for at, (across, down, box) in enumerate(row)
     )
 
 
-def _around(place: Place, rows: Sequence[Sequence[_Sized]], *, gap: float) -> _Sized:
+def _around(place: MapPlace, rows: Sequence[Sequence[_Sized]], *, gap: float) -> _Sized:
     parts: list[_Part] = []
     down, broadest = float(HEAD), min(_MOST_TITLE, len(place.name) * _LETTER) + _FIGURE
     for row in rows:
         across = float(PAD)
-        for one in row:
-            parts.append((across, down, one))
-            across += one.width + gap
+        for box in row:
+            parts.append((across, down, box))
+            across += box.width + gap
         broadest = max(broadest, across - gap - PAD)
-        down += max(one.height for one in row) + gap
+        down += max(box.height for box in row) + gap
     bottom = down - gap if rows else down
-    return _Sized(Kind.PLACE, broadest + 2 * PAD, bottom + PAD, place, tuple(parts))
+    return _Sized(BoxKind.PLACE, broadest + 2 * PAD, bottom + PAD, place, tuple(parts))
 
 
-def _placed(one: _Sized, x: float, y: float) -> Box:
-    inside = tuple(_placed(part, x + across, y + down) for across, down, part in one.parts)
-    return Box(one.kind, x, y, one.width, one.height, one.of, inside)
+def _placed(box: _Sized, x: float, y: float) -> MapBox:
+    inside = tuple(_placed(part, x + across, y + down) for across, down, part in box.parts)
+    return MapBox(box.kind, x, y, box.width, box.height, box.of, inside)

@@ -2,50 +2,50 @@
 
 from collections.abc import Sequence
 
-from pages.map.tree import MapNode, Place, Room, Tally
+from pages.map.tree import MapNode, MapPlace, NodeTally, SetRoom
 from scheduling.sentences import count_of, plain_listing
 
 MOST_NAMED = 4
 
 
-def about_place(place: Place) -> str:
+def about_place(place: MapPlace) -> str:
     """A place in full."""
     tally = place.tally
-    parts = [f"{_name(place)}: {tally.free} of {count_of(tally.nodes, 'node')} wholly free{_rest(tally)}"]
+    parts = [f"{_name(place)}: {tally.free} of {count_of(tally.nodes, 'node')} wholly free{_occupied(tally)}"]
     if tally.gpus:
         parts.append(f"{tally.free_gpus} of {tally.gpus} GPUs free on nodes that take work")
     if place.holders:
-        parts.append(f"held by {holders(place)}")
+        parts.append(f"held by {holder_names(place)}")
     parts += [f"set {mark.letter} has {count_of(mark.tasks, 'task')} here" for mark in place.marks]
     if place.room:
         parts.append(about_room(place.room))
     return "; ".join(parts) + "."
 
 
-def _name(place: Place) -> str:
+def _name(place: MapPlace) -> str:
     if place.outside:
         return f"Nodes {place.name}, outside every domain of that key"
     if place.run:
         return place.name
-    shown = "/".join(value for value in place.path if not value.startswith("@")) or place.name
-    return f"{place.key} {shown}" if place.key else place.name
+    path = "/".join(value for value in place.path if not value.startswith("@")) or place.name
+    return f"{place.key} {path}" if place.key else place.name
 
 
-def _rest(tally: Tally) -> str:
-    said = [
+def _occupied(tally: NodeTally) -> str:
+    parts = [
         f"{number} {word}"
         for number, word in ((tally.part, "partly held"), (tally.full, "held"), (tally.closed, "closed"))
         if number
     ]
-    return f" ({', '.join(said)})" if said else ""
+    return f" ({', '.join(parts)})" if parts else ""
 
 
-def holders(place: Place) -> str:
+def holder_names(place: MapPlace) -> str:
     """Who stands in a place, those on most nodes first."""
     return named([name for name, _nodes in place.holders])
 
 
-def about_room(room: Room) -> str:
+def about_room(room: SetRoom) -> str:
     """How a waiting set sees a domain."""
     if not room.lacks:
         return f"room for {room.tasks}"

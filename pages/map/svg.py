@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from pages.map.layout import HEAD, PAD, Box, Kind, Picture
+from pages.map.layout import HEAD, PAD, BoxKind, MapBox, Picture
 from pages.map.sentences import about_node, about_place, about_room
-from pages.map.tree import MapNode, Mark, Place, Shut, Tally, Use
+from pages.map.tree import MapNode, MapPlace, Mark, NodeTally, Shut, Use
 from scheduling.sentences import count_of
 
-Link = Callable[[Place], str]
+Link = Callable[[MapPlace], str]
 """The address at which a place is drawn in full; empty where there is nothing more to see."""
 
 _LETTER = 6.4
@@ -86,21 +86,21 @@ def _legend(width: float, *, top: float) -> Iterator[str]:
     """What each look of a node means, in as many lines as it takes; a line's end is told by ``_BREAK``."""
     x = 0.0
     yield '<g class="legend">'
-    for words, looks in _LOOKS:
+    for words, symbols in _BADGES:
         broad = 24 + len(words) * _SMALL + 14
         if x and x + broad > width:
             x, top = 0.0, top + _LINE
             yield _BREAK
-        for name, share in looks:
+        for name, share in symbols:
             yield _rect(name, x, top + 14 * (1 - share), 14, 14 * share, round_by=2)
         if words == Shut.NOT_READY:
             yield _cross(x, top, 14)
-        yield f'<text class="small" x="{_n(x + (19 if looks else 0))}" y="{_n(top + 11)}">{words}</text>'
+        yield f'<text class="small" x="{_n(x + (19 if symbols else 0))}" y="{_n(top + 11)}">{words}</text>'
         x += broad
     yield "</g>"
 
 
-_LOOKS: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = (
+_BADGES: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = (
     ("free", (("free", 1),)),
     ("some GPUs held", (("free", 1), ("held", 0.4))),
     ("all held", (("held", 1),)),
@@ -113,38 +113,38 @@ _LOOKS: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = (
 
 
 def _captions(captions: Sequence[Caption], *, top: float) -> Iterator[str]:
-    for at, one in enumerate(captions):
+    for at, caption in enumerate(captions):
         y = top + at * _LINE
         left = 0.0
-        if one.mark:
-            left = _tag_width(one.mark.letter)
-            yield from _tags([(one.mark, one.mark.letter)], right=left, top=y)
+        if caption.mark:
+            left = _tag_width(caption.mark.letter)
+            yield from _tags([(caption.mark, caption.mark.letter)], right=left, top=y)
             left += 6
-        yield f'<text x="{_n(left)}" y="{_n(y + 11)}">{_text(one.text)}</text>'
+        yield f'<text x="{_n(left)}" y="{_n(y + 11)}">{_text(caption.text)}</text>'
 
 
-def _drawn(box: Box, link: Link, *, outermost: bool = False) -> Iterator[str]:
+def _drawn(box: MapBox, link: Link, *, outermost: bool = False) -> Iterator[str]:
     if isinstance(box.of, MapNode):
-        yield from _card(box, box.of) if box.kind is Kind.CARD else _cell(box, box.of)
+        yield from _card(box, box.of) if box.kind is BoxKind.CARD else _cell(box, box.of)
         return
     yield from _place(box, box.of, "" if outermost else link(box.of))
     for inner in box.inside:
         yield from _drawn(inner, link)
 
 
-def _place(box: Box, place: Place, address: str) -> Iterator[str]:
+def _place(box: MapBox, place: MapPlace, address: str) -> Iterator[str]:
     words = about_place(place)
     if address:
         yield f'<a href="{_quoted(address)}" aria-label="{_quoted(f"{words} Open.")}">'
     yield f'<g class="{_place_class(box, place)}"><title>{_text(words)}</title>'
     yield f'<rect class="frame" {_at(box)} rx="6"/>'
-    yield from _bar(box, place) if box.kind is Kind.BAR else _head(box, place)
+    yield from _bar(box, place) if box.kind is BoxKind.BAR else _head(box, place)
     yield "</g>"
     if address:
         yield "</a>"
 
 
-def _place_class(box: Box, place: Place) -> str:
+def _place_class(box: MapBox, place: MapPlace) -> str:
     words = [box.kind.value]
     if place.outside:
         words.append("outside")
@@ -152,12 +152,12 @@ def _place_class(box: Box, place: Place) -> str:
         words.append("run")
     if place.room:
         words.append("short" if place.room.lacks else "fits")
-    if place.sets or (box.kind is Kind.BAR and place.marks):
+    if place.sets or (box.kind is BoxKind.BAR and place.marks):
         words.append("chosen")
     return " ".join(words)
 
 
-def _head(box: Box, place: Place) -> Iterator[str]:
+def _head(box: MapBox, place: MapPlace) -> Iterator[str]:
     """The title's line: the name, and as many figures as there is room for."""
     room = box.width - 2 * PAD
     left = box.x + PAD
@@ -166,21 +166,21 @@ def _head(box: Box, place: Place) -> Iterator[str]:
     if (len(key) + len(place.name)) * _LETTER > room * 0.75:
         key = ""
     name = fitted(place.name, room - len(key) * _SMALL, _LETTER)
-    shown = f'<tspan class="key">{_text(key)}</tspan>' if key else ""
-    yield f'<text class="name" x="{_n(left)}" y="{_n(base)}">{shown}{_text(name)}</text>'
+    key_text = f'<tspan class="key">{_text(key)}</tspan>' if key else ""
+    yield f'<text class="name" x="{_n(left)}" y="{_n(base)}">{key_text}{_text(name)}</text>'
     right = box.x + box.width - PAD
     tags = [(mark, f"{mark.letter} {mark.tasks}") for mark in place.sets[:MOST_TAGS]]
-    taken = sum(_tag_width(text) + 2 for _mark, text in tags)
+    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
     free = room - (len(key) + len(name)) * _LETTER - 6
-    if tags and taken <= free:
+    if tags and tags_width <= free:
         yield from _tags(tags, right=right, top=box.y + 5)
-        right, free = right - taken - 4, free - taken - 4
+        right, free = right - tags_width - 4, free - tags_width - 4
     figures = next((text for text in _figures(place) if len(text) * _SMALL <= free), "")
     if figures:
         yield f'<text class="figure" x="{_n(right)}" y="{_n(base)}">{_text(figures)}</text>'
 
 
-def _figures(place: Place) -> Iterator[str]:
+def _figures(place: MapPlace) -> Iterator[str]:
     """What the title's line says at its right end, the longest first."""
     tally = place.tally
     nodes = f"{tally.free} of {count_of(tally.nodes, 'node')} free"
@@ -197,14 +197,14 @@ def _figures(place: Place) -> Iterator[str]:
     yield f"{tally.free}/{tally.nodes}"
 
 
-def _bar(box: Box, place: Place) -> Iterator[str]:
+def _bar(box: MapBox, place: MapPlace) -> Iterator[str]:
     """A place in one box: its name, its nodes by use, and how many are free."""
     room = box.width - 2 * PAD
     left = box.x + PAD
     marks = (place.sets or place.marks)[:MOST_TAGS]
     tags = [(mark, mark.letter) for mark in marks]
-    taken = sum(_tag_width(text) + 2 for _mark, text in tags)
-    name = fitted(place.name, room - taken, _LETTER)
+    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
+    name = fitted(place.name, room - tags_width, _LETTER)
     yield f'<text class="name" x="{_n(left)}" y="{_n(box.y + 15)}">{_text(name)}</text>'
     yield from _tags(tags, right=box.x + box.width - 4, top=box.y + 4)
     yield from _shares(place.tally, x=left, y=box.y + 20, width=room)
@@ -212,7 +212,7 @@ def _bar(box: Box, place: Place) -> Iterator[str]:
     yield f'<text class="small" x="{_n(left)}" y="{_n(box.y + box.height - 5)}">{_text(text)}</text>'
 
 
-def _bar_words(place: Place) -> Iterator[str]:
+def _bar_words(place: MapPlace) -> Iterator[str]:
     if place.room:
         yield about_room(place.room)
         yield f"{place.room.free} of {place.room.tasks}"
@@ -222,7 +222,7 @@ def _bar_words(place: Place) -> Iterator[str]:
     yield f"{place.tally.free}/{place.tally.nodes}"
 
 
-def _shares(tally: Tally, *, x: float, y: float, width: float) -> Iterator[str]:
+def _shares(tally: NodeTally, *, x: float, y: float, width: float) -> Iterator[str]:
     yield f'<rect class="trough" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="9" rx="2"/>'
     at = x
     parts = (("full", tally.full), ("part", tally.part), ("closed", tally.closed))
@@ -236,14 +236,14 @@ def _shares(tally: Tally, *, x: float, y: float, width: float) -> Iterator[str]:
         at += broad
 
 
-def _cell(box: Box, node: MapNode) -> Iterator[str]:
+def _cell(box: MapBox, node: MapNode) -> Iterator[str]:
     chosen = " chosen" if node.marks else ""
     yield f'<g class="node{_shut(node)}{chosen}"><title>{_text(about_node(node))}</title>'
     yield _rect("free", box.x, box.y, box.width, box.height, round_by=3)
     if node.use is Use.FULL:
         yield _rect("held", box.x, box.y, box.width, box.height, round_by=3)
     elif node.use is Use.PART:
-        tall = box.height * _held(node)
+        tall = box.height * _used_share(node)
         yield _rect("held", box.x, box.y + box.height - tall, box.width, tall)
     yield from _closed(box, node)
     if node.marks:
@@ -255,20 +255,20 @@ def _cell(box: Box, node: MapNode) -> Iterator[str]:
     yield "</g>"
 
 
-def _held(node: MapNode) -> float:
+def _used_share(node: MapNode) -> float:
     """The share of a node that is held, never quite none and never quite all."""
     share = 1 - node.free / node.gpus if node.gpus else 0.5
     return min(0.85, max(0.2, share))
 
 
-def _card(box: Box, node: MapNode) -> Iterator[str]:
+def _card(box: MapBox, node: MapNode) -> Iterator[str]:
     left, room = box.x + PAD, box.width - 2 * PAD
     chosen = " chosen" if node.marks else ""
     tags = [(mark, mark.letter) for mark in node.marks[:MOST_TAGS]]
-    taken = sum(_tag_width(text) + 2 for _mark, text in tags)
+    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
     yield f'<g class="node card{_shut(node)}{chosen}"><title>{_text(about_node(node))}</title>'
     yield f'<rect class="paper" {_at(box)} rx="4"/>'
-    name = fitted(node.name, room - taken, _LETTER)
+    name = fitted(node.name, room - tags_width, _LETTER)
     yield f'<text class="name" x="{_n(left)}" y="{_n(box.y + 16)}">{_text(name)}</text>'
     yield from _tags(tags, right=box.x + box.width - 4, top=box.y + 4)
     yield from _gpus(node, x=left, y=box.y + 23, width=room)
@@ -278,7 +278,7 @@ def _card(box: Box, node: MapNode) -> Iterator[str]:
     yield "</g>"
 
 
-def _card_words(box: Box, node: MapNode, room: float) -> Iterator[str]:
+def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
     """Why it takes nothing, or who holds it, or that it is free."""
     if not node.is_open:
         sort, text = "small shut", f"⊘ {node.shut}"
@@ -296,13 +296,13 @@ def _card_words(box: Box, node: MapNode, room: float) -> Iterator[str]:
 def _gpus(node: MapNode, *, x: float, y: float, width: float) -> Iterator[str]:
     """A square for each GPU, held ones filled; of very many, one bar."""
     pips = node.gpus if 0 < node.gpus <= _MOST_PIPS else 1
-    held = node.gpus - node.free if node.gpus else int(node.use is not Use.FREE)
+    used = node.gpus - node.free if node.gpus else int(node.use is not Use.FREE)
     step = width / pips
     for at in range(pips):
-        full = at < held if pips > 1 else held == max(1, node.gpus)
+        full = at < used if pips > 1 else used == max(1, node.gpus)
         yield _rect("held" if full else "free", x + at * step, y, step - 2, 11, round_by=2)
-    if pips == 1 and 0 < held < node.gpus:
-        yield _rect("held", x, y, (width - 2) * held / node.gpus, 11, round_by=2)
+    if pips == 1 and 0 < used < node.gpus:
+        yield _rect("held", x, y, (width - 2) * used / node.gpus, 11, round_by=2)
     if not node.is_open:
         yield _rect(_OVER[node.shut], x, y, width - 2, 11, round_by=2)
 
@@ -310,7 +310,7 @@ def _gpus(node: MapNode, *, x: float, y: float, width: float) -> Iterator[str]:
 _OVER = {"cordoned": "hatched", "not ready": "crossed", "tainted": "dotted"}
 
 
-def _closed(box: Box, node: MapNode) -> Iterator[str]:
+def _closed(box: MapBox, node: MapNode) -> Iterator[str]:
     if node.is_open:
         return
     yield _rect(_OVER[node.shut], box.x, box.y, box.width, box.height, round_by=3)
@@ -358,11 +358,11 @@ def _rect(name: str, x: float, y: float, width: float, height: float, *, round_b
     return f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{corner}/>'
 
 
-def _inset(name: str, box: Box, *, by: int, round_by: int) -> str:
+def _inset(name: str, box: MapBox, *, by: int, round_by: int) -> str:
     return _rect(name, box.x + by, box.y + by, box.width - 2 * by, box.height - 2 * by, round_by=round_by)
 
 
-def _at(box: Box) -> str:
+def _at(box: MapBox) -> str:
     return f'x="{_n(box.x)}" y="{_n(box.y)}" width="{_n(box.width)}" height="{_n(box.height)}"'
 
 

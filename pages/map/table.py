@@ -3,66 +3,70 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pages.map.layout import Box
-from pages.map.sentences import about_room, holders, named
-from pages.map.tree import MapNode, Mark, Place
+from pages.map.layout import MapBox
+from pages.map.sentences import about_room, holder_names, named
+from pages.map.tree import MapNode, MapPlace, Mark
 from scheduling.sentences import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A place or a node; ``depth`` is how far in it stands. ``place`` is None for a node."""
+class MapRow:
+    """A place or a node; ``depth`` is how many places it is in. ``place`` is None for a node.
+
+    ``free`` is the text of a place; ``is_free`` says it of a node and is None for a place.
+    """
 
     depth: int
     sort: str
     name: str
-    free: str
     gpus: str
     closed: str
-    held: str
+    holders: str
     chosen: str
-    place: Place | None = field(default=None, repr=False)
+    free: str = ""
+    is_free: bool | None = None
+    place: MapPlace | None = field(default=None, repr=False)
 
 
-def rows(box: Box, *, depth: int = 0) -> Iterator[Row]:
+def rows(box: MapBox, *, depth: int = 0) -> Iterator[MapRow]:
     """One row for each box, each before what is in it."""
     yield _node(box.of, depth) if isinstance(box.of, MapNode) else _place(box.of, depth)
     for inner in box.inside:
         yield from rows(inner, depth=depth + 1)
 
 
-def _place(place: Place, depth: int) -> Row:
+def _place(place: MapPlace, depth: int) -> MapRow:
     tally = place.tally
     sort = "outside" if place.outside else "run" if place.run else place.key or "pool"
-    said = _sets(place.sets or place.marks)
+    selection = _sets(place.sets or place.marks)
     if place.room:
-        said = (
+        selection = (
             f"{about_room(place.room)}, lacks {place.room.lacks}"
             if place.room.lacks
             else about_room(place.room)
         )
-    return Row(
+    return MapRow(
         depth=depth,
         sort=sort,
         name=place.name,
         free=f"{tally.free} of {count_of(tally.nodes, 'node')}",
         gpus=f"{tally.free_gpus} of {tally.gpus}" if tally.gpus else "",
         closed=count_of(tally.closed, "node") if tally.closed else "",
-        held=holders(place),
-        chosen=said,
+        holders=holder_names(place),
+        chosen=selection,
         place=place,
     )
 
 
-def _node(node: MapNode, depth: int) -> Row:
-    return Row(
+def _node(node: MapNode, depth: int) -> MapRow:
+    return MapRow(
         depth=depth,
         sort="node",
         name=node.name,
-        free="no" if node.users or not node.is_open else "yes",
+        is_free=node.is_open and not node.users,
         gpus=f"{node.free} of {node.gpus}" if node.gpus else "",
         closed=f"{node.shut} {node.taint}".strip(),
-        held=named(node.users),
+        holders=named(node.users),
         chosen=_sets(node.marks),
     )
 

@@ -75,7 +75,7 @@ class MapNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class NodeTally:
     """What is in a place: nodes by use, closed ones apart; GPUs that are free on open nodes."""
 
     free: int = 0
@@ -91,7 +91,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SetRoom:
     """How the chosen set sees a domain: room for ``free`` of its ``tasks`` now, for ``empty`` when empty."""
 
     tasks: int
@@ -104,7 +104,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MapPlace:
     """A domain, a run, the nodes outside a level, or the pool.
 
     ``key`` is the level's; ``outside`` says that its nodes lack that key's label. ``holders`` are those who
@@ -118,17 +118,17 @@ class Place:
     key: str = ""
     outside: bool = False
     run: bool = False
-    inside: tuple["Place", ...] = field(default=(), repr=False)
+    inside: tuple["MapPlace", ...] = field(default=(), repr=False)
     nodes: tuple[MapNode, ...] = field(default=(), repr=False)
-    tally: Tally = Tally()
+    tally: NodeTally = NodeTally()
     holders: tuple[tuple[str, int], ...] = field(default=(), repr=False)
     marks: tuple[Mark, ...] = ()
     sets: tuple[Mark, ...] = ()
-    room: Room | None = None
+    room: SetRoom | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class LocatedNode:
     """A node with its label values (one for each level) and the names of those who hold something of it."""
 
     node: MapNode
@@ -141,7 +141,7 @@ class Chosen:
     """What the chosen workflow has to do with one domain."""
 
     sets: tuple[Mark, ...] = ()
-    room: Room | None = None
+    room: SetRoom | None = None
 
 
 ChosenIn = Callable[[int, Path], Chosen]
@@ -151,14 +151,14 @@ NOTHING_CHOSEN = Chosen()
 
 
 def grow(
-    nodes: Sequence[Stands],
+    nodes: Sequence[LocatedNode],
     *,
     pool: str,
     keys: Sequence[str],
     chosen_in: ChosenIn = lambda _rank, _path: NOTHING_CHOSEN,
-) -> Place:
+) -> MapPlace:
     """The whole pool as one tree. ``keys`` are those of the levels, broadest first."""
-    ordered = sorted(nodes, key=lambda one: natural(one.node.name))
+    ordered = sorted(nodes, key=lambda located: natural(located.node.name))
     return _Grower(keys, chosen_in).place(ordered, name=pool, path=())
 
 
@@ -167,70 +167,70 @@ class _Grower:
     keys: Sequence[str]
     chosen_in: ChosenIn
 
-    def place(self, nodes: Sequence[Stands], *, name: str, path: Path) -> Place:
+    def place(self, nodes: Sequence[LocatedNode], *, name: str, path: Path) -> MapPlace:
         """A domain, whose rank is one less than the length of its path; none: the pool."""
         depth = len(path)
         key = self.keys[depth - 1] if depth else ""
         chosen = self.chosen_in(depth - 1, path) if depth else NOTHING_CHOSEN
         if depth == len(self.keys):
             return _leaf(nodes, name=name, path=path, key=key, chosen=chosen)
-        found: dict[str | None, list[Stands]] = {}
-        for one in nodes:
-            found.setdefault(one.domain[depth], []).append(one)
-        without = found.pop(None, [])
+        by_value: dict[str | None, list[LocatedNode]] = {}
+        for node in nodes:
+            by_value.setdefault(node.domain[depth], []).append(node)
+        without = by_value.pop(None, [])
         inside = [
-            self.place(found[value], name=value or "(empty)", path=(*path, value))
-            for value in sorted((value for value in found if value is not None), key=natural)
+            self.place(by_value[value], name=value or "(empty)", path=(*path, value))
+            for value in sorted((value for value in by_value if value is not None), key=natural)
         ]
         if without:
             inside.append(_outside(without, path=path, key=self.keys[depth]))
         return _around(_runs(inside, path), name=name, path=path, key=key, chosen=chosen)
 
 
-def _outside(nodes: Sequence[Stands], *, path: Path, key: str) -> Place:
+def _outside(nodes: Sequence[LocatedNode], *, path: Path, key: str) -> MapPlace:
     return _leaf(nodes, name=f"without {key}", path=(*path, f"!{key}"), key=key, outside=True)
 
 
 def _leaf(
-    nodes: Sequence[Stands],
+    nodes: Sequence[LocatedNode],
     *,
     name: str,
     path: Path,
     key: str,
     outside: bool = False,
     chosen: Chosen = NOTHING_CHOSEN,
-) -> Place:
+) -> MapPlace:
     if len(nodes) > MOST_TOGETHER:
         parts = [_run_of_nodes(nodes[at : at + RUN], (*path, f"@{at // RUN + 1}")) for at in _starts(nodes)]
         return _around(parts, name=name, path=path, key=key, outside=outside, chosen=chosen)
-    return Place(
+    return MapPlace(
         name=name,
         path=path,
         key=key,
         outside=outside,
-        nodes=tuple(one.node for one in nodes),
+        nodes=tuple(node.node for node in nodes),
         tally=_tally(nodes),
-        holders=_most([(holder, 1) for one in nodes for holder in one.holders]),
-        marks=_marks(one.node.marks for one in nodes),
+        holders=_most([(holder, 1) for node in nodes for holder in node.holders]),
+        marks=_marks(node.node.marks for node in nodes),
         sets=chosen.sets,
         room=chosen.room,
     )
 
 
-def _run_of_nodes(nodes: Sequence[Stands], path: Path) -> Place:
+def _run_of_nodes(nodes: Sequence[LocatedNode], path: Path) -> MapPlace:
     name = f"{nodes[0].node.name} to {nodes[-1].node.name}"
-    return Place(
+    return MapPlace(
         name=name,
         path=path,
         run=True,
-        nodes=tuple(one.node for one in nodes),
+        nodes=tuple(node.node for node in nodes),
         tally=_tally(nodes),
-        holders=_most([(holder, 1) for one in nodes for holder in one.holders]),
-        marks=_marks(one.node.marks for one in nodes),
+        holders=_most([(holder, 1) for node in nodes for holder in node.holders]),
+        marks=_marks(node.node.marks for node in nodes),
     )
 
 
-def _runs(places: list[Place], path: Path) -> list[Place]:
+def _runs(places: list[MapPlace], path: Path) -> list[MapPlace]:
     if len(places) <= MOST_TOGETHER:
         return places
     parts = [places[at : at + RUN] for at in _starts(places)]
@@ -245,7 +245,7 @@ def _starts(many: Sequence[object]) -> range:
 
 
 def _around(
-    inside: Sequence[Place],
+    inside: Sequence[MapPlace],
     *,
     name: str,
     path: Path,
@@ -253,34 +253,34 @@ def _around(
     outside: bool = False,
     run: bool = False,
     chosen: Chosen = NOTHING_CHOSEN,
-) -> Place:
-    tallies = [one.tally for one in inside]
-    return Place(
+) -> MapPlace:
+    inner_tallies = [place.tally for place in inside]
+    return MapPlace(
         name=name,
         path=path,
         key=key,
         outside=outside,
         run=run,
         inside=tuple(inside),
-        tally=Tally(
-            free=sum(one.free for one in tallies),
-            part=sum(one.part for one in tallies),
-            full=sum(one.full for one in tallies),
-            closed=sum(one.closed for one in tallies),
-            gpus=sum(one.gpus for one in tallies),
-            free_gpus=sum(one.free_gpus for one in tallies),
+        tally=NodeTally(
+            free=sum(tally.free for tally in inner_tallies),
+            part=sum(tally.part for tally in inner_tallies),
+            full=sum(tally.full for tally in inner_tallies),
+            closed=sum(tally.closed for tally in inner_tallies),
+            gpus=sum(tally.gpus for tally in inner_tallies),
+            free_gpus=sum(tally.free_gpus for tally in inner_tallies),
         ),
-        holders=_most([entry for one in inside for entry in one.holders]),
-        marks=_marks(one.marks for one in inside),
+        holders=_most([entry for place in inside for entry in place.holders]),
+        marks=_marks(place.marks for place in inside),
         sets=chosen.sets,
         room=chosen.room,
     )
 
 
-def _tally(nodes: Sequence[Stands]) -> Tally:
-    rows = [one.node for one in nodes]
+def _tally(nodes: Sequence[LocatedNode]) -> NodeTally:
+    rows = [node.node for node in nodes]
     takes = [node for node in rows if node.is_open]
-    return Tally(
+    return NodeTally(
         free=sum(node.use is Use.FREE for node in takes),
         part=sum(node.use is Use.PART for node in takes),
         full=sum(node.use is Use.FULL for node in takes),
@@ -297,35 +297,35 @@ def _most(entries: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _marks(found: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
+def _marks(marks_by_place: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
     counts: dict[tuple[int, str], int] = {}
-    for marks in found:
+    for marks in marks_by_place:
         for mark in marks:
             counts[mark.hue, mark.letter] = counts.get((mark.hue, mark.letter), 0) + mark.tasks
     return tuple(Mark(letter, hue, tasks) for (hue, letter), tasks in sorted(counts.items()))
 
 
-def trail(tree: Place, path: Path) -> tuple[Place, ...]:
+def trail(tree: MapPlace, path: Path) -> tuple[MapPlace, ...]:
     """The places from the whole to the one at a path; runs need not be named. Empty if there is none."""
     if tree.path == path:
         return (tree,)
-    for one in tree.inside:
-        if (one.path == path[: len(one.path)] or one.run) and (found := trail(one, path)):
-            return (tree, *found)
+    for place in tree.inside:
+        if (place.path == path[: len(place.path)] or place.run) and (inner_trail := trail(place, path)):
+            return (tree, *inner_trail)
     return ()
 
 
-def find(tree: Place, path: Path) -> Place | None:
+def find(tree: MapPlace, path: Path) -> MapPlace | None:
     """The place at a path."""
-    found = trail(tree, path)
-    return found[-1] if found else None
+    places = trail(tree, path)
+    return places[-1] if places else None
 
 
-def peopled(place: Place, users: Mapping[str, tuple[str, ...]]) -> Place:
+def peopled(place: MapPlace, users: Mapping[str, tuple[str, ...]]) -> MapPlace:
     """The same with who stands on each node, in words."""
     return replace(
         place,
-        inside=tuple(peopled(one, users) for one in place.inside),
+        inside=tuple(peopled(inner, users) for inner in place.inside),
         nodes=tuple(replace(node, users=users.get(node.name, ())) for node in place.nodes),
     )
 

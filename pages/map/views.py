@@ -12,8 +12,8 @@ from django.utils.safestring import mark_safe
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from pages.base import Page, unless_known
-from pages.map.content import MapView, map_view
+from pages.base import PageView, unless_known
+from pages.map.content import MapContent, map_content
 from pages.map.sentences import about_place
 from pages.map.svg import Caption, Link, draw
 from pages.map.table import rows
@@ -38,12 +38,12 @@ class MapQuery(Query):
     group = serializers.CharField(default="", allow_blank=True, max_length=80)
 
 
-class MapPage(Page):
+class MapPage(PageView):
     access = {"GET": Needs(Action.POOL_LIST, on=None)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show where a pool's nodes stand, what is free, and how a workflow fits in."""
-        view, query = _asked(request, name)
+        view, query = _requested_map(request, name)
         link = _link(view, query)
         picture = draw(view.picture, title=_title(view), description=about_place(view.place), link=link)
         context = {
@@ -59,12 +59,12 @@ class MapPage(Page):
         return unless_known(self, "pages/map.html", context)
 
 
-class MapPicture(Page):
+class MapPicture(PageView):
     access = {"GET": Needs(Action.POOL_LIST, on=None)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """The picture alone, with its style, legend and sets inside: for a ticket."""
-        view, _query = _asked(request, name)
+        view, _query = _requested_map(request, name)
         text = draw(
             view.picture,
             title=_title(view),
@@ -79,7 +79,7 @@ class MapPicture(Page):
         return answer
 
 
-def _asked(request: Request, name: str) -> tuple[MapView, dict[str, Any]]:
+def _requested_map(request: Request, name: str) -> tuple[MapContent, dict[str, Any]]:
     query = MapQuery.of(request)
     user = caller(request)
     pool = pool_visible_to(user, name, action=Action.POOL_LIST)
@@ -87,40 +87,42 @@ def _asked(request: Request, name: str) -> tuple[MapView, dict[str, Any]]:
     if query["workflow"]:
         workflow = workflow_known_as(query["workflow"], user=user, action=Action.WORKFLOW_READ)
     path = tuple(query["open"].split("/")) if "open" in request.query_params else ()
-    return map_view(pool, user=user, path=path, workflow=workflow, group=query["group"]), query
+    return map_content(pool, user=user, path=path, workflow=workflow, group=query["group"]), query
 
 
-def _link(view: MapView, query: dict[str, Any]) -> Link:
+def _link(view: MapContent, query: dict[str, Any]) -> Link:
     return lambda place: _address("map", view, query, path=place.path)
 
 
-def _address(page: str, view: MapView, query: dict[str, Any], *, path: Path) -> str:
-    kept = {key: query[key] for key in ("workflow", "group") if query[key]}
-    said = {**({"open": "/".join(path)} if path else {}), **kept}
+def _address(page: str, view: MapContent, query: dict[str, Any], *, path: Path) -> str:
+    parameters = {key: query[key] for key in ("workflow", "group") if query[key]}
+    parameters = {**({"open": "/".join(path)} if path else {}), **parameters}
     address = reverse(f"pages:{page}", args=[view.pool.name])
-    return f"{address}?{urlencode(said)}" if said else address
+    return f"{address}?{urlencode(parameters)}" if parameters else address
 
 
-def _title(view: MapView) -> str:
+def _title(view: MapContent) -> str:
     where = "/".join(place.name for place in view.trail[1:])
     return f"Map of pool {view.pool.name}" + (f", {where}" if where else "")
 
 
-def _captions(view: MapView) -> list[Caption]:
+def _captions(view: MapContent) -> list[Caption]:
     """When it was so, and what the letters mean."""
-    seen = f"{view.synced_at:%Y-%m-%d %H:%M} UTC" if view.synced_at else "never"
-    said = [Caption(f"{_title(view)}. Nodes as last listed: {seen}.")]
+    listed_at = f"{view.synced_at:%Y-%m-%d %H:%M} UTC" if view.synced_at else "never"
+    captions = [Caption(f"{_title(view)}. Nodes as last listed: {listed_at}.")]
     if view.chosen is None:
-        return said
+        return captions
     for group in view.chosen.groups:
         stands = group.sentence or group.reason or group.status.lower()
-        said.append(Caption(f"{view.chosen.name}, group {group.name}: {stands}"))
+        captions.append(Caption(f"{view.chosen.name}, group {group.name}: {stands}"))
         if group.drawn:
-            said.append(Caption(f"Each domain shows for how many tasks of {group.drawn} it has room."))
-        for one in group.landed:
-            places = ", ".join(f"{count} in {where}" for where, count in one.domains)
-            said.append(Caption(" · ".join(filter(None, (one.words, places, one.outcome))), one.mark))
-    return said
+            captions.append(Caption(f"Each domain shows for how many tasks of {group.drawn} it has room."))
+        for landed in group.landed:
+            places = ", ".join(f"{count} in {where}" for where, count in landed.domains)
+            captions.append(
+                Caption(" · ".join(filter(None, (landed.words, places, landed.outcome))), landed.mark)
+            )
+    return captions
 
 
 @cache

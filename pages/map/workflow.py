@@ -8,10 +8,10 @@ of a second. Each set with tasks on nodes gets a letter, by which the picture an
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from uuid import UUID
 
-from pages.map.tree import Chosen, Mark, Path, Room
+from pages.map.tree import Chosen, Mark, Path, SetRoom
+from pages.nearest_domains import NearestDomain, nearest_domain
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
@@ -45,7 +45,7 @@ Lettered = tuple[SetPath, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetLanded:
+class LandedSet:
     """One set where it stands. ``domains`` are those it stands in, with its tasks in each."""
 
     mark: Mark
@@ -60,17 +60,6 @@ class SetLanded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DomainTold:
-    path: str
-    free: int
-    empty: int
-    missing: int
-    closed: int
-    holders: str
-    free_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetWaiting:
     """One set that waits, and the domains that lack least for it."""
 
@@ -79,17 +68,17 @@ class SetWaiting:
     key: str
     domains: int
     fit_now: int
-    nearest: tuple[DomainTold, ...]
+    nearest: tuple[NearestDomain, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShown:
+class MapGroup:
     """A group of the chosen workflow; ``drawn`` says that its waiting set is the one in the picture."""
 
     name: str
     status: str
     reason: str = ""
-    landed: tuple[SetLanded, ...] = ()
+    landed: tuple[LandedSet, ...] = ()
     more_sets: int = 0
     answer: str = ""
     sentence: str = ""
@@ -98,13 +87,13 @@ class GroupShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowShown:
+class MapWorkflow:
     """The chosen workflow. ``marks`` are its tasks by node, by their narrowest set."""
 
     name: str
     status: str
     pool: str
-    groups: tuple[GroupShown, ...] = ()
+    groups: tuple[MapGroup, ...] = ()
     more_groups: int = 0
     marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict, repr=False)
     domains: Mapping[tuple[int, Path], Chosen] = field(default_factory=dict, repr=False)
@@ -134,33 +123,33 @@ class Ground:
     user: Caller
     cluster: str
     selection: Mapping[str, str]
-    seen: ObservedNodes
+    observed: ObservedNodes
     levels: Levels
     places: Mapping[str, Domain]
 
 
-def workflow_shown(workflow: Workflow, *, ground: Ground, drawn: str) -> WorkflowShown:
+def map_workflow(workflow: Workflow, *, ground: Ground, drawn: str) -> MapWorkflow:
     """Tell of a workflow on a map. Groups in another cluster are left out: their nodes are not these.
 
     ``drawn`` names the group whose waiting set is shown in the picture; empty: the first that waits.
     """
     live = workflow.groups.filter(released_at=None, backend__cluster_id=ground.cluster).exclude(
-        status__in=[str(one) for one in TERMINAL]
+        status__in=[str(status) for status in TERMINAL]
     )
     groups = list(live.select_related("backend").order_by("position")[: MOST_GROUPS + 1])
     rows = _rows(groups[:MOST_GROUPS])
-    found = _Finder(ground, _labels(ground.cluster, rows))
-    shown = [found.group(group, rows.get(group.pk, ()), drawn=drawn) for group in groups[:MOST_GROUPS]]
-    return WorkflowShown(
+    marker = _GroupMarker(ground, _labels(ground.cluster, rows))
+    map_groups = [marker.group(group, rows.get(group.pk, ()), drawn=drawn) for group in groups[:MOST_GROUPS]]
+    return MapWorkflow(
         name=workflow.name,
         status=workflow.status,
         pool=workflow.pool_name,
-        groups=tuple(shown),
+        groups=tuple(map_groups),
         more_groups=live.count() - MOST_GROUPS if len(groups) > MOST_GROUPS else 0,
-        marks={node: tuple(marks.values()) for node, marks in found.marks.items()},
+        marks={node: tuple(marks.values()) for node, marks in marker.marks.items()},
         domains={
-            at: Chosen(sets=tuple(found.landed.get(at, {}).values()), room=found.rooms.get(at))
-            for at in found.landed.keys() | found.rooms.keys()
+            at: Chosen(sets=tuple(marker.landed.get(at, {}).values()), room=marker.rooms.get(at))
+            for at in marker.landed.keys() | marker.rooms.keys()
         },
     )
 
@@ -169,36 +158,36 @@ def _rows(groups: Sequence[TaskGroup]) -> dict[UUID, list[_Row]]:
     """The latest try of each task, with what it requires. One query."""
     columns = ("group_id", "name", "node_name", "spec__gpu", "spec__requirements")
     tasks = Task.objects.filter(group__in=groups, latest=True).order_by("position").values_list(*columns)
-    found: dict[UUID, list[_Row]] = defaultdict(list)
-    for group, name, node, gpus, asked in tasks:
-        requirements = tuple(Requirement(**one) for one in asked or ())
-        found[group].append(_Row(name, node, GangTask(name, gpus or 0, requirements)))
-    return found
+    rows_by_group: dict[UUID, list[_Row]] = defaultdict(list)
+    for group, name, node, gpus, requirements in tasks:
+        parsed = tuple(Requirement(**requirement) for requirement in requirements or ())
+        rows_by_group[group].append(_Row(name, node, GangTask(name, gpus or 0, parsed)))
+    return rows_by_group
 
 
 def _labels(cluster: str, rows: Mapping[UUID, Sequence[_Row]]) -> dict[str, Mapping[str, str]]:
     """Labels of the nodes that tasks stand on. One query."""
     names = {row.node for group in rows.values() for row in group if row.node}
-    found = Node.objects.filter(cluster_id=cluster, name__in=names).order_by()
-    return dict(found.values_list("name", "labels"))
+    nodes = Node.objects.filter(cluster_id=cluster, name__in=names).order_by()
+    return dict(nodes.values_list("name", "labels"))
 
 
-class _Finder:
+class _GroupMarker:
     """Goes through a workflow's groups and gives each set its letter."""
 
     def __init__(self, ground: Ground, labels: Mapping[str, Mapping[str, str]]) -> None:
         self.ground, self.labels = ground, labels
         self.marks: dict[str, dict[int, Mark]] = defaultdict(dict)
         self.landed: dict[tuple[int, Path], dict[int, Mark]] = defaultdict(dict)
-        self.rooms: dict[tuple[int, Path], Room] = {}
+        self.rooms: dict[tuple[int, Path], SetRoom] = {}
         self._letters = 0
         self._verdicts = 0
 
-    def group(self, group: TaskGroup, rows: Sequence[_Row], *, drawn: str) -> GroupShown:
+    def group(self, group: TaskGroup, rows: Sequence[_Row], *, drawn: str) -> MapGroup:
         placement = GroupPlacement.from_json(group.placement)
         placed = [row for row in rows if row.node]
         landed = self._landed(group, placement, rows) if placed else []
-        told = GroupShown(
+        map_group = MapGroup(
             name=group.name,
             status=group.status,
             reason=group.waiting_reason,
@@ -206,29 +195,29 @@ class _Finder:
             more_sets=max(0, len(landed) - MOST_SETS),
         )
         if len(placed) == len(rows):
-            return told
-        return self._waiting(group, placement, told, drawn=drawn)
+            return map_group
+        return self._waiting(group, placement, map_group, drawn=drawn)
 
-    def _landed(self, group: TaskGroup, placement: GroupPlacement, rows: Sequence[_Row]) -> list[SetLanded]:
+    def _landed(self, group: TaskGroup, placement: GroupPlacement, rows: Sequence[_Row]) -> list[LandedSet]:
         gang = Gang(group.name, tuple(row.task for row in rows))
         nodes = {row.name: row.node for row in rows if row.node}
-        tree, found = outcomes_on(gang, placement, nodes, self.labels)
+        tree, outcomes = outcomes_on(gang, placement, nodes, self.labels)
         tasks = _tasks_by_set(tree)
         lettered: dict[Lettered, Mark] = {}
-        told = []
-        for one in found:
-            members = [name for name in tasks[one.path, one.level] if name in nodes]
-            mark = lettered[one.path, one.level] = self._mark(len(members))
-            self._stand_in_domains(mark, one.level, [nodes[name] for name in members], placement.levels)
-            told.append(_landed_set(one, mark, len(members)))
-        return told + self._on_nodes(tree, nodes, lettered)
+        landed = []
+        for outcome in outcomes:
+            members = [name for name in tasks[outcome.path, outcome.level] if name in nodes]
+            mark = lettered[outcome.path, outcome.level] = self._mark(len(members))
+            self._stand_in_domains(mark, outcome.level, [nodes[name] for name in members], placement.levels)
+            landed.append(_landed_set(outcome, mark, len(members)))
+        return landed + self._on_nodes(tree, nodes, lettered)
 
     def _on_nodes(
         self,
         tree: ConstraintTree,
         nodes: Mapping[str, str],
         lettered: Mapping[Lettered, Mark],
-    ) -> list[SetLanded]:
+    ) -> list[LandedSet]:
         """Mark the nodes, each task by its narrowest set; what belongs to none makes a last set."""
         narrowest: dict[str, Mark] = {}
         for node in tree.root.walk():
@@ -236,17 +225,17 @@ class _Finder:
                 mark = lettered[member.path, tree.levels[member.rank].key]
                 narrowest.update(dict.fromkeys((task.name for task in node.all_tasks()), mark))
         free = [name for name in nodes if name not in narrowest]
-        rest = []
+        unbound = []
         if free:
             mark = self._mark(len(free))
             narrowest.update(dict.fromkeys(free, mark))
             words = "the rest of its tasks" if lettered else "all its tasks"
-            rest = [_unbound(mark, f"{words}, bound to no domain", {nodes[name] for name in free})]
+            unbound = [_unbound(mark, f"{words}, bound to no domain", {nodes[name] for name in free})]
         for name, at in nodes.items():
             mark = narrowest[name]
-            seen = self.marks[at].get(mark.hue)
-            self.marks[at][mark.hue] = Mark(mark.letter, mark.hue, (seen.tasks if seen else 0) + 1)
-        return rest
+            earlier = self.marks[at].get(mark.hue)
+            self.marks[at][mark.hue] = Mark(mark.letter, mark.hue, (earlier.tasks if earlier else 0) + 1)
+        return unbound
 
     def _stand_in_domains(self, mark: Mark, key: str, nodes: Sequence[str], levels: Levels) -> None:
         """Count a set's tasks in the domains that the map has for its level."""
@@ -259,71 +248,75 @@ class _Finder:
             if None in values:
                 continue
             at = (rank, tuple(value for value in values if value is not None))
-            seen = self.landed[at].get(mark.hue)
-            self.landed[at][mark.hue] = Mark(mark.letter, mark.hue, (seen.tasks if seen else 0) + 1)
+            earlier = self.landed[at].get(mark.hue)
+            self.landed[at][mark.hue] = Mark(mark.letter, mark.hue, (earlier.tasks if earlier else 0) + 1)
 
     def _mark(self, tasks: int) -> Mark:
         self._letters += 1
         return Mark(letters(self._letters - 1), self._letters - 1, tasks)
 
     def _waiting(
-        self, group: TaskGroup, placement: GroupPlacement, told: GroupShown, *, drawn: str
-    ) -> GroupShown:
+        self, group: TaskGroup, placement: GroupPlacement, map_group: MapGroup, *, drawn: str
+    ) -> MapGroup:
         """The verdict on a group that waits, for the first few and for the one that was asked for."""
-        asked = drawn == group.name
-        if self._verdicts >= MOST_VERDICTS and not asked:
-            return told
+        is_selected = drawn == group.name
+        if self._verdicts >= MOST_VERDICTS and not is_selected:
+            return map_group
         self._verdicts += 1
         values = group_values(group, placement)
-        held = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-        seen = self._seen(values, held, has_none=not told.landed)
-        if not seen.snapshot.nodes:
-            return told
-        demand = demand_of(values, capabilities=held)
-        found = judge(seen.snapshot, demand)
-        verdict = redacted(found, names_known_to(self.ground.user, holders_of(found)))
+        capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+        observed = self._observed(values, capabilities, has_none=not map_group.landed)
+        if not observed.snapshot.nodes:
+            return map_group
+        demand = demand_of(values, capabilities=capabilities)
+        unredacted = judge(observed.snapshot, demand)
+        verdict = redacted(unredacted, names_known_to(self.ground.user, holders_of(unredacted)))
         node = _narrowest(verdict, demand)
-        shows = node is not None and (asked or (not drawn and not self.rooms))
+        shows = node is not None and (is_selected or (not drawn and not self.rooms))
         if node and shows:
-            self._draw(rooms(seen.snapshot, demand, path=node.path), node, placement.levels)
+            self._draw(rooms(observed.snapshot, demand, path=node.path), node, placement.levels)
         return replace(
-            told,
+            map_group,
             answer=verdict.answer.value,
             sentence=sentence(verdict),
             waiting=tuple(_waits(verdict)),
             drawn=describe(node.path) if node and shows else "",
         )
 
-    def _seen(self, values: GroupValues, held: Capabilities, *, has_none: bool) -> ObservedNodes:
+    def _observed(self, values: GroupValues, capabilities: Capabilities, *, has_none: bool) -> ObservedNodes:
         """The nodes for a group's tasks, free of what it holds itself; the map's own where they are those."""
         placement, selectors = values.placement, selectors_of([values])
         cluster = placement.cluster_uid or self.ground.cluster
-        own = self.ground.seen
+        own = self.ground.observed
         alike = (
             (cluster, selectors) == (self.ground.cluster, [self.ground.selection])
             and placement.levels == own.snapshot.levels
-            and (Capability.TOPOLOGY_PATH_DOMAINS in held) == own.snapshot.paths
+            and (Capability.TOPOLOGY_PATH_DOMAINS in capabilities) == own.snapshot.paths
         )
         if has_none and alike:
             return own
         return observed_nodes(
-            cluster, selectors=selectors, levels=placement.levels, capabilities=held, without=[values.uuid]
+            cluster,
+            selectors=selectors,
+            levels=placement.levels,
+            capabilities=capabilities,
+            without=[values.uuid],
         )
 
-    def _draw(self, found: Sequence[DomainCapacity], node: TreeNode, levels: Levels) -> None:
+    def _draw(self, capacities: Sequence[DomainCapacity], node: TreeNode, levels: Levels) -> None:
         """Put what the set finds into the map's domains, if those are the levels it was asked for under."""
         rank = node.constraint.required
         if rank is None or levels[: rank + 1] != self.ground.levels[: rank + 1]:
             return
-        for room in found:
+        for room in capacities:
             free = max(0, node.size - room.missing)
-            self.rooms[rank, room.path] = Room(node.size, free, room.empty)
+            self.rooms[rank, room.path] = SetRoom(node.size, free, room.empty)
 
 
 def _narrowest(verdict: Verdict, demand: GangDemand) -> TreeNode | None:
     """The set to compare with domains: the narrowest that no domain holds now, or that has a level at all."""
     bound = [node for node in demand.tree.root.walk() if node.constraint.required is not None]
-    blocked = {one.path for one in verdict.blocked}
+    blocked = {set_verdict.path for set_verdict in verdict.blocked}
     return next((node for node in reversed(bound) if node.path in blocked), bound[-1] if bound else None)
 
 
@@ -342,23 +335,23 @@ _TONES = {
 }
 
 
-def _landed_set(one: SetOutcome, mark: Mark, tasks: int) -> SetLanded:
-    domains = sorted(one.domains.items(), key=lambda entry: (-entry[1], entry[0]))
-    return SetLanded(
+def _landed_set(outcome: SetOutcome, mark: Mark, tasks: int) -> LandedSet:
+    domains = sorted(outcome.domains.items(), key=lambda entry: (-entry[1], entry[0]))
+    return LandedSet(
         mark=mark,
-        words=describe(one.path),
+        words=describe(outcome.path),
         tasks=tasks,
-        outcome=one.outcome.name,
-        tone=_TONES[one.outcome],
-        required=one.required,
+        outcome=outcome.outcome.name,
+        tone=_TONES[outcome.outcome],
+        required=outcome.required,
         domains=tuple(("/".join(path), count) for path, count in domains[:MOST_DOMAINS]),
         more=max(0, len(domains) - MOST_DOMAINS),
-        outside=one.outside,
+        outside=outcome.outside,
     )
 
 
-def _unbound(mark: Mark, words: str, nodes: set[str]) -> SetLanded:
-    return SetLanded(
+def _unbound(mark: Mark, words: str, nodes: set[str]) -> LandedSet:
+    return LandedSet(
         mark=mark,
         words=f"{words}, on {count_of(len(nodes), 'node')}",
         tasks=mark.tasks,
@@ -374,31 +367,23 @@ def _unbound(mark: Mark, words: str, nodes: set[str]) -> SetLanded:
 def _waits(verdict: Verdict) -> Iterator[SetWaiting]:
     if verdict.answer is Answer.NOW:
         return
-    for one in verdict.sets:
-        if one.is_blocked or one.key is not None:
+    for set_verdict in verdict.sets:
+        if set_verdict.is_blocked or set_verdict.key is not None:
             yield SetWaiting(
-                words=_set_words(one),
-                tasks=one.tasks,
-                key=one.key or "pool",
-                domains=one.domains,
-                fit_now=one.fit_now,
-                nearest=tuple(map(_told, one.nearest)),
+                words=_set_words(set_verdict),
+                tasks=set_verdict.tasks,
+                key=set_verdict.key or "pool",
+                domains=set_verdict.domains,
+                fit_now=set_verdict.fit_now,
+                nearest=tuple(map(nearest_domain, set_verdict.nearest)),
             )
 
 
-def _set_words(one: SetVerdict) -> str:
-    return f"{describe(one.path)} and {one.alike - 1} alike" if one.alike > 1 else describe(one.path)
-
-
-def _told(room: DomainCapacity) -> DomainTold:
-    return DomainTold(
-        path="/".join(room.path) or "the whole pool",
-        free=room.free,
-        empty=room.empty,
-        missing=room.missing,
-        closed=room.closed,
-        holders=", ".join(holder.name for holder in room.holders),
-        free_at=room.free_at,
+def _set_words(verdict: SetVerdict) -> str:
+    return (
+        f"{describe(verdict.path)} and {verdict.alike - 1} alike"
+        if verdict.alike > 1
+        else describe(verdict.path)
     )
 
 

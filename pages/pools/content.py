@@ -30,7 +30,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class PoolRoom:
     """GPUs and nodes of a pool; ``open_nodes`` take work, ``free_gpus`` are held by nobody on those."""
 
     nodes: int = 0
@@ -46,7 +46,7 @@ class PoolLine:
     pool: Pool
     status: str
     keys: tuple[str, ...]
-    room: Room
+    room: PoolRoom
     live: int | None
 
 
@@ -84,7 +84,7 @@ class Fits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolView:
+class PoolContent:
     """Everything on the page of one pool.
 
     ``waiting`` and ``outcomes`` are None where the caller may not list workflows.
@@ -92,7 +92,7 @@ class PoolView:
 
     pool: Pool
     status: str
-    room: Room
+    room: PoolRoom
     synced_at: datetime | None
     keys: tuple[KeyLine, ...]
     snippet: str
@@ -119,23 +119,23 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
     ]
 
 
-def pool_view(pool: Pool, *, user: Caller) -> PoolView:
+def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
     """One pool, which came with its keys and platforms."""
-    found = domains_of(pool)
+    pool_domains = domains_of(pool)
     nodes = nodes_of([pool])
-    listed = _may_list(grants_of(user), pool)
-    waiting = _waiting(pool) if listed else []
-    return PoolView(
+    may_list = _may_list(grants_of(user), pool)
+    waiting = _waiting(pool) if may_list else []
+    return PoolContent(
         pool=pool,
         status=pool_status(pool, now=timezone.now()),
         room=_room(nodes, _free(nodes)),
-        synced_at=found.synced_at,
-        keys=tuple(_key_line(one) for one in found.keys),
+        synced_at=pool_domains.synced_at,
+        keys=tuple(_key_line(key) for key in pool_domains.keys),
         snippet=snippet(_offer(pool, nodes)),
-        waiting=tuple(waiting[:MOST_WAITING]) if listed else None,
+        waiting=tuple(waiting[:MOST_WAITING]) if may_list else None,
         more_waiting=len(waiting) > MOST_WAITING,
         fits=_fits(pool_fragments(pool)),
-        outcomes=outcomes_in(pool.name, days=OUTCOME_DAYS) if listed else None,
+        outcomes=outcomes_in(pool.name, days=OUTCOME_DAYS) if may_list else None,
     )
 
 
@@ -154,9 +154,9 @@ def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
 
 
-def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:
+def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
     takers = [node for node in nodes if node.is_open]
-    return Room(
+    return PoolRoom(
         nodes=len(nodes),
         open_nodes=len(takers),
         gpus=sum(node.allocatable.gpu for node in nodes),
@@ -167,40 +167,40 @@ def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> Room:
 def _waiting(pool: Pool) -> list[TaskGroup]:
     waits = set(LIVE_ORDER) - {TaskStatus.RUNNING}
     rows = TaskGroup.objects.filter(workflow__pool_name=pool.name, released_at=None, status__in=waits)
-    found = rows.exclude(waiting_reason="").order_by("waiting_since", "pk").select_related("workflow")
-    shown = ("name", "waiting_reason", "waiting_since", "workflow__name", "workflow__submitted_by")
-    return list(found.only(*shown)[: MOST_WAITING + 1])
+    groups = rows.exclude(waiting_reason="").order_by("waiting_since", "pk").select_related("workflow")
+    columns = ("name", "waiting_reason", "waiting_since", "workflow__name", "workflow__submitted_by")
+    return list(groups.only(*columns)[: MOST_WAITING + 1])
 
 
-def _key_line(found: KeyDomains) -> KeyLine:
-    by_size = sorted(found.domains.items(), key=lambda item: (-item[1], item[0]))
+def _key_line(domains: KeyDomains) -> KeyLine:
+    by_size = sorted(domains.domains.items(), key=lambda item: (-item[1], item[0]))
     return KeyLine(
-        key=found.level.key,
-        label=found.level.label,
-        count=len(found.domains),
-        outside=found.outside,
+        key=domains.level.key,
+        label=domains.level.label,
+        count=len(domains.domains),
+        outside=domains.outside,
         largest=tuple(("/".join(path), count) for path, count in by_size[:MOST_DOMAINS]),
         more=max(0, len(by_size) - MOST_DOMAINS),
     )
 
 
-def _fits(found: PoolFragments) -> Fits:
-    sizes = max((tuple(one.slots) for one in found.keys), key=len, default=())
+def _fits(fragments: PoolFragments) -> Fits:
+    sizes = max((tuple(key.slots) for key in fragments.keys), key=len, default=())
     lines = (
         FitLine(
-            key=one.key,
-            largest=one.largest,
-            domain="/".join(one.domain),
-            counts=tuple(one.slots.get(size) for size in sizes),
-            unlabelled=one.unlabelled,
+            key=key.key,
+            largest=key.largest,
+            domain="/".join(key.domain),
+            counts=tuple(key.slots.get(size) for size in sizes),
+            unlabelled=key.unlabelled,
         )
-        for one in found.keys
+        for key in fragments.keys
     )
-    return Fits(nodes=found.nodes, free=found.free, sizes=sizes, lines=tuple(lines))
+    return Fits(nodes=fragments.nodes, free=fragments.free, sizes=sizes, lines=tuple(lines))
 
 
 def _offer(pool: Pool, nodes: Sequence[PoolNode]) -> Offer:
-    held = capabilities_of(pool.backend)
+    capabilities = capabilities_of(pool.backend)
     named = [row.name for row in pool.platforms.all()]
     default = pool.default_platform if pool.default_platform in named else None
     platform = default or (min(named) if named else None)
@@ -212,8 +212,8 @@ def _offer(pool: Pool, nodes: Sequence[PoolNode]) -> Offer:
     return Offer(
         levels=pool_levels(pool),
         nvlink=pool.nvlink,
-        can_require=Capability.TOPOLOGY_REQUIRED in held,
-        can_prefer=Capability.TOPOLOGY_PREFERRED in held,
+        can_require=Capability.TOPOLOGY_REQUIRED in capabilities,
+        can_prefer=Capability.TOPOLOGY_PREFERRED in capabilities,
         platform=None if default else platform,
         asks=amounts_for([_asks(node) for node in seats if node.is_open]),
         tasks=SNIPPET_TASKS,

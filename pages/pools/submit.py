@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from pages.base import Page
+from pages.base import PageView
 from pages.forms import Form, check_form
 from pages.pools.content import pool_snippet
 from pools.models import Pool
@@ -41,7 +41,7 @@ class SubmitForm(Form):
     do = serializers.ChoiceField(choices=(CHECK, SUBMIT), default=CHECK)
 
 
-class SubmitPage(Page):
+class SubmitPage(PageView):
     access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CREATE, on=None))
 
     def get_throttles(self) -> list[BaseThrottle]:
@@ -60,7 +60,7 @@ class SubmitPage(Page):
         pool = _pool(request, name)
         form = valid_values(SubmitForm(data=request.data))
         try:
-            reply = submit(_asked(request, pool, form))
+            reply = submit(_submission_request(request, pool, form))
         except NotFound:
             raise
         except TopologyError as error:
@@ -96,22 +96,23 @@ class SubmitPage(Page):
             "tone": _tone(reply["feasibility"]) if reply else "",
             "error": error,
             "faults": faults,
-            "infeasible": form.get("force_infeasible") or any(one["code"] == "infeasible" for one in faults),
+            "infeasible": form.get("force_infeasible")
+            or any(fault["code"] == "infeasible" for fault in faults),
         }
         return self.page("pages/submit.html", context, status=status)
 
 
 def _tone(feasibility: list[dict[str, Any]]) -> str:
     """How a check looks that found no fault: what can never run is no good news, what waits is a warning."""
-    found = {one["verdict"] for one in feasibility}
-    return "bad" if Answer.NEVER in found else "warn" if Answer.NOT_NOW in found else "good"
+    answers = {entry["verdict"] for entry in feasibility}
+    return "bad" if Answer.NEVER in answers else "warn" if Answer.NOT_NOW in answers else "good"
 
 
 def _pool(request: Request, name: str) -> Pool:
     return pool_visible_to(caller(request), name, action=Action.WORKFLOW_CREATE)
 
 
-def _asked(request: Request, pool: Pool, form: dict[str, Any]) -> SubmissionRequest:
+def _submission_request(request: Request, pool: Pool, form: dict[str, Any]) -> SubmissionRequest:
     submits = form["do"] == SUBMIT
     return SubmissionRequest(
         pool_name=pool.name,

@@ -3,8 +3,8 @@
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from pages.base import Page
-from pages.pools.content import pool_lines, pool_view
+from pages.base import PageView
+from pages.pools.content import pool_content, pool_lines
 from pools.selectors import pool_visible_to, pools_allowed_to
 from web.permissions import Needs, caller
 from web.policy import Action
@@ -15,7 +15,7 @@ LIVE_UP_TO = 1000
 LIST = Needs(Action.POOL_LIST, on=None)
 
 
-class HomePage(Page):
+class HomePage(PageView):
     access = {"GET": LIST}
 
     def get(self, request: Request) -> HttpResponse:
@@ -27,13 +27,13 @@ class HomePage(Page):
         return self.page("pages/pools.html", {"title": "Pools", "lines": lines, "is_live": is_live})
 
 
-class PoolPage(Page):
+class PoolPage(PageView):
     access = {"GET": LIST}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show a pool: its keys, its room, a workflow to copy, what waits."""
         user = caller(request)
         pool = pool_visible_to(user, name, action=Action.POOL_LIST)
-        view = pool_view(pool, user=user)
+        view = pool_content(pool, user=user)
         context = {"title": f"Pool {pool.name}", "view": view, "is_live": view.room.nodes <= LIVE_UP_TO}
         return self.page("pages/pool.html", context)

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch
 
-from pages.workflows.domains import DomainSeen, DomainShown, Stage, domain_shown
-from pages.workflows.explanation_cache import explained
+from pages.workflows.domains import ComputeDomainView, ObservedComputeDomain, Stage, compute_domain_view
+from pages.workflows.explanation_cache import cached_explanations
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
-from pages.workflows.labels import Look, look, span
+from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
-from pages.workflows.timeline import Line, Said, timeline
-from pages.workflows.verdicts import WaitsShown, waits_shown
+from pages.workflows.timeline import EventText, TimelineLine, timeline
+from pages.workflows.verdicts import WaitsView, waits_view
 from pools.selectors import Caller
 from scheduling import names
 from scheduling.sentences import agree, count_of
@@ -39,24 +39,24 @@ MOST_EVENTS = 300
 BOX_TEXT = 23
 """Characters that a line in a box of the drawing has room for."""
 
-SPEC_SHOWN = 60_000
+SPEC_CHARACTERS = 60_000
 """Characters of a spec that are on the page; the whole is a link away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupShown:
+class GroupView:
     """A group, with how many of its tasks there are in each status."""
 
     anchor: str
     name: str
-    look: Look
-    tasks: tuple[tuple[Look, int], ...]
+    badge: Badge
+    tasks: tuple[tuple[Badge, int], ...]
     upstream: tuple[str, ...]
     constraints: tuple[str, ...]
     failure: str
     start_time: datetime | None
     end_time: datetime | None
-    took: str
+    run_time: str
 
     @property
     def size(self) -> int:
@@ -64,10 +64,10 @@ class GroupShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxShown:
+class BoxView:
     """A group's box in the drawing, with where its lines of text begin."""
 
-    group: GroupShown
+    group: GroupView
     x: float
     y: float
     title: str
@@ -87,8 +87,8 @@ class BoxShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphShown:
-    boxes: tuple[BoxShown, ...]
+class GraphView:
+    boxes: tuple[BoxView, ...]
     arrows: tuple[Arrow, ...]
     width: float
     height: float
@@ -97,30 +97,30 @@ class GraphShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskShown:
+class TaskLine:
     name: str
     group: str
     lead: bool
     retry_id: int
-    look: Look
+    badge: Badge
     node: str
     start_time: datetime | None
-    took: str
+    run_time: str
     exit_code: int | None
     failure: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TasksShown:
+class TaskPage:
     """One page of the latest tries, in every status or in ``status`` alone.
 
     ``total`` and ``in_status`` count all there are. ``first`` counts from 1; ``earlier`` and ``later`` are
     offsets.
     """
 
-    rows: tuple[TaskShown, ...]
+    rows: tuple[TaskLine, ...]
     status: str
-    in_status: tuple[tuple[Look, int], ...]
+    in_status: tuple[tuple[Badge, int], ...]
     total: int
     of: int
     first: int
@@ -133,12 +133,12 @@ class TasksShown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowView:
+class WorkflowContent:
     """Everything on the page. ``live`` says that something of it may still change."""
 
     name: str
     uuid: UUID
-    look: Look
+    badge: Badge
     live: bool
     sentence: str
     pool: str
@@ -153,16 +153,16 @@ class WorkflowView:
     submit_time: datetime
     start_time: datetime | None
     end_time: datetime | None
-    queued: str
-    took: str
-    groups: tuple[GroupShown, ...]
+    waiting_time: str
+    run_time: str
+    groups: tuple[GroupView, ...]
     more_groups: bool
-    graph: GraphShown | None
-    waits: WaitsShown
-    domains: tuple[DomainShown, ...]
-    tasks: TasksShown
+    graph: GraphView | None
+    waits: WaitsView
+    domains: tuple[ComputeDomainView, ...]
+    tasks: TaskPage
     placements: tuple[PlacementView, ...]
-    events: tuple[Line, ...]
+    events: tuple[TimelineLine, ...]
     more_events: bool
     spec: str
     templated: bool
@@ -174,30 +174,32 @@ class WorkflowView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWish:
+class TaskFilter:
     """Which of the tasks are wanted: from the ``offset``th on, and in one status alone unless it is empty."""
 
     offset: int = 0
     status: str = ""
 
 
-def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: datetime) -> WorkflowView:
+def workflow_content(
+    workflow: Workflow, *, user: Caller, tasks: TaskFilter, now: datetime
+) -> WorkflowContent:
     """All of a workflow that its reader may see; ``workflow`` came with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
-    waits = waits_shown(explained(groups, user=user, now=now))
+    waits = waits_view(cached_explanations(groups, user=user, now=now))
     counts = _task_counts(workflow)
-    shown = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
+    group_views = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
     events = _events(workflow)
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
     resource, grants = f"pool/{workflow.pool_name}", grants_of(user)
-    return WorkflowView(
+    return WorkflowContent(
         name=workflow.name,
         uuid=workflow.pk,
-        look=look(workflow.status),
+        badge=status_badge(workflow.status),
         live=not ended or any(group.released_at is None for group in groups),
-        sentence=_sentence(workflow, groups, waits) or _progress(shown),
+        sentence=_sentence(workflow, groups, waits) or _progress(group_views),
         pool=workflow.pool_name,
         backend=workflow.backend.name,
         submitted_by=workflow.submitted_by,
@@ -206,15 +208,15 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
         labels=tuple(sorted((str(key), str(value)) for key, value in workflow.labels.items())),
         tags=tuple(map(str, workflow.tags)),
         parent=f"{workflow.parent_name}-{workflow.parent_job_id}" if workflow.parent_name else "",
-        warnings=tuple(_warning(one) for one in workflow.warnings),
+        warnings=tuple(_warning(warning) for warning in workflow.warnings),
         submit_time=workflow.submit_time,
         start_time=workflow.start_time,
         end_time=workflow.end_time,
-        queued=span(workflow.submit_time, workflow.start_time or workflow.end_time, now=now),
-        took=span(workflow.start_time, workflow.end_time, now=now),
-        groups=shown,
+        waiting_time=span(workflow.submit_time, workflow.start_time or workflow.end_time, now=now),
+        run_time=span(workflow.start_time, workflow.end_time, now=now),
+        groups=group_views,
         more_groups=more_groups,
-        graph=None if more_groups else _graph(shown),
+        graph=None if more_groups else _graph(group_views),
         waits=waits,
         domains=_domains(groups),
         tasks=_tasks(workflow, tasks, counts=_all(counts), now=now),
@@ -225,9 +227,9 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
         ),
         events=timeline(events[-MOST_EVENTS:]),
         more_events=len(events) > MOST_EVENTS,
-        spec=text[:SPEC_SHOWN],
+        spec=text[:SPEC_CHARACTERS],
         templated=bool(workflow.template_spec),
-        spec_cut=len(text) > SPEC_SHOWN,
+        spec_cut=len(text) > SPEC_CHARACTERS,
         dashboard_url=workflow.backend.dashboard_url,
         grafana_url=workflow.backend.grafana_url,
         may_cancel=not ended and grants.allows(Action.WORKFLOW_CANCEL, resource),
@@ -235,23 +237,23 @@ def workflow_view(workflow: Workflow, *, user: Caller, tasks: TaskWish, now: dat
     )
 
 
-def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsShown) -> str:
+def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView) -> str:
     """How it stands, in a line: what it waits for, or why it did not complete. More of it is below."""
     if workflow.status in WORKFLOW_TERMINAL:
         return next((group.failure_message for group in groups if group.failure_message), "")
     if not (waits.long or waits.short):
         return status_sentence(workflow.status, ()) if workflow.status == WorkflowStatus.PENDING else ""
     first, more = (*waits.long, *waits.short)[0], len(waits.long) + len(waits.short) - 1
-    rest = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
+    others = f" {count_of(more, 'more group')} {agree(more, 'waits', 'wait')}." if more else ""
     begin, dot, _ = first.sentence.partition(". ")
-    return f"Group {first.group}: {begin}{dot.strip()}{rest}"
+    return f"Group {first.group}: {begin}{dot.strip()}{others}"
 
 
-def _progress(groups: Sequence[GroupShown]) -> str:
+def _progress(groups: Sequence[GroupView]) -> str:
     """How many tasks are where on their way."""
     tasks: Counter[str] = Counter()
     for group in groups:
-        tasks.update({one.word.lower(): number for one, number in group.tasks})
+        tasks.update({badge.word.lower(): number for badge, number in group.tasks})
     if not tasks:
         return ""
     (word, number), total = tasks.most_common(1)[0], tasks.total()
@@ -266,8 +268,8 @@ def _parts(tasks: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {word}" for word, number in sorted(tasks.items()))
 
 
-def _warning(one: object) -> str:
-    return str(one.get("message", "")) if isinstance(one, Mapping) else str(one)
+def _warning(warning: object) -> str:
+    return str(warning.get("message", "")) if isinstance(warning, Mapping) else str(warning)
 
 
 def _groups(workflow: Workflow) -> list[TaskGroup]:
@@ -279,90 +281,90 @@ def _groups(workflow: Workflow) -> list[TaskGroup]:
 def _task_counts(workflow: Workflow) -> dict[UUID, dict[str, int]]:
     """How many latest tries each group has in each status."""
     rows = Task.objects.filter(group__workflow=workflow, latest=True).order_by()
-    found: dict[UUID, dict[str, int]] = defaultdict(dict)
+    counts: dict[UUID, dict[str, int]] = defaultdict(dict)
     for group, status, number in rows.values_list("group_id", "status").annotate(number=Count("pk")):
-        found[group][status] = number
-    return found
+        counts[group][status] = number
+    return counts
 
 
 def _all(counts: Mapping[UUID, Mapping[str, int]]) -> Counter[str]:
     """How many latest tries the workflow has in each status."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for of_group in counts.values():
-        found.update(of_group)
-    return found
+        totals.update(of_group)
+    return totals
 
 
-def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupShown:
-    return GroupShown(
+def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupView:
+    return GroupView(
         anchor=f"group-{group.pk.hex}",
         name=group.name,
-        look=look(group.status),
-        tasks=tuple((look(status), number) for status, number in sorted(counts.items())),
-        upstream=tuple(one.name for one in group.upstream.all()),
+        badge=status_badge(group.status),
+        tasks=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
+        upstream=tuple(upstream.name for upstream in group.upstream.all()),
         constraints=_constraints(group.constraints),
         failure=group.failure_message,
         start_time=group.start_time,
         end_time=group.end_time,
-        took=span(group.start_time, group.end_time, now=now),
+        run_time=span(group.start_time, group.end_time, now=now),
     )
 
 
 def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
     """What its scheduler was told, sets that are alike in one line."""
     alike = Counter(
-        (str(one.get("key")), str(one.get("requirementType")), one.get("tasks"), bool(one.get("relaxed")))
-        for one in lines
+        (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
+        for line in lines
     )
     return tuple(
-        f"one {key} {kind} for {_each(number, tasks)}{', given up' if relaxed else ''}"
+        f"one {key} {kind} for {_for_sets(number, tasks)}{', given up' if relaxed else ''}"
         for (key, kind, tasks, relaxed), number in alike.items()
     )
 
 
-def _each(sets: int, tasks: Any) -> str:
+def _for_sets(sets: int, tasks: Any) -> str:
     size = len(tasks) if isinstance(tasks, list) else int(tasks or 0)
     return count_of(size, "task") if sets == 1 else f"each of {sets} sets of {count_of(size, 'task')}"
 
 
-def _graph(groups: Sequence[GroupShown]) -> GraphShown | None:
+def _graph(groups: Sequence[GroupView]) -> GraphView | None:
     drawing: Drawing | None = draw({group.name: group.upstream for group in groups})
     if drawing is None:
         return None
     boxes = tuple(
-        BoxShown(group=group, x=box.x, y=box.y, title=_short(group.name, 20), line=_box_line(group))
+        BoxView(group=group, x=box.x, y=box.y, title=_short(group.name, 20), line=_box_line(group))
         for group, box in zip(groups, drawing.boxes, strict=True)
     )
-    return GraphShown(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
+    return GraphView(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
 
 
-def _box_line(group: GroupShown) -> str:
-    whole = f"{group.look.word} · {count_of(group.size, 'task')}"
-    return whole if len(whole) <= BOX_TEXT else _short(f"{group.look.word} · {group.size:,}", BOX_TEXT)
+def _box_line(group: GroupView) -> str:
+    full = f"{group.badge.word} · {count_of(group.size, 'task')}"
+    return full if len(full) <= BOX_TEXT else _short(f"{group.badge.word} · {group.size:,}", BOX_TEXT)
 
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _domains(groups: Sequence[TaskGroup]) -> tuple[DomainShown, ...]:
+def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:
     """The ComputeDomain of each group that gets one, whether it is there or not."""
     with_domain = [group for group in groups if group.placement.get("nvlink")]
     if not with_domain:
         return ()
-    seen = compute_domains_of(with_domain)
+    observed = compute_domains_of(with_domain)
     nodes: dict[UUID, set[str]] = defaultdict(set)
     rows = Task.objects.filter(group__in=with_domain, spec__claims_channel=True, status__in=LIVE_ORDER)
     for group, node in rows.exclude(node_name="").order_by().values_list("group_id", "node_name").distinct():
         nodes[group].add(node)
     return tuple(
-        domain_shown(
+        compute_domain_view(
             group=group.name,
             name=names.compute_domain(group.pk),
             namespace=group.placement["namespace"],
-            seen=_domain_seen(seen.get(group.pk)),
+            observed=_observed_domain(observed.get(group.pk)),
             stage=_stage(group.status),
-            stands_on=nodes[group.pk],
+            task_nodes=nodes[group.pk],
         )
         for group in with_domain
     )
@@ -374,59 +376,61 @@ def _stage(status: str) -> Stage:
     return "before" if status in {TaskStatus.SUBMITTING, TaskStatus.WAITING} else "live"
 
 
-def _domain_seen(row: Any) -> DomainSeen | None:
+def _observed_domain(row: Any) -> ObservedComputeDomain | None:
     if row is None:
         return None
-    return DomainSeen(status=row.digest.get("status") or {}, deleting=row.deleting, seen_at=row.seen_at)
+    return ObservedComputeDomain(
+        status=row.digest.get("status") or {}, deleting=row.deleting, observed_at=row.seen_at
+    )
 
 
-def _tasks(workflow: Workflow, wish: TaskWish, *, counts: Counter[str], now: datetime) -> TasksShown:
-    found = Task.objects.filter(group__workflow=workflow, latest=True)
-    found = found.filter(status=wish.status) if wish.status else found
-    rows = found.order_by("group__position", "position").values_list(
+def _tasks(workflow: Workflow, task_filter: TaskFilter, *, counts: Counter[str], now: datetime) -> TaskPage:
+    latest = Task.objects.filter(group__workflow=workflow, latest=True)
+    latest = latest.filter(status=task_filter.status) if task_filter.status else latest
+    rows = latest.order_by("group__position", "position").values_list(
         *("name", "group__name", "lead", "retry_id", "status", "node_name"),
         *("start_time", "end_time", "exit_code", "failure_message"),
     )
-    end = wish.offset + TASKS_A_PAGE
-    of = counts[wish.status] if wish.status else counts.total()
-    return TasksShown(
-        rows=tuple(_task(row, now=now) for row in rows[wish.offset : end]),
-        status=wish.status,
-        in_status=tuple((look(status), number) for status, number in sorted(counts.items())),
+    end = task_filter.offset + TASKS_A_PAGE
+    of = counts[task_filter.status] if task_filter.status else counts.total()
+    return TaskPage(
+        rows=tuple(_task(row, now=now) for row in rows[task_filter.offset : end]),
+        status=task_filter.status,
+        in_status=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
         total=counts.total(),
         of=of,
-        first=wish.offset + 1,
-        earlier=max(0, wish.offset - TASKS_A_PAGE) if wish.offset else None,
+        first=task_filter.offset + 1,
+        earlier=max(0, task_filter.offset - TASKS_A_PAGE) if task_filter.offset else None,
         later=end if end < of else None,
     )
 
 
-def _task(row: Sequence[Any], *, now: datetime) -> TaskShown:
+def _task(row: Sequence[Any], *, now: datetime) -> TaskLine:
     name, group, lead, retry_id, status, node, start, end, exit_code, failure = row
-    return TaskShown(
+    return TaskLine(
         name=name,
         group=group,
         lead=lead,
         retry_id=retry_id,
-        look=look(status),
+        badge=status_badge(status),
         node=node,
         start_time=start,
-        took=span(start, end, now=now),
+        run_time=span(start, end, now=now),
         exit_code=exit_code,
         failure=failure,
     )
 
 
-def _events(workflow: Workflow) -> list[Said]:
+def _events(workflow: Workflow) -> list[EventText]:
     """The last events in order of time, one more than are shown if there are more.
 
     The cluster's times are whole seconds: within one, the order is that in which events came in.
     """
     columns = ("time", "task_name", "group__name", "source", "warning", "reason", "message")
     rows = Event.objects.filter(workflow=workflow).order_by("-time", "-pk").values_list("pk", *columns)
-    found = sorted(rows[: MOST_EVENTS + 1], key=lambda row: (row[1].replace(microsecond=0), row[0]))
+    latest = sorted(rows[: MOST_EVENTS + 1], key=lambda row: (row[1].replace(microsecond=0), row[0]))
     return [
-        Said(
+        EventText(
             time=time,
             about=task or group or "",
             source=source,
@@ -434,5 +438,5 @@ def _events(workflow: Workflow) -> list[Said]:
             reason=reason,
             message=message,
         )
-        for _, time, task, group, source, warning, reason, message in found
+        for _, time, task, group, source, warning, reason, message in latest
     ]

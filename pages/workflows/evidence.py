@@ -33,28 +33,28 @@ class Evidence:
 def evidence(value: Any, *, deep: int = MOST_DEEP) -> Evidence:
     """Put a value of JSON in order for reading."""
     if isinstance(value, Mapping) and value and deep:
-        shown = list(value.items())[:MOST_LONG]
-        pairs = tuple((name_of(key), evidence(one, deep=deep - 1)) for key, one in shown)
-        return Evidence("pairs", pairs=pairs, more=len(value) - len(shown))
+        entries = list(value.items())[:MOST_LONG]
+        pairs = tuple((name_of(key), evidence(item, deep=deep - 1)) for key, item in entries)
+        return Evidence("pairs", pairs=pairs, more=len(value) - len(entries))
     if _is_list(value) and value and deep:
         return _table(value) or _list(value, deep=deep)
     return Evidence("text", text=in_words(value))
 
 
 def _list(values: Sequence[Any], *, deep: int) -> Evidence:
-    items = tuple(evidence(one, deep=deep - 1) for one in values[:MOST_LONG])
+    items = tuple(evidence(item, deep=deep - 1) for item in values[:MOST_LONG])
     return Evidence("list", items=items, more=max(0, len(values) - MOST_LONG))
 
 
 def _table(values: Sequence[Any]) -> Evidence | None:
     """Records of the same few flat keys as a table; None for anything else."""
-    if not all(isinstance(one, Mapping) and one for one in values):
+    if not all(isinstance(entry, Mapping) and entry for entry in values):
         return None
-    keys = list(dict.fromkeys(key for one in values[:MOST_LONG] for key in one))
-    flat = all(not isinstance(one.get(key), Mapping) for one in values[:MOST_LONG] for key in keys)
+    keys = list(dict.fromkeys(key for entry in values[:MOST_LONG] for key in entry))
+    flat = all(not isinstance(entry.get(key), Mapping) for entry in values[:MOST_LONG] for key in keys)
     if not flat or len(keys) > MOST_COLUMNS:
         return None
-    rows = tuple(tuple(in_words(one.get(key)) for key in keys) for one in values[:MOST_LONG])
+    rows = tuple(tuple(in_words(entry.get(key)) for key in keys) for entry in values[:MOST_LONG])
     head = tuple(map(name_of, keys))
     return Evidence("table", head=head, rows=rows, more=max(0, len(values) - MOST_LONG))
 
@@ -71,7 +71,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return _cut(", ".join(f"{name_of(key)}: {in_words(one)}" for key, one in value.items()))
+        return _cut(", ".join(f"{name_of(key)}: {in_words(item)}" for key, item in value.items()))
     if _is_list(value):
         return _cut(", ".join(map(in_words, value)))
     if isinstance(value, float):

@@ -26,29 +26,29 @@ FINDING = 60
 """Seconds; ``FINDING`` is how long one is trusted to be at it before somebody else begins."""
 
 
-def explained(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
+def cached_explanations(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
     """Explain each waiting group, as ``workflows.explain.report`` does; reuse a kept answer that holds."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []
     key = f"why:{_digest(waiting, user)}"
-    kept: tuple[float, list[WaitExplanation]] | None = cache.get(key)
-    if kept and (kept[0] > time.monotonic() or not cache.add(f"{key}:finding", 1, FINDING)):
-        return kept[1]
+    cached: tuple[float, list[WaitExplanation]] | None = cache.get(key)
+    if cached and (cached[0] > time.monotonic() or not cache.add(f"{key}:finding", 1, FINDING)):
+        return cached[1]
     began = time.monotonic()
-    found = explain_waits(waiting, user=user, now=now)
+    explanations = explain_waits(waiting, user=user, now=now)
     ended = time.monotonic()
     good_for = max(SHORTEST, SHARE * (ended - began))
-    cache.set(key, (ended + good_for, found), LONGEST + good_for)
+    cache.set(key, (ended + good_for, explanations), LONGEST + good_for)
     cache.delete(f"{key}:finding")
-    return found
+    return explanations
 
 
 def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
     """What it hangs on: what the groups say, and in which pools the user may know workflows by name."""
     pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
-    said: list[object] = [sorted(pools) if pools is not None else None]
-    said += [
+    parts: list[object] = [sorted(pools) if pools is not None else None]
+    parts += [
         (
             group.pk,
             group.status,
@@ -60,4 +60,4 @@ def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
         )
         for group in waiting
     ]
-    return sha256(repr(said).encode()).hexdigest()
+    return sha256(repr(parts).encode()).hexdigest()

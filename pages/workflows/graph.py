@@ -31,7 +31,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class GroupBox:
     """A group: the upper left corner of its box, and its column."""
 
     name: str
@@ -53,7 +53,7 @@ class Arrow:
 class Drawing:
     """All boxes in the user's order, all arrows, and how much room they take."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[GroupBox, ...]
     arrows: tuple[Arrow, ...]
     width: float
     height: float
@@ -68,12 +68,15 @@ def draw(upstream: Mapping[str, Sequence[str]]) -> Drawing | None:
     """
     if not 2 <= len(upstream) <= MOST_DRAWN:
         return None
-    before = {name: [one for one in dict.fromkeys(ups) if one in upstream] for name, ups in upstream.items()}
+    before = {
+        name: [fromkey for fromkey in dict.fromkeys(ups) if fromkey in upstream]
+        for name, ups in upstream.items()
+    }
     column = columns(before)
     edges = [(up, name) for name, ups in before.items() for up in ups if column[up] < column[name]]
     order = _ordered(list(before), column, edges)
     corner = _placed(order)
-    boxes = tuple(Box(name, *corner[name], column[name]) for name in before)
+    boxes = tuple(GroupBox(name, *corner[name], column[name]) for name in before)
     arrows = tuple(Arrow(up, name, _path(up, name, column, corner)) for up, name in edges)
     width = len(order) * (BOX_WIDTH + ACROSS) - ACROSS + 2 * MARGIN
     return Drawing(boxes, arrows, width, max(map(_height, order)) + 2 * MARGIN)
@@ -106,10 +109,12 @@ def _ordered(
             leading[lane].append(last)
             last = lane
         leading[name].append(last)
-    for before, here in pairwise(rows):
+    for before, slots in pairwise(rows):
         place = {slot: index / len(before) for index, slot in enumerate(before)}
-        own = {slot: index / len(here) for index, slot in enumerate(here)}
-        here.sort(key=lambda slot: _mean([place[one] for one in leading[slot]], default=own[slot]))
+        own = {slot: index / len(slots) for index, slot in enumerate(slots)}
+        slots.sort(
+            key=lambda slot: _mean([place[neighbour] for neighbour in leading[slot]], default=own[slot])
+        )
     return rows
 
 

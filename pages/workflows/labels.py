@@ -16,7 +16,7 @@ _ENDED = frozenset(map(str, TERMINAL)) | frozenset(map(str, WORKFLOW_TERMINAL))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Badge:
     """How a status is shown. ``status`` is OSMO's name of it, for whoever looks it up."""
 
     status: str
@@ -29,7 +29,7 @@ class Look:
         return self.status in _ENDED
 
 
-def look(status: str) -> Look:
+def status_badge(status: str) -> Badge:
     """How a status of a workflow, a group or a task is shown; one nobody knows is shown as it is."""
     match status:
         case TaskStatus.COMPLETED | WorkflowStatus.COMPLETED:
@@ -37,16 +37,16 @@ def look(status: str) -> Look:
         case TaskStatus.RUNNING | WorkflowStatus.RUNNING:
             symbol, tone = "▶", "busy"
         case TaskStatus.FAILED_CANCELED | WorkflowStatus.FAILED_CANCELED:
-            return Look(status, "Canceled", "⊘", "")
+            return Badge(status, "Canceled", "⊘", "")
         case TaskStatus.RESCHEDULED:
             symbol, tone = "↻", ""
         case _ if status.startswith("FAILED"):
-            return Look(status, _failed(status), "✕", "bad")
+            return Badge(status, _failed(status), "✕", "bad")
         case TaskStatus.INITIALIZING:
             symbol, tone = "◔", "busy"
         case _:
             symbol, tone = "◷", "warn"
-    return Look(status, status.replace("_", " ").capitalize(), symbol, tone)
+    return Badge(status, status.replace("_", " ").capitalize(), symbol, tone)
 
 
 def _failed(status: str) -> str:
@@ -73,5 +73,5 @@ def duration(seconds: int) -> str:
         (seconds % MINUTE, "s"),
     ]
     first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    shown = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
-    return " ".join(shown) or "0 s"
+    texts = [f"{count} {unit}" for count, unit in parts[first : first + 2] if count]
+    return " ".join(texts) or "0 s"

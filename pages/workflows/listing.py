@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from pages.workflows.labels import Look, look, span
+from pages.workflows.labels import Badge, span, status_badge
 from pools.selectors import Caller, pools_visible_to
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import TaskGroup, Workflow
@@ -16,22 +16,26 @@ LIVE = "live"
 FAILED = "failed"
 
 STATUSES: dict[str, tuple[str, ...]] = {
-    LIVE: tuple(str(one) for one in WorkflowStatus if one not in WORKFLOW_TERMINAL),
-    FAILED: tuple(str(one) for one in WorkflowStatus if one.startswith("FAILED")),
-    **{str(one): (str(one),) for one in WorkflowStatus},
+    LIVE: tuple(
+        str(WorkflowStatu) for WorkflowStatu in WorkflowStatus if WorkflowStatu not in WORKFLOW_TERMINAL
+    ),
+    FAILED: tuple(
+        str(WorkflowStatu) for WorkflowStatu in WorkflowStatus if WorkflowStatu.startswith("FAILED")
+    ),
+    **{str(WorkflowStatu): (str(WorkflowStatu),) for WorkflowStatu in WorkflowStatus},
 }
 """What the list can be narrowed to, and the statuses that stand for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class WorkflowLine:
     name: str
-    look: Look
+    badge: Badge
     pool: str
     submitted_by: str
     priority: str
     submit_time: datetime
-    took: str
+    run_time: str
     waits: str
 
 
@@ -42,10 +46,10 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListView:
+class ListContent:
     """One page of the list, and what the form offers."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[WorkflowLine, ...]
     offset: int
     newer: int | None
     older: int | None
@@ -53,12 +57,12 @@ class ListView:
     statuses: tuple[Choice, ...]
 
 
-def list_view(wanted: WorkflowFilter, *, user: Caller, offset: int, now: datetime) -> ListView:
+def list_content(workflow_filter: WorkflowFilter, *, user: Caller, offset: int, now: datetime) -> ListContent:
     """The newest first, of what the user may list."""
-    page = workflow_page(wanted, user=user, limit=A_PAGE, offset=offset, order="DESC")
+    page = workflow_page(workflow_filter, user=user, limit=A_PAGE, offset=offset, order="DESC")
     waits = _waits(page.workflows)
-    return ListView(
-        lines=tuple(_line(one, waits.get(one.pk, ""), now=now) for one in page.workflows),
+    return ListContent(
+        lines=tuple(_line(workflow, waits.get(workflow.pk, ""), now=now) for workflow in page.workflows),
         offset=offset,
         newer=max(0, offset - A_PAGE) if offset else None,
         older=offset + A_PAGE if page.more else None,
@@ -68,12 +72,12 @@ def list_view(wanted: WorkflowFilter, *, user: Caller, offset: int, now: datetim
 
 
 def _choice(value: str) -> str:
-    return {LIVE: "Not ended", FAILED: "Failed in any way"}.get(value) or look(value).word
+    return {LIVE: "Not ended", FAILED: "Failed in any way"}.get(value) or status_badge(value).word
 
 
 def _waits(workflows: Sequence[Workflow]) -> dict[UUID, str]:
     """What the first waiting group of each workflow waits for."""
-    live = [one.pk for one in workflows if one.status not in WORKFLOW_TERMINAL]
+    live = [workflow.pk for workflow in workflows if workflow.status not in WORKFLOW_TERMINAL]
     if not live:
         return {}
     rows = TaskGroup.objects.filter(workflow__in=live, status__in=LIVE_ORDER).exclude(waiting_reason="")
@@ -81,14 +85,14 @@ def _waits(workflows: Sequence[Workflow]) -> dict[UUID, str]:
     return dict(first.values_list("workflow_id", "waiting_reason"))
 
 
-def _line(one: Workflow, waits: str, *, now: datetime) -> Line:
-    return Line(
-        name=one.name,
-        look=look(one.status),
-        pool=one.pool_name,
-        submitted_by=one.submitted_by,
-        priority=one.priority.capitalize(),
-        submit_time=one.submit_time,
-        took=span(one.start_time, one.end_time, now=now),
+def _line(workflow: Workflow, waits: str, *, now: datetime) -> WorkflowLine:
+    return WorkflowLine(
+        name=workflow.name,
+        badge=status_badge(workflow.status),
+        pool=workflow.pool_name,
+        submitted_by=workflow.submitted_by,
+        priority=workflow.priority.capitalize(),
+        submit_time=workflow.submit_time,
+        run_time=span(workflow.start_time, workflow.end_time, now=now),
         waits=waits,
     )

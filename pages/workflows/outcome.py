@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pages.workflows.labels import Look
+from pages.workflows.labels import Badge
 from scheduling.fit.outcome import PlacementOutcome
 from scheduling.requirements import describe
 from scheduling.sentences import count_of, plain_listing
@@ -17,10 +17,10 @@ from workflows.feasibility.placed import PlacedSet, PlacementResult
 MOST_MISSED = 20
 MOST_DOMAINS = 5
 
-_LOOKS = {
-    PlacementOutcome.MATCH: Look("match", "As asked", "✓", "good"),
-    PlacementOutcome.DEGRADED: Look("degraded", "A preference was missed", "▲", "warn"),
-    PlacementOutcome.VIOLATION: Look("violation", "A requirement does not hold", "✕", "bad"),
+_BADGES = {
+    PlacementOutcome.MATCH: Badge("match", "As asked", "✓", "good"),
+    PlacementOutcome.DEGRADED: Badge("degraded", "A preference was missed", "▲", "warn"),
+    PlacementOutcome.VIOLATION: Badge("violation", "A requirement does not hold", "✕", "bad"),
 }
 _WORST = (PlacementOutcome.VIOLATION, PlacementOutcome.DEGRADED)
 
@@ -30,7 +30,7 @@ class SetPlacementView:
     """A set, or several whose requirement is met; ``where`` are the domains with the tasks in each."""
 
     requirement: str
-    look: Look
+    badge: Badge
     where: str
 
 
@@ -39,7 +39,7 @@ class PlacementView:
     """The placement of one group; ``more`` counts sets that missed a requirement and have no line."""
 
     group: str
-    look: Look
+    badge: Badge
     at: datetime
     sets: tuple[SetPlacementView, ...]
     more: int
@@ -51,7 +51,7 @@ def placement_view(group: str, result: PlacementResult) -> PlacementView:
     met = [placed for placed in result.sets if placed.outcome is PlacementOutcome.MATCH]
     return PlacementView(
         group=group,
-        look=_LOOKS[result.outcome],
+        badge=_BADGES[result.outcome],
         at=result.at,
         sets=(*map(_missed, missed[:MOST_MISSED]), *_met(met)),
         more=max(0, len(missed) - MOST_MISSED),
@@ -69,7 +69,7 @@ def _met(sets: Sequence[PlacedSet]) -> list[SetPlacementView]:
             requirement += f", for each of {number} sets"
         where = _where(list(names), len(names))
         lines.append(
-            SetPlacementView(requirement=requirement, look=_LOOKS[PlacementOutcome.MATCH], where=where)
+            SetPlacementView(requirement=requirement, badge=_BADGES[PlacementOutcome.MATCH], where=where)
         )
     return lines
 
@@ -81,7 +81,7 @@ def _missed(placed: PlacedSet) -> SetPlacementView:
         where += f"; {count_of(placed.outside, 'task')} on nodes without the label"
     return SetPlacementView(
         requirement=f"One {placed.key} {_kind(required=placed.required)}, for set {describe(placed.path)}",
-        look=_LOOKS[placed.outcome],
+        badge=_BADGES[placed.outcome],
         where=where,
     )
 

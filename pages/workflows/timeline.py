@@ -14,7 +14,7 @@ from scheduling.sentences import plain_listing
 
 WINDOW = timedelta(seconds=10)
 NAMED = 3
-MOST_SAID = 50
+MOST_MESSAGES = 50
 """What the events of one line said that is listed."""
 
 LONG = 200
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class EventText:
     """An event. ``about`` is the task or group it is of, empty for the workflow."""
 
     time: datetime
@@ -38,8 +38,8 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Events told in one. ``said`` is what each said, where that is more than ``text``."""
+class TimelineLine:
+    """Events told in one. ``messages`` are those of the events, where they are more than ``text``."""
 
     time: datetime
     until: datetime | None
@@ -49,14 +49,14 @@ class Line:
     warning: bool
     reason: str
     text: str
-    said: tuple[tuple[str, str], ...]
+    messages: tuple[tuple[str, str], ...]
     more: int
 
 
-def timeline(events: Iterable[Said]) -> tuple[Line, ...]:
+def timeline(events: Iterable[EventText]) -> tuple[TimelineLine, ...]:
     """Merge what is alike; ``events`` come in order of time, and the lines are in order of their first."""
-    runs: list[list[Said]] = []
-    last: dict[Key, list[Said]] = {}
+    runs: list[list[EventText]] = []
+    last: dict[Key, list[EventText]] = {}
     for event in events:
         key = _key(event)
         run = last.get(key)
@@ -68,11 +68,11 @@ def timeline(events: Iterable[Said]) -> tuple[Line, ...]:
     return tuple(map(_line, runs))
 
 
-def _key(event: Said) -> Key:
+def _key(event: EventText) -> Key:
     return event.reason, event.source, _but_for_whose(event) if event.warning or not event.about else "normal"
 
 
-def _but_for_whose(event: Said) -> str:
+def _but_for_whose(event: EventText) -> str:
     """A message without what tells tasks apart: their names, and the ids of their pods."""
     text = _ID.sub("", event.message)
     if not event.about:
@@ -80,12 +80,12 @@ def _but_for_whose(event: Said) -> str:
     return re.sub(rf"(?<![\w-]){re.escape(event.about)}(?![\w-])", "", text)
 
 
-def _line(run: Sequence[Said]) -> Line:
+def _line(run: Sequence[EventText]) -> TimelineLine:
     first, end = run[0], run[-1].time
-    alike = len({_but_for_whose(one) for one in run}) == 1
+    alike = len({_but_for_whose(event) for event in run}) == 1
     text = first.message
-    listed = [] if alike and len(text) <= LONG else run[:1] if alike else run[:MOST_SAID]
-    return Line(
+    listed = [] if alike and len(text) <= LONG else run[:1] if alike else run[:MOST_MESSAGES]
+    return TimelineLine(
         time=first.time,
         until=end if int(end.timestamp()) > int(first.time.timestamp()) else None,
         about=_names(run),
@@ -94,11 +94,11 @@ def _line(run: Sequence[Said]) -> Line:
         warning=first.warning,
         reason=first.reason,
         text=text if len(text) <= LONG else f"{text[:LONG].rstrip()} …",
-        said=tuple((one.about if not alike else "", one.message) for one in listed),
-        more=max(0, len(run) - MOST_SAID) if not alike else 0,
+        messages=tuple((event.about if not alike else "", event.message) for event in listed),
+        more=max(0, len(run) - MOST_MESSAGES) if not alike else 0,
     )
 
 
-def _names(run: Sequence[Said]) -> str:
-    names = list(dict.fromkeys(one.about for one in run if one.about))
+def _names(run: Sequence[EventText]) -> str:
+    names = list(dict.fromkeys(event.about for event in run if event.about))
     return plain_listing(names, limit=NAMED)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pages.nearest_domains import NearestDomain, nearest_domain
 from pages.workflows.evidence import Evidence, evidence
 from scheduling.fit.snapshot import OTHERS
-from scheduling.fit.verdict import Answer, DomainCapacity, SetVerdict
+from scheduling.fit.verdict import Answer, SetVerdict
 from scheduling.requirements import describe
 from scheduling.sentences import agree, count_of
 from workflows.explain.obstacles import ANOTHER_WORKFLOW
@@ -17,40 +18,27 @@ from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
 from workflows.feasibility.report import FeasibilityReport
 
-MOST_TOLD = 20
+MOST_DETAILED = 20
 """Waiting groups told at length; of more, each in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
-    """A domain that lacks least: its room for tasks, now and when empty, and who is in the way, on what."""
-
-    path: str
-    free: int
-    empty: int
-    missing: int
-    closed: int
-    holders: tuple[tuple[str, str], ...]
-    free_at: datetime | None
+class SetVerdictView:
+    sentence: str
+    nearest: tuple[NearestDomain, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetShown:
-    said: str
-    nearest: tuple[Nearest, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictShown:
+class VerdictView:
     word: str
     tone: str
     symbol: str
     about: str
-    sets: tuple[SetShown, ...]
+    sets: tuple[SetVerdictView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitShown:
+class WaitView:
     """Why one group waits."""
 
     group: str
@@ -58,31 +46,33 @@ class WaitShown:
     sentence: str
     since: datetime | None
     help: str
-    verdict: VerdictShown | None
+    verdict: VerdictView | None
     conditions: tuple[tuple[str, str], ...]
     more: tuple[tuple[str, Evidence], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitsShown:
+class WaitsView:
     """Those told at length, and those of which a line says all there is."""
 
-    long: tuple[WaitShown, ...]
-    short: tuple[WaitShown, ...]
+    long: tuple[WaitView, ...]
+    short: tuple[WaitView, ...]
     nameless: tuple[str, ...] = (ANOTHER_WORKFLOW, OTHERS)
 
 
-def waits_shown(waits: Sequence[WaitExplanation]) -> WaitsShown:
+def waits_view(waits: Sequence[WaitExplanation]) -> WaitsView:
     """Put explanations in order: first those about which there is something to be done."""
-    shown = [_wait(wait) for wait in waits]
-    long = [row for row, wait in zip(shown, waits, strict=True) if wait.why is not Why.UPSTREAM][:MOST_TOLD]
+    views = [_wait(wait) for wait in waits]
+    long = [row for row, wait in zip(views, waits, strict=True) if wait.why is not Why.UPSTREAM][
+        :MOST_DETAILED
+    ]
     groups = {row.group for row in long}
-    return WaitsShown(long=tuple(long), short=tuple(row for row in shown if row.group not in groups))
+    return WaitsView(long=tuple(long), short=tuple(row for row in views if row.group not in groups))
 
 
-def _wait(wait: WaitExplanation) -> WaitShown:
+def _wait(wait: WaitExplanation) -> WaitView:
     conditions = [condition for condition in wait.conditions if condition.get("status") == "True"]
-    return WaitShown(
+    return WaitView(
         group=wait.group,
         why=wait.why.replace("_", " "),
         sentence=wait.sentence,
@@ -103,7 +93,7 @@ _ANSWERS = {
 }
 
 
-def _verdict(report: FeasibilityReport) -> VerdictShown | None:
+def _verdict(report: FeasibilityReport) -> VerdictView | None:
     verdict = report.verdict
     if verdict is None:
         return None
@@ -116,13 +106,13 @@ def _verdict(report: FeasibilityReport) -> VerdictShown | None:
         about.append(" It might really never fit: the search hit its limit.")
     if verdict.another_order:
         about.append(" With its sets in another order it would fit now.")
-    return VerdictShown(
+    return VerdictView(
         word=word, tone=tone, symbol=symbol, about="".join(about), sets=tuple(map(_set, verdict.sets))
     )
 
 
-def _set(entry: SetVerdict) -> SetShown:
-    return SetShown(said=_set_sentence(entry), nearest=tuple(map(_nearest, entry.nearest)))
+def _set(entry: SetVerdict) -> SetVerdictView:
+    return SetVerdictView(sentence=_set_sentence(entry), nearest=tuple(map(nearest_domain, entry.nearest)))
 
 
 def _set_sentence(entry: SetVerdict) -> str:
@@ -130,27 +120,15 @@ def _set_sentence(entry: SetVerdict) -> str:
     tasks = count_of(entry.tasks, "task")
     if entry.key is None:
         return f"The whole group, {tasks}, in the pool."
-    each = ""
+    scope = ""
     if entry.alike > 1:
-        each = f", in each of {entry.alike} sets"
+        scope = f", in each of {entry.alike} sets"
     elif entry.path:
-        each = f" of set {describe(entry.path)}"
+        scope = f" of set {describe(entry.path)}"
     text = (
-        f"{tasks}{each} must share one {entry.key}: of {count_of(entry.domains, 'domain')}, "
+        f"{tasks}{scope} must share one {entry.key}: of {count_of(entry.domains, 'domain')}, "
         f"{entry.fit_now} {agree(entry.fit_now, 'has', 'have')} room now and {entry.fit_empty} when empty."
     )
     if entry.unlabelled:
         text += f" {count_of(entry.unlabelled, 'node')} with room cannot be used: a label is missing."
     return text
-
-
-def _nearest(domain: DomainCapacity) -> Nearest:
-    return Nearest(
-        path="/".join(domain.path) or "the whole pool",
-        free=domain.free,
-        empty=domain.empty,
-        missing=domain.missing,
-        closed=domain.closed,
-        holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in domain.holders),
-        free_at=domain.free_at,
-    )

@@ -10,10 +10,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from pages.base import Page, unless_known
+from pages.base import PageView, unless_known
 from pages.forms import Form, check_form
-from pages.workflows.content import TaskWish, workflow_view
-from pages.workflows.listing import STATUSES, list_view
+from pages.workflows.content import TaskFilter, workflow_content
+from pages.workflows.listing import STATUSES, list_content
 from web.permissions import Needs, caller
 from web.policy import Action
 from web.queries import NoQuery, Query, valid_values
@@ -27,15 +27,15 @@ from workflows.submission.request import Mode
 from workflows.submission.resubmit import resubmission
 from workflows.submission.submit import submit
 
-MINE, ALL = "mine", "all"
+OWN, ALL = "mine", "all"
 
 
-class ListQuery(Query):
+class WorkflowListQuery(Query):
     """The form above the list; what is left empty narrows nothing."""
 
     status = serializers.ChoiceField(choices=["", *STATUSES], default="")
     pool = serializers.CharField(default="", allow_blank=True, max_length=63)
-    whose = serializers.ChoiceField(choices=[MINE, ALL], default=MINE)
+    whose = serializers.ChoiceField(choices=[OWN, ALL], default=OWN)
     name = serializers.CharField(default="", allow_blank=True, max_length=80)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
 
@@ -54,58 +54,58 @@ class AgainForm(Form):
     key = serializers.CharField(default="", allow_blank=True, max_length=255)
 
 
-class WorkflowsPage(Page):
+class WorkflowsPage(PageView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
     def get(self, request: Request) -> HttpResponse:
         """List workflows, the newest first."""
-        query = ListQuery.of(request)
+        query = WorkflowListQuery.of(request)
         user = caller(request)
-        wanted = selectors.WorkflowFilter(
-            users=(user.get_username(),) if query["whose"] == MINE else (),
+        workflow_filter = selectors.WorkflowFilter(
+            users=(user.get_username(),) if query["whose"] == OWN else (),
             statuses=STATUSES.get(query["status"], ()),
             pools=(query["pool"],) if query["pool"] else (),
             name=query["name"],
         )
-        view = list_view(wanted, user=user, offset=query["offset"], now=timezone.now())
+        view = list_content(workflow_filter, user=user, offset=query["offset"], now=timezone.now())
         same = urlencode({key: value for key, value in query.items() if key != "offset" and value})
         context = {"title": "Workflows", "view": view, "query": query, "same": same}
         return unless_known(self, "pages/workflows/list.html", context)
 
 
-class WorkflowPage(Page):
+class WorkflowPage(PageView):
     access = {"GET": Needs(Action.WORKFLOW_READ, on=None)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show a workflow: how it stands, why it waits, its groups, tasks, ComputeDomains, events, spec."""
         query = PageQuery.of(request)
         workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
-        tasks = TaskWish(offset=query["tasks_from"], status=query["tasks_in"])
-        view = workflow_view(workflow, user=caller(request), tasks=tasks, now=timezone.now())
+        tasks = TaskFilter(offset=query["tasks_from"], status=query["tasks_in"])
+        view = workflow_content(workflow, user=caller(request), tasks=tasks, now=timezone.now())
         return unless_known(self, "pages/workflows/page.html", {"title": view.name, "view": view})
 
 
-class CancelPage(Page):
+class CancelPage(PageView):
     access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CANCEL, on=None))
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Ask whether a workflow is to be cancelled."""
         NoQuery.of(request)
-        workflow = _known(request, name, Action.WORKFLOW_CANCEL)
+        workflow = _visible_workflow(request, name, Action.WORKFLOW_CANCEL)
         context = {"title": f"Cancel {workflow.name}", "name": workflow.name, "pool": workflow.pool_name}
         return self.page("pages/workflows/cancel.html", context)
 
     def post(self, request: Request, name: str) -> HttpResponse:
         """Cancel it, as REST does."""
         check_form(request)
-        workflow = _known(request, name, Action.WORKFLOW_CANCEL)
+        workflow = _visible_workflow(request, name, Action.WORKFLOW_CANCEL)
         form = valid_values(CancelForm(data=request.data))
         by = caller(request).get_username()
         cancel_workflow(workflow, by=by, message=form["message"], force=form["force"])
         return _to(workflow.name)
 
 
-class AgainPage(Page):
+class AgainPage(PageView):
     access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CREATE, on=None))
 
     def get_throttles(self) -> list[BaseThrottle]:
@@ -115,7 +115,7 @@ class AgainPage(Page):
     def get(self, request: Request, name: str) -> HttpResponse:
         """Ask whether a workflow is to be submitted once more."""
         NoQuery.of(request)
-        workflow = _known(request, name, Action.WORKFLOW_CREATE)
+        workflow = _visible_workflow(request, name, Action.WORKFLOW_CREATE)
         context = {
             "title": f"Submit {workflow.name} again",
             "name": workflow.name,
@@ -127,9 +127,9 @@ class AgainPage(Page):
     def post(self, request: Request, name: str) -> HttpResponse:
         """Submit its spec to its pool once more, as REST does."""
         check_form(request)
-        workflow = _known(request, name, Action.WORKFLOW_CREATE)
+        workflow = _visible_workflow(request, name, Action.WORKFLOW_CREATE)
         form = valid_values(AgainForm(data=request.data))
-        asked = resubmission(
+        request_to_submit = resubmission(
             workflow,
             pool_name=workflow.pool_name,
             user=caller(request),
@@ -140,10 +140,10 @@ class AgainPage(Page):
             idempotency_key=checked_key(form["key"] or None),
             request_id=getattr(request._request, "request_id", ""),  # noqa: SLF001 -- DRF wraps it
         )
-        return _to(submit(asked)["name"])
+        return _to(submit(request_to_submit)["name"])
 
 
-def _known(request: Request, name: str, action: Action) -> Workflow:
+def _visible_workflow(request: Request, name: str, action: Action) -> Workflow:
     return selectors.workflow_known_as(name, user=caller(request), action=action)
 
 

@@ -36,7 +36,7 @@ def test_a_topology_is_told_from_broad_to_narrow(command, pool):
     assert rest == [
         "",
         "Topology keys, broadest first:",
-        "KEY   LABEL            DOMAINS  NODES WITHOUT IT",
+        "KEY   LABEL            DOMAINS  NODES WITHOUT LABEL",
         "rack  osmo.local/rack  2        0",
         "",
         "Domains:",
@@ -56,7 +56,7 @@ def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(command, world, po
     assert ended.lines[1].startswith("group g: ")  # whether it fits
     assert ended.lines[2:6] == [
         "",
-        "Requirements, as the scheduler was told them:",
+        "Requirements, as the scheduler gets them:",
         "GROUP  SET           KEY   TYPE      TASKS  NOTE",
         "g      rack default  rack  required  2",
     ]

@@ -35,7 +35,7 @@ def test_it_comes_back_when_the_service_asks_it_to(bare, answering):
     service = answering((429, {"Retry-After": "1"}, BUSY), (503, {"Retry-After": "1"}, BUSY), POOLS)
     ended = bare("--url", service.url, "--token", "t", "pools", "-o", "json")
     assert (ended.code, ended.json["pools"]["training"]) == (0, POOL)
-    assert ended.err.count("The service asks to come back in 1 s: Too many at once.") == 2
+    assert ended.err.count("The service asks to wait 1 s: Too many at once.") == 2
 
 
 def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):

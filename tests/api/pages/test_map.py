@@ -271,7 +271,7 @@ def test_an_ended_workflow_says_that_nothing_of_it_is_left(browser, pool):
 
 def test_a_pool_whose_cluster_was_never_reached_has_a_page(browser):
     pool = PoolFactory(name="new", backend__cluster=None)
-    assert "have not been seen yet" in page_of(browser, pool)
+    assert "have not been observed yet" in page_of(browser, pool)
 
 
 def test_the_number_of_queries_does_not_grow_with_the_pool(browser, pool):

@@ -95,7 +95,7 @@ def test_who_may_not_list_workflows_sees_no_work(browser_of, pool):
 
 def test_a_pool_whose_cluster_was_never_seen_says_so(browser):
     PoolFactory(name="new", backend__cluster=None)
-    assert "have not been seen yet" in text(browser.get("/ui/pools/new"))
+    assert "have not been observed yet" in text(browser.get("/ui/pools/new"))
 
 
 def test_the_pages_cost_the_same_for_any_number_of_pools_and_nodes(browser, django_assert_max_num_queries):
@@ -119,4 +119,4 @@ def test_pages_over_many_nodes_are_read_again_only_when_asked(
     monkeypatch.setattr(views, "LIVE_UP_TO", most)
     page = browser.get(address)
     assert ("data-live" in page.content.decode()) is live
-    assert ("Look again" in text(page)) is not live
+    assert ("Refresh" in text(page)) is not live

@@ -286,7 +286,7 @@ def test_what_an_address_may_not_say_is_a_page_that_says_so(browser, pool, query
 
 
 def test_tasks_beyond_the_last_are_an_empty_table(browser, pool):
-    assert "No task here." in page_of(browser, workflow_in(pool), "?tasks_from=1000")
+    assert "No tasks." in page_of(browser, workflow_in(pool), "?tasks_from=1000")
 
 
 def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):

@@ -76,7 +76,7 @@ def test_a_long_list_comes_in_pages_that_keep_the_form(browser, pool, django_ass
 
 def test_an_empty_list_says_so_and_offers_everybodys(browser):
     page = browser.get("/ui/workflows?status=live").content.decode()
-    assert "No workflow of yours is like this." in page
+    assert "No workflow of yours matches." in page
     assert 'href="?whose=all&amp;status=live"' in page
 
 

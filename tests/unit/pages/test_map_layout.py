@@ -6,9 +6,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pages.map.layout import MOST_CARDS, MOST_CELLS, MOST_PLACES, WIDTH, Kind, detail, lay_out
+from pages.map.layout import MOST_CARDS, MOST_CELLS, MOST_PLACES, WIDTH, BoxKind, detail, lay_out
 from pages.map.svg import Caption, draw, fitted
-from pages.map.tree import MOST_TOGETHER, Chosen, MapNode, Mark, Place, Room, Shut, Stands, Use, find, grow
+from pages.map.tree import (
+    MOST_TOGETHER,
+    Chosen,
+    LocatedNode,
+    MapNode,
+    MapPlace,
+    Mark,
+    SetRoom,
+    Shut,
+    Use,
+    find,
+    grow,
+)
 
 KEYS = ("zone", "rack", "clique")
 
@@ -18,7 +30,7 @@ def node(name, **fields):
 
 
 def stand(name, *domain, holders=(), **fields):
-    return Stands(node(name, **fields), domain, holders)
+    return LocatedNode(node(name, **fields), domain, holders)
 
 
 def pool(count, *, per_rack=18, racks_per_zone=40):
@@ -38,7 +50,7 @@ def drawn_nodes(box):
     """Names of the nodes in a box, and how many stand in bars."""
     boxes = list(everything(box))
     names = [one.of.name for one in boxes if isinstance(one.of, MapNode)]
-    return names, sum(one.of.tally.nodes for one in boxes if one.kind is Kind.BAR)
+    return names, sum(one.of.tally.nodes for one in boxes if one.kind is BoxKind.BAR)
 
 
 values = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c", "a-10", "a-9"]))
@@ -70,10 +82,10 @@ def test_boxes_lie_within_their_parents_and_beside_each_other_and_no_node_is_los
 @pytest.mark.parametrize(
     ("count", "kind", "most"),
     [
-        (16, Kind.CARD, MOST_CARDS),
-        (500, Kind.CELL, MOST_CELLS),
-        (5000, Kind.BAR, MOST_PLACES),
-        (20000, Kind.BAR, MOST_PLACES),
+        (16, BoxKind.CARD, MOST_CARDS),
+        (500, BoxKind.CELL, MOST_CELLS),
+        (5000, BoxKind.BAR, MOST_PLACES),
+        (20000, BoxKind.BAR, MOST_PLACES),
     ],
 )
 def test_a_pool_of_any_size_is_drawn_with_as_much_detail_as_can_be_read(count, kind, most):
@@ -88,7 +100,7 @@ def test_a_pool_of_any_size_is_drawn_with_as_much_detail_as_can_be_read(count, k
 
 def test_of_five_thousand_nodes_each_rack_is_one_box():
     boxes = list(everything(lay_out(pool(5000)).box))
-    assert sum(box.kind is Kind.BAR for box in boxes) == 278
+    assert sum(box.kind is BoxKind.BAR for box in boxes) == 278
 
 
 def test_what_is_opened_shows_its_nodes_one_by_one():
@@ -150,7 +162,7 @@ def test_names_stand_in_the_order_people_count():
 
 def chosen(rank, path):
     mark = Mark("A", 0, 4)
-    return Chosen((mark,), Room(4, 3, 4)) if (rank, path) == (0, ("a",)) else Chosen()
+    return Chosen((mark,), SetRoom(4, 3, 4)) if (rank, path) == (0, ("a",)) else Chosen()
 
 
 def test_the_chosen_workflow_is_told_in_boxes_in_letters_and_in_words():
@@ -202,5 +214,5 @@ def test_a_name_that_is_too_long_keeps_its_end(room, want):
 
 def test_an_empty_pool_has_a_picture():
     tree = grow([], pool="train", keys=KEYS)
-    assert detail(tree)[0] is Kind.CARD
-    assert isinstance(lay_out(tree).box.of, Place)
+    assert detail(tree)[0] is BoxKind.CARD
+    assert isinstance(lay_out(tree).box.of, MapPlace)

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pages.workflows.timeline import LONG, MOST_SAID, Said, timeline
+from pages.workflows.timeline import LONG, MOST_MESSAGES, EventText, timeline
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def said(seconds=0, *, about="t0", reason="RUNNING", message=None, warning=False, source="osmo-topology"):
-    return Said(
+    return EventText(
         time=NOON + timedelta(seconds=seconds),
         about=about,
         source=source,
@@ -23,7 +23,7 @@ def said(seconds=0, *, about="t0", reason="RUNNING", message=None, warning=False
 def test_what_512_tasks_say_alike_is_one_line():
     (line,) = timeline(said(about=f"t{number}") for number in range(512))
     assert (line.count, line.about, line.text) == (512, "t0, t1, t2 and 509 more", "Task t0 is RUNNING.")
-    assert (line.said, line.more) == ((), 0)
+    assert (line.messages, line.more) == ((), 0)
 
 
 def test_lines_stand_in_order_of_their_first_event_though_others_come_between():
@@ -44,17 +44,17 @@ def test_the_same_a_minute_later_is_a_line_of_its_own():
 
 def test_where_messages_differ_the_line_holds_each():
     (line,) = timeline(
-        said(about=f"t{n}", reason="Scheduled", message=f"To node {n}.") for n in range(MOST_SAID + 2)
+        said(about=f"t{n}", reason="Scheduled", message=f"To node {n}.") for n in range(MOST_MESSAGES + 2)
     )
-    assert line.said[:2] == (("t0", "To node 0."), ("t1", "To node 1."))
-    assert (len(line.said), line.more) == (MOST_SAID, 2)
+    assert line.messages[:2] == (("t0", "To node 0."), ("t1", "To node 1."))
+    assert (len(line.messages), line.more) == (MOST_MESSAGES, 2)
 
 
 def test_a_long_message_is_there_in_full():
     long = "x" * (LONG + 1)
     (line,) = timeline([said(message=long)])
     assert len(line.text) < len(long) + 2
-    assert line.said == (("", long),)
+    assert line.messages == (("", long),)
 
 
 @pytest.mark.parametrize(

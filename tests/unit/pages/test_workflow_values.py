@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pages.workflows.domains import MOST_NODES, DomainSeen, domain_shown
+from pages.workflows.domains import MOST_NODES, ObservedComputeDomain, compute_domain_view
 from pages.workflows.evidence import MOST_LONG, evidence, in_words
-from pages.workflows.labels import duration, look, span
+from pages.workflows.labels import duration, span, status_badge
 from pages.workflows.outcome import placement_view
 from scheduling.fit.outcome import PlacementOutcome
 from workflows.feasibility.placed import PlacedSet, PlacementResult
@@ -16,11 +16,13 @@ from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def domain(nodes, *, stands_on=(), deleting=False, stage="live"):
+def domain(nodes, *, task_nodes=(), deleting=False, stage="live"):
     status = {"status": "Ready", "nodes": nodes}
-    seen = None if nodes is None else DomainSeen(status=status, deleting=deleting, seen_at=NOW)
-    return domain_shown(
-        group="g", name="cd", namespace="ns", seen=seen, stage=stage, stands_on=frozenset(stands_on)
+    observed = (
+        None if nodes is None else ObservedComputeDomain(status=status, deleting=deleting, observed_at=NOW)
+    )
+    return compute_domain_view(
+        group="g", name="cd", namespace="ns", observed=observed, stage=stage, task_nodes=frozenset(task_nodes)
     )
 
 
@@ -35,18 +37,18 @@ def node(name, clique="c1", status="Ready"):
         pytest.param(domain(None), "Not there", "does not have it yet", id="while it is made"),
         pytest.param(domain(None, stage="ended"), "Gone", "was deleted", id="after its end"),
         pytest.param(domain([]), "Waits for nodes", "No node has joined", id="it calls itself Ready empty"),
-        pytest.param(domain([node("a")], stands_on="ab"), "Not ready", "1 of 2 nodes have", id="half of it"),
-        pytest.param(domain([node("a")], stands_on="a"), "Ready", "1 node has joined it, 1 ready", id="all"),
+        pytest.param(domain([node("a")], task_nodes="ab"), "Not ready", "1 of 2 nodes have", id="half of it"),
+        pytest.param(domain([node("a")], task_nodes="a"), "Ready", "1 node has joined it, 1 ready", id="all"),
         pytest.param(
-            domain([node("a", status="NotReady")], stands_on="a"), "Not ready", "0 ready", id="slow"
+            domain([node("a", status="NotReady")], task_nodes="a"), "Not ready", "0 ready", id="slow"
         ),
-        pytest.param(domain([node("a"), node("b", "c2")], stands_on="ab"), "Ready", "2 cliques", id="two"),
+        pytest.param(domain([node("a"), node("b", "c2")], task_nodes="ab"), "Ready", "2 cliques", id="two"),
         pytest.param(domain([node("a")], deleting=True), "Being taken down", "1 ready", id="its end"),
     ],
 )
 def test_a_compute_domain_is_ready_only_with_all_nodes_of_its_tasks(shown, word, said):
-    assert shown.look.word == word
-    assert said in shown.said
+    assert shown.badge.word == word
+    assert said in shown.sentence
 
 
 def test_many_nodes_of_a_clique_are_counted_and_some_named():
@@ -80,8 +82,8 @@ def test_sets_that_got_what_they_asked_for_are_one_line_and_the_others_come_firs
     )
     result = PlacementResult(outcome=PlacementOutcome.VIOLATION, at=NOW, places="x", sets=sets)
     shown = placement_view("g", result)
-    assert shown.look.word == "A requirement does not hold"
-    assert [one.look.status for one in shown.sets] == ["violation", "degraded", "match"]
+    assert shown.badge.word == "A requirement does not hold"
+    assert [one.badge.status for one in shown.sets] == ["violation", "degraded", "match"]
     assert [one.where for one in shown.sets] == [
         "r1 (2 tasks); 1 task on nodes without the label",
         "z/r1 (1 task) and z/r2 (3 tasks)",
@@ -135,12 +137,12 @@ def test_long_and_deep_evidence_is_cut():
 
 def test_every_status_has_a_word_and_a_symbol_and_only_ends_say_so():
     for status in [*TaskStatus, *WorkflowStatus]:
-        shown = look(status)
-        assert shown.word
-        assert len(shown.symbol) == 1
-        assert (shown.tone == "good") == (status == "COMPLETED")
-        assert (shown.tone == "bad") == (status.startswith("FAILED") and status != "FAILED_CANCELED")
-    assert look("FAILED_EXEC_TIMEOUT").word == "Failed: exec timeout"
+        badge = status_badge(status)
+        assert badge.word
+        assert len(badge.symbol) == 1
+        assert (badge.tone == "good") == (status == "COMPLETED")
+        assert (badge.tone == "bad") == (status.startswith("FAILED") and status != "FAILED_CANCELED")
+    assert status_badge("FAILED_EXEC_TIMEOUT").word == "Failed: exec timeout"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""The domains nearest to holding a set, as the pages of the map and of a workflow show them. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from scheduling.fit.verdict import DomainCapacity
+from scheduling.sentences import count_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearestDomain:
+    """Room for tasks now and when empty, the tasks it lacks room for, and each holder with its nodes."""
+
+    path: str
+    free: int
+    empty: int
+    missing: int
+    closed: int
+    holders: tuple[tuple[str, str], ...]
+    free_at: datetime | None
+
+
+def nearest_domain(capacity: DomainCapacity) -> NearestDomain:
+    return NearestDomain(
+        path="/".join(capacity.path) or "the whole pool",
+        free=capacity.free,
+        empty=capacity.empty,
+        missing=capacity.missing,
+        closed=capacity.closed,
+        holders=tuple((holder.name, count_of(holder.nodes, "node")) for holder in capacity.holders),
+        free_at=capacity.free_at,
+    )
