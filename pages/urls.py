@@ -7,7 +7,7 @@ from pages import login, not_found
 from pages.map.views import MapPage, MapPicture
 from pages.pools.submit import SubmitPage
 from pages.pools.views import HomePage, PoolPage
-from pages.workflows.views import AgainPage, CancelPage, WorkflowPage, WorkflowsPage
+from pages.workflows.views import AgainPage, CancelPage, WorkflowDetailPage, WorkflowsPage
 
 app_name = "pages"
 urlpatterns = [
@@ -20,7 +20,7 @@ urlpatterns = [
     path("ui/pools/<config_name:name>/map", MapPage.as_view(), name="map"),
     path("ui/pools/<config_name:name>/map.svg", MapPicture.as_view(), name="map.svg"),
     path("ui/workflows", WorkflowsPage.as_view(), name="workflows"),
-    path("ui/workflows/<str:name>", WorkflowPage.as_view(), name="workflow"),
+    path("ui/workflows/<str:name>", WorkflowDetailPage.as_view(), name="workflow"),
     path("ui/workflows/<str:name>/cancel", CancelPage.as_view(), name="cancel"),
     path("ui/workflows/<str:name>/again", AgainPage.as_view(), name="again"),
     re_path(r"^ui(?:/.*)?$", not_found.NotFoundPage.as_view()),

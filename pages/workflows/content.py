@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch
 
-from pages.workflows.domains import ComputeDomainView, ObservedComputeDomain, Stage, compute_domain_view
+from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
 from pages.workflows.explanation_cache import cached_explanations
 from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
 from pages.workflows.labels import Badge, span, status_badge
@@ -44,7 +44,7 @@ SPEC_CHARACTERS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
+class GroupLine:
     """A group, with how many of its tasks there are in each status."""
 
     anchor: str
@@ -67,7 +67,7 @@ class GroupView:
 class BoxView:
     """A group's box in the drawing, with where its lines of text begin."""
 
-    group: GroupView
+    group: GroupLine
     x: float
     y: float
     title: str
@@ -155,7 +155,7 @@ class WorkflowContent:
     end_time: datetime | None
     waiting_time: str
     run_time: str
-    groups: tuple[GroupView, ...]
+    groups: tuple[GroupLine, ...]
     more_groups: bool
     graph: GraphView | None
     waits: WaitsView
@@ -174,7 +174,7 @@ class WorkflowContent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFilter:
+class TaskSelection:
     """Which of the tasks are wanted: from the ``offset``th on, and in one status alone unless it is empty."""
 
     offset: int = 0
@@ -182,7 +182,7 @@ class TaskFilter:
 
 
 def workflow_content(
-    workflow: Workflow, *, user: Caller, tasks: TaskFilter, now: datetime
+    workflow: Workflow, *, user: Caller, tasks: TaskSelection, now: datetime
 ) -> WorkflowContent:
     """All of a workflow that its reader may see; ``workflow`` came with its backend."""
     rows = _groups(workflow)
@@ -249,7 +249,7 @@ def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView)
     return f"Group {first.group}: {begin}{dot.strip()}{others}"
 
 
-def _progress(groups: Sequence[GroupView]) -> str:
+def _progress(groups: Sequence[GroupLine]) -> str:
     """How many tasks are where on their way."""
     tasks: Counter[str] = Counter()
     for group in groups:
@@ -295,8 +295,8 @@ def _all(counts: Mapping[UUID, Mapping[str, int]]) -> Counter[str]:
     return totals
 
 
-def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupView:
-    return GroupView(
+def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupLine:
+    return GroupLine(
         anchor=f"group-{group.pk.hex}",
         name=group.name,
         badge=status_badge(group.status),
@@ -327,7 +327,7 @@ def _for_sets(sets: int, tasks: Any) -> str:
     return count_of(size, "task") if sets == 1 else f"each of {sets} sets of {count_of(size, 'task')}"
 
 
-def _graph(groups: Sequence[GroupView]) -> GraphView | None:
+def _graph(groups: Sequence[GroupLine]) -> GraphView | None:
     drawing: Drawing | None = draw({group.name: group.upstream for group in groups})
     if drawing is None:
         return None
@@ -338,7 +338,7 @@ def _graph(groups: Sequence[GroupView]) -> GraphView | None:
     return GraphView(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
 
 
-def _box_line(group: GroupView) -> str:
+def _box_line(group: GroupLine) -> str:
     full = f"{group.badge.word} · {count_of(group.size, 'task')}"
     return full if len(full) <= BOX_TEXT else _short(f"{group.badge.word} · {group.size:,}", BOX_TEXT)
 
@@ -376,31 +376,31 @@ def _stage(status: str) -> Stage:
     return "before" if status in {TaskStatus.SUBMITTING, TaskStatus.WAITING} else "live"
 
 
-def _observed_domain(row: Any) -> ObservedComputeDomain | None:
+def _observed_domain(row: Any) -> ComputeDomainStatus | None:
     if row is None:
         return None
-    return ObservedComputeDomain(
+    return ComputeDomainStatus(
         status=row.digest.get("status") or {}, deleting=row.deleting, observed_at=row.seen_at
     )
 
 
-def _tasks(workflow: Workflow, task_filter: TaskFilter, *, counts: Counter[str], now: datetime) -> TaskPage:
+def _tasks(workflow: Workflow, selection: TaskSelection, *, counts: Counter[str], now: datetime) -> TaskPage:
     latest = Task.objects.filter(group__workflow=workflow, latest=True)
-    latest = latest.filter(status=task_filter.status) if task_filter.status else latest
+    latest = latest.filter(status=selection.status) if selection.status else latest
     rows = latest.order_by("group__position", "position").values_list(
         *("name", "group__name", "lead", "retry_id", "status", "node_name"),
         *("start_time", "end_time", "exit_code", "failure_message"),
     )
-    end = task_filter.offset + TASKS_A_PAGE
-    of = counts[task_filter.status] if task_filter.status else counts.total()
+    end = selection.offset + TASKS_A_PAGE
+    of = counts[selection.status] if selection.status else counts.total()
     return TaskPage(
-        rows=tuple(_task(row, now=now) for row in rows[task_filter.offset : end]),
-        status=task_filter.status,
+        rows=tuple(_task(row, now=now) for row in rows[selection.offset : end]),
+        status=selection.status,
         in_status=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
         total=counts.total(),
         of=of,
-        first=task_filter.offset + 1,
-        earlier=max(0, task_filter.offset - TASKS_A_PAGE) if task_filter.offset else None,
+        first=selection.offset + 1,
+        earlier=max(0, selection.offset - TASKS_A_PAGE) if selection.offset else None,
         later=end if end < of else None,
     )
 

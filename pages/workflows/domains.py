@@ -66,7 +66,7 @@ class ComputeDomainView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedComputeDomain:
+class ComputeDomainStatus:
     """What was last seen of a ComputeDomain; ``status`` is the cluster's."""
 
     status: Mapping[str, Any]
@@ -79,7 +79,7 @@ def compute_domain_view(
     group: str,
     name: str,
     namespace: str,
-    observed: ObservedComputeDomain | None,
+    observed: ComputeDomainStatus | None,
     stage: Stage,
     task_nodes: Collection[str],
 ) -> ComputeDomainView:
@@ -129,7 +129,7 @@ def _cliques(nodes: Sequence[Mapping[str, Any]]) -> tuple[Clique, ...]:
 
 
 def _badge(
-    observed: ObservedComputeDomain | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
+    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
 ) -> Badge:
     """Ready is one that lists all nodes of its tasks, and lists them as ready."""
     if observed is None:
@@ -147,7 +147,7 @@ def _ready_badge(ready: bool) -> Badge:  # noqa: FBT001 -- the one thing it is a
 
 
 def _sentence(
-    observed: ObservedComputeDomain | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
+    observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
 ) -> str:
     if observed is None:
         return _ABSENT[stage][1]

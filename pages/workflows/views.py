@@ -12,7 +12,7 @@ from rest_framework.throttling import BaseThrottle
 
 from pages.base import PageView, unless_known
 from pages.forms import Form, check_form
-from pages.workflows.content import TaskFilter, workflow_content
+from pages.workflows.content import TaskSelection, workflow_content
 from pages.workflows.listing import STATUSES, list_content
 from web.permissions import Needs, caller
 from web.policy import Action
@@ -30,7 +30,7 @@ from workflows.submission.submit import submit
 OWN, ALL = "mine", "all"
 
 
-class WorkflowListQuery(Query):
+class WorkflowsPageQuery(Query):
     """The form above the list; what is left empty narrows nothing."""
 
     status = serializers.ChoiceField(choices=["", *STATUSES], default="")
@@ -59,7 +59,7 @@ class WorkflowsPage(PageView):
 
     def get(self, request: Request) -> HttpResponse:
         """List workflows, the newest first."""
-        query = WorkflowListQuery.of(request)
+        query = WorkflowsPageQuery.of(request)
         user = caller(request)
         workflow_filter = selectors.WorkflowFilter(
             users=(user.get_username(),) if query["whose"] == OWN else (),
@@ -73,14 +73,14 @@ class WorkflowsPage(PageView):
         return unless_known(self, "pages/workflows/list.html", context)
 
 
-class WorkflowPage(PageView):
+class WorkflowDetailPage(PageView):
     access = {"GET": Needs(Action.WORKFLOW_READ, on=None)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
         """Show a workflow: how it stands, why it waits, its groups, tasks, ComputeDomains, events, spec."""
         query = PageQuery.of(request)
         workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
-        tasks = TaskFilter(offset=query["tasks_from"], status=query["tasks_in"])
+        tasks = TaskSelection(offset=query["tasks_from"], status=query["tasks_in"])
         view = workflow_content(workflow, user=caller(request), tasks=tasks, now=timezone.now())
         return unless_known(self, "pages/workflows/page.html", {"title": view.name, "view": view})
 

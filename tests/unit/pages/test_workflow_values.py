@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pages.workflows.domains import MOST_NODES, ObservedComputeDomain, compute_domain_view
+from pages.workflows.domains import MOST_NODES, ComputeDomainStatus, compute_domain_view
 from pages.workflows.evidence import MOST_LONG, evidence, in_words
 from pages.workflows.labels import duration, span, status_badge
 from pages.workflows.outcome import placement_view
@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def domain(nodes, *, task_nodes=(), deleting=False, stage="live"):
     status = {"status": "Ready", "nodes": nodes}
     observed = (
-        None if nodes is None else ObservedComputeDomain(status=status, deleting=deleting, observed_at=NOW)
+        None if nodes is None else ComputeDomainStatus(status=status, deleting=deleting, observed_at=NOW)
     )
     return compute_domain_view(
         group="g", name="cd", namespace="ns", observed=observed, stage=stage, task_nodes=frozenset(task_nodes)
