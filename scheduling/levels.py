@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.errors import Fault, Notice, Path, in_order
+from scheduling.kubernetes_syntax import is_label_key
 
 CLIQUE_LABELS = frozenset({"nvidia.com/gpu.clique", "nvidia.com/gpu-clique"})
 """Node labels that name an NVLink clique; real nodes carry the first."""
@@ -25,8 +26,6 @@ MAX_KEY = 63
 MAX_LABEL = 316
 
 KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]{0,61}[A-Za-z0-9])?")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +84,6 @@ def _check_label(label: str, *, first: int, at: int, path: Path) -> Iterator[Fau
         )
     if first != at:
         yield Fault(where, "duplicate_label", f"Label {label!r} is already that of level {first}.")
-
-
-def is_label_key(text: str) -> bool:
-    """Whether Kubernetes accepts the text as a label's key."""
-    prefix, slash, name = text.rpartition("/")
-    if not _NAME.fullmatch(name):
-        return False
-    if not slash:
-        return True
-    return len(prefix) <= 253 and all(_DNS_LABEL.fullmatch(part) for part in prefix.split("."))
 
 
 def ranks(levels: Sequence[Level]) -> dict[str, int]:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Sequence
 from uuid import UUID
 
+from scheduling.kubernetes_syntax import is_dns_label
 from scheduling.requirements import SetPath
 
 MAX_NAME = 63
@@ -41,7 +42,6 @@ USER_PREFIX = "user-"
 """Begins the name of every Secret that is one user's; no pool may share such a one."""
 
 _HASHED = re.compile(r".*-[0-9a-f]{10}")
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 def digest(*parts: object, length: int) -> str:
@@ -127,12 +127,7 @@ def queue(namespace: str, pool: str) -> str:
     cannot meet.
     """
     plain = f"osmo-pool-{namespace}-{pool}"
-    if (
-        "-" not in namespace
-        and _DNS_LABEL.fullmatch(pool)
-        and not _HASHED.fullmatch(pool)
-        and len(plain) <= MAX_NAME
-    ):
+    if "-" not in namespace and is_dns_label(pool) and not _HASHED.fullmatch(pool) and len(plain) <= MAX_NAME:
         return plain
     return _hashed(plain, digest("queue", namespace, pool, length=10))
 

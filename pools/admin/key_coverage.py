@@ -15,7 +15,8 @@ from pools.models import Pool
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels
 from scheduling.errors import Fault
 from scheduling.key_rows import RowCoverage, SeenLabel, Suggestion, candidates, cover_rows, suggest
-from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels, is_label_key
+from scheduling.kubernetes_syntax import is_label_key
+from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels
 
 MAX_CANDIDATES = 24
 """Labels that are looked at as suggestions, for one grouping of the nodes by all of them."""

@@ -24,7 +24,7 @@ from pools.admin.key_coverage import DraftRow, KeyCoverage, key_coverage
 from pools.documents.pool import KEY_FIELDS
 from pools.models import Backend, Pool, TopologyKey
 from pools.values.selection import label_faults
-from scheduling.levels import is_label_key
+from scheduling.kubernetes_syntax import is_label_key
 
 PREFIX = "topology_keys"
 EDIT = "_preview"

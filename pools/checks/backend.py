@@ -12,9 +12,9 @@ from pools.checks.pool import owns_no_topologies
 from pools.documents.backend import BackendDocument
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
+from scheduling.kubernetes_syntax import is_dns_label
 from scheduling.levels import Levels
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _URL = re.compile(r"https?://\S+")
 
@@ -32,7 +32,7 @@ def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> li
     if settings.scheduler_name and not _SCHEDULER_NAME.fullmatch(settings.scheduler_name):
         message = "A schedulerName is lower-case letters, digits, '-' and '.', at most 253 characters."
         faults.append(Fault(("scheduler_settings", "scheduler_name"), "invalid_scheduler_name", message))
-    if not _NAMESPACE.fullmatch(document.k8s_namespace):
+    if not is_dns_label(document.k8s_namespace):
         message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
     faults += _kubeconfig(document)

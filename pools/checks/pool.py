@@ -20,12 +20,11 @@ from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
+from scheduling.kubernetes_syntax import MAX_OBJECT_NAME, is_object_name
 from scheduling.levels import check_levels
 
-MAX_OBJECT_NAME = 253
 EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
 
-_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MOUNT = re.compile(r"/[^:]*(:/[^:]*)?")
 
 
@@ -106,7 +105,7 @@ def _topology_source(document: PoolDocument) -> Iterator[Fault]:
             message = "A managed topology has no name: leave it out, or write topology_source: external."
             yield Fault(("topology_name",), "name_of_managed_topology", message)
         return
-    if not name or len(name) > MAX_OBJECT_NAME or not _OBJECT_NAME.fullmatch(name):
+    if not is_object_name(name):
         message = (
             "An external topology is named as the object in the cluster is: lower-case letters, digits, '-' "
             f"and '.', at most {MAX_OBJECT_NAME} characters."
@@ -121,7 +120,7 @@ def _shared_credentials(secrets: Sequence[str]) -> Iterator[Fault]:
     """Refuse Secrets that belong to somebody: a task group's files, a user's own."""
     for place, name in enumerate(secrets):
         path: Path = ("shared_credentials", place)
-        if len(name) > names.MAX_CREDENTIAL or not _OBJECT_NAME.fullmatch(name):
+        if not is_object_name(name, limit=names.MAX_CREDENTIAL):
             message = (
                 "A Secret is named with lower-case letters, digits, '-' and '.'; at most "
                 f"{names.MAX_CREDENTIAL} characters are accepted."

@@ -26,9 +26,9 @@ from pools.pod_templates.variables import (
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.errors import Fault, Path, in_order
+from scheduling.kubernetes_syntax import GPU
 
 MAX_BYTES = 64 * 1024
-GPU = "nvidia.com/gpu"
 
 _RESERVED = re.compile(
     r"osmo\.|runai[-/]|gpu-(fraction|memory)|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"

@@ -3,16 +3,14 @@
 Pools, platforms and pod templates share it, because all of them select nodes.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduling.errors import Fault, Path
-from scheduling.levels import is_label_key
+from scheduling.kubernetes_syntax import is_label_key, is_label_value
 
 MAX_QUOTED = 63
 
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _OPERATORS = ("Equal", "Exists")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 
@@ -23,7 +21,7 @@ def label_faults(labels: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
         if not is_label_key(label):
             message = f"{label[:MAX_QUOTED]!r} is no Kubernetes label key."
             yield Fault((*path, label), "invalid_label", message, allowed=("example.com/pool",))
-        if not _LABEL_VALUE.fullmatch(value):
+        if not is_label_value(value):
             message = (
                 f"{value[:MAX_QUOTED]!r} is no label value: at most 63 letters, digits, '-', '_' and '.', "
                 "beginning and ending with a letter or digit."
@@ -52,7 +50,7 @@ def toleration_faults(entries: Sequence[Mapping[str, Any]], *, path: Path) -> It
         if operator == "Exists" and value:
             message = "With the operator Exists there is no value."
             yield Fault((*where, "value"), "invalid_toleration", message, allowed=("",))
-        if not _LABEL_VALUE.fullmatch(value):
+        if not is_label_value(value):
             yield Fault(
                 (*where, "value"), "invalid_label_value", f"{value[:MAX_QUOTED]!r} is no taint's value."
             )

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from scheduling.errors import Fault, Path
-from scheduling.levels import is_label_key
-from workflows.spec.syntax import MAX_LABELS, MAX_QUOTED, is_label_value
+from scheduling.kubernetes_syntax import is_label_key, is_label_value
+from workflows.spec.syntax import MAX_LABELS, MAX_QUOTED
 from workflows.spec.workflow_spec import WorkflowSpec
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,252}", re.ASCII)
@@ -44,7 +44,7 @@ def _label_faults(key: str, value: str, path: Path) -> list[Fault]:
     if not is_label_key(key):
         message = f"{key[:MAX_QUOTED]!a} is not a Kubernetes label key."
         faults.append(Fault(path, "invalid_label", message, allowed=("team", "example.com/team")))
-    if not is_label_value(value):
+    if not (value and is_label_value(value)):
         message = (
             f"{value[:MAX_QUOTED]!a} is not a label value. Such a value has 1 to 63 letters, digits, '-', "
             "'_' and '.', and begins and ends with a letter or digit."

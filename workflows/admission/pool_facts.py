@@ -23,13 +23,12 @@ from pools.values.durations import parse_duration
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LevelCoverage, count, levels_named
+from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Domain, Levels
 from scheduling.requirements import Gang, effective
 from workflows.explain.levels import NAMED_NODES, unavailable
 from workflows.explain.reasons import uncovered
 from workflows.values.placement import FrozenTemplate
-
-GPU = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Levels
 from scheduling.stages import at_stage
 from scheduling.tree import build_tree, grow
@@ -32,7 +33,7 @@ from workflows.models import Task
 from workflows.values.amounts import STORAGE, Amounts, allocatable, requested
 from workflows.values.placement import GroupValues, TaskPlacement
 
-_AMOUNTS = ("cpu", "memory", STORAGE, "nvidia.com/gpu", "pods")
+_AMOUNTS = ("cpu", "memory", STORAGE, GPU, "pods")
 _PODS = 110
 """kubelet's default, for a node that reports none."""
 

@@ -11,13 +11,13 @@ from typing import Any
 from pools.pod_templates.variables import TaskValues
 from scheduling import names
 from scheduling.backends.base import Manifest, PodParts
+from scheduling.kubernetes_syntax import GPU
 from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod_template import apply_template
 from workflows.manifests.tokens import Tokens
 from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 
-GPU = "nvidia.com/gpu"
 HOSTNAME = "kubernetes.io/hostname"
 
 

@@ -15,6 +15,7 @@ from pools.pod_templates.merge import overlay
 from pools.pod_templates.variables import TaskValues, fill, values_of
 from scheduling import names
 from scheduling.backends.base import Manifest
+from scheduling.kubernetes_syntax import GPU
 from workflows.values.placement import FrozenTemplate
 
 FIXED_FIELDS = (
@@ -32,7 +33,6 @@ FIXED_FIELDS = (
 )
 """Fields of a pod's spec that no template may change, besides those of its scheduler."""
 
-GPU = "nvidia.com/gpu"
 _USERS = ("image", "command", "args")
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from cluster.quantities import quantity
+from scheduling.kubernetes_syntax import GPU
 
 Held = tuple[int, int, int, int, int]
 """GPUs, thousandths of a core, bytes of memory, bytes of ephemeral storage, pods."""
@@ -23,7 +24,7 @@ NOTHING: Held = (0, 0, 0, 0, 0)
 MOST = 2**62
 """No sum is larger: it must fit the column, whatever a cluster writes."""
 
-_NAMES = ("nvidia.com/gpu", "cpu", "memory", "ephemeral-storage")
+_NAMES = (GPU, "cpu", "memory", "ephemeral-storage")
 _WHOLE_POD = ("cpu", "memory")
 """Of what Kubernetes lets a pod ask for as a whole, what is counted here."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
 from scheduling import names
-from scheduling.levels import is_label_key
+from scheduling.kubernetes_syntax import is_label_key, is_label_value, is_object_name
 from scheduling.sentences import listing
 
 NAME = re.compile(r"[a-zA-Z]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
@@ -35,8 +35,6 @@ UNITS = tuple(unit for unit in _UNITS if unit)
 
 _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]{0,252}")
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def quoted(text: str) -> str:
@@ -98,11 +96,6 @@ def shared_exit_code(
     return None
 
 
-def is_label_value(text: str) -> bool:
-    """Whether a text may be the value of a label: as in Kubernetes, but never empty."""
-    return _LABEL_VALUE.fullmatch(text) is not None
-
-
 def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
     """The faults of labels as (key, sentence); the key is None for a fault of all labels together."""
     if len(labels) > MAX_LABELS:
@@ -113,7 +106,7 @@ def label_faults(labels: Mapping[str, str]) -> Iterator[tuple[str | None, str]]:
                 key,
                 f"{quoted(key)} is not a Kubernetes label key. Write for example team or example.com/team.",
             )
-        if not is_label_value(value):
+        if not (value and is_label_value(value)):  # OSMO has no empty label
             message = (
                 f'{quoted(value)} is not a label value. Such a value has 1 to 63 letters, digits, "-", "_" '
                 'and ".", and begins and ends with a letter or digit.'
@@ -175,7 +168,7 @@ def mount_fault(text: str) -> str | None:
 
 def node_fault(name: str) -> str | None:
     """The fault of a node's name; None if it is accepted. It must fit the label that it is compared with."""
-    if len(name) <= names.MAX_NAME and _SUBDOMAIN.fullmatch(name):
+    if is_object_name(name, limit=names.MAX_NAME):
         return None
     return (
         f'{quoted(name)} is not a name of a node. Such a name has lower-case letters, digits, "-" and ".", '
@@ -194,7 +187,7 @@ def credential_fault(name: str) -> str | None:
             f"{quoted(name)} is not a name of a credential: those that begin with {names.OWN_PREFIX} are "
             "reserved for task groups."
         )
-    if len(name) <= names.MAX_CREDENTIAL and _SUBDOMAIN.fullmatch(name):
+    if is_object_name(name, limit=names.MAX_CREDENTIAL):
         return None
     return (
         f'{quoted(name)} is not a name of a credential. Such a name has lower-case letters, digits, "-" and '

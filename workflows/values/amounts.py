@@ -6,8 +6,8 @@ from decimal import Decimal
 from functools import lru_cache
 
 from cluster.quantities import quantity
+from scheduling.kubernetes_syntax import GPU
 
-GPU = "nvidia.com/gpu"
 STORAGE = "ephemeral-storage"
 
 

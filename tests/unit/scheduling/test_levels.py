@@ -1,13 +1,13 @@
 import pytest
 
 from scheduling.errors import format_path
+from scheduling.kubernetes_syntax import is_label_key
 from scheduling.levels import (
     Level,
     check_levels,
     check_look_alikes,
     clique_rank,
     domain_of,
-    is_label_key,
     look_alike,
 )
 
