@@ -20,6 +20,8 @@ from tests.factories import (
     WorkflowFactory,
 )
 from web.models import Role
+from workflows.explain.reasons import Why
+from workflows.explain.report import WaitExplanation
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -112,13 +114,18 @@ def test_a_group_that_lacks_a_place_is_told_with_the_nearest_domains(browser, po
 def test_what_an_explanation_says_beside_is_shown_as_it_is(browser, pool, monkeypatch):
     workflow = workflow_in(pool)
     waits(workflow, why="upstream")
-    told = {
-        "group": "workers",
-        "why": "quota",
-        "sentence": "Over.",
-        "evidence": {"queue": "q1", "rows": [{"gpus_used": 8}]},
-    }
-    monkeypatch.setattr(explanation_cache, "explain", lambda groups, **said: [told])
+    wait = WaitExplanation(
+        group="workers",
+        status="SCHEDULING",
+        why=Why.QUOTA,
+        sentence="Over.",
+        since=None,
+        evidence={"queue": "q1", "rows": [{"gpus_used": 8}]},
+        preferences=None,
+        report=None,
+        conditions=(),
+    )
+    monkeypatch.setattr(explanation_cache, "explain_waits", lambda groups, **options: [wait])
     why = section(page_of(browser, workflow), "why")
     assert "<summary>Evidence</summary>" in why
     assert re.search(r"<dt>queue</dt><dd>q1", why)
@@ -248,13 +255,13 @@ def test_a_browser_is_not_told_that_another_users_page_is_its_own(browser, pool)
 
 def test_many_loads_of_a_waiting_workflow_judge_it_once(browser, pool, monkeypatch):
     asked = []
-    explain = explanation_cache.explain
+    explain_waits = explanation_cache.explain_waits
 
-    def counted(groups, **said):
+    def counted(groups, **options):
         asked.append(len(groups))
-        return explain(groups, **said)
+        return explain_waits(groups, **options)
 
-    monkeypatch.setattr(explanation_cache, "explain", counted)
+    monkeypatch.setattr(explanation_cache, "explain_waits", counted)
     workflow = workflow_in(pool)
     requires_a_rack(workflow)
     waits(workflow)
@@ -304,7 +311,7 @@ def test_what_a_group_got_of_what_it_asked_for_is_shown(browser, pool):
     workflow.groups.update(placement_result=result)
     shown = section(page_of(browser, workflow), "outcome")
     assert "A preference was missed" in shown
-    assert "z1/r0 (1 task), z1/r1 (1 task)" in shown
+    assert "z1/r0 (1 task) and z1/r1 (1 task)" in shown
 
 
 def test_of_many_tasks_those_in_one_status_can_be_shown_alone(browser, pool):

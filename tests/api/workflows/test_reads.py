@@ -196,7 +196,7 @@ def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relax
     )
     (found,) = api.get(f"/api/workflow/{group.workflow.name}").json()["groups"]
     assert re.fullmatch(
-        r"No room\. It is held to one zone as required for 35[34]\d more seconds, then as a preference\.",
+        r"No room\. It is held to one zone as required for 3,5[34]\d more seconds, then as a preference\.",
         found["waiting_reason"],
     )
     patience = found["patience"]
