@@ -154,7 +154,7 @@ def test_a_node_whose_driver_offers_no_channel(world, explained):
         world.api.patch(path, {"metadata": {"annotations": {"sim.osmo.local/compute-domain": "false"}}})
     name = world.submit(pool, workflow(("g", ["a"])))
     by = "nodes on which NVIDIA's driver offers no channel"
-    explained(name, "compute_domain_not_served", by=by, says="no ComputeDomain is seen to hold one")
+    explained(name, "compute_domain_not_served", by=by, says="no ComputeDomain is known to hold one")
 
 
 def test_claims_that_others_hold(world, explained):

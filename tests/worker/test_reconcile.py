@@ -384,7 +384,7 @@ def test_a_cluster_that_does_not_answer_is_told_and_gone_on_with(world):
     with world.cluster.unreachable():
         world.look(group)
         assert 'backend "backend-' in fresh(group).waiting_reason
-        assert "does not answer since" in fresh(group).waiting_reason
+        assert "has not answered since" in fresh(group).waiting_reason
     world.settle()
     assert fresh(group).status == "RUNNING"
 

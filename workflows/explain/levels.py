@@ -1,4 +1,4 @@
-"""Whether the levels that a group's constraints name are still there, and what to tell its user.
+"""Whether the levels that a group's constraints name still exist, and the condition that says so.
 
 A group was accepted under levels that its cluster had. When no node it may use carries a level's label any
 more, or somebody else's Topology object has lost the level, the scheduler finds no place for it, however
@@ -18,7 +18,7 @@ from scheduling.sentences import count_of, listing
 UNAVAILABLE = "TopologyLevelsUnavailable"
 NAMED_NODES = 3
 
-_NOTHING = "no group that needs it can be placed; running work is not affected."
+_NO_PLACEMENT = "no group that needs it can be placed; running work is not affected."
 
 ADVICE = (
     "You can wait until it is back, cancel the workflow, or cancel it and submit it again under the pool's "
@@ -28,10 +28,10 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTopology:
-    """Somebody else's Topology object: the labels found in it, None if it is not there."""
+    """Somebody else's Topology object: the labels that it lists, None if it does not exist."""
 
     name: str
-    found: Sequence[str] | None
+    labels: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ def coverage_of(named: NamedLevels, nodes: Mapping[str, Mapping[str, str]]) -> L
     """
     levels = named.down_to_the_narrowest
     if named.external is not None:
-        found = named.external.found or ()
-        levels = tuple(level for level in named.levels if level.label in found) or levels
+        labels = named.external.labels or ()
+        levels = tuple(level for level in named.levels if level.label in labels) or levels
     coverage = cover(nodes, levels, named=NAMED_NODES, paths=named.paths)
     return coverage if named.paths else coverage.only(named.labels)
 
@@ -69,7 +69,7 @@ def coverage_of(named: NamedLevels, nodes: Mapping[str, Mapping[str, str]]) -> L
 def condition_of(named: NamedLevels, coverage: LabelCoverage) -> Condition:
     """Say whether all levels that the constraints need are there."""
     if named.external is not None and (lost := _lost(named, named.external)):
-        reason = "TopologyNotFound" if named.external.found is None else "TopologyLostLevel"
+        reason = "TopologyNotFound" if named.external.labels is None else "TopologyLostLevel"
         return _true(reason, _of_topology(lost, named.external))
     if coverage.unavailable:
         reason = "NoNodeCarriesLabel" if coverage.nodes else "NoNodes"
@@ -83,16 +83,16 @@ def _true(reason: str, message: str) -> Condition:
 
 def _lost(named: NamedLevels, external: ExternalTopology) -> Levels:
     levels = named.down_to_the_narrowest
-    return tuple(level for level in levels if level.label not in (external.found or ()))
+    return tuple(level for level in levels if level.label not in (external.labels or ()))
 
 
 def _of_topology(lost: Levels, external: ExternalTopology) -> str:
-    gone = (
+    change = (
         f'Topology "{external.name}", which the group\'s constraints name, is not in the cluster'
-        if external.found is None
+        if external.labels is None
         else f'Topology "{external.name}" no longer lists {_label_list(lost)}'
     )
-    return f"{gone}, so {_NOTHING}"
+    return f"{change}, so {_NO_PLACEMENT}"
 
 
 def unavailable(coverage: LabelCoverage) -> str:
@@ -101,12 +101,12 @@ def unavailable(coverage: LabelCoverage) -> str:
     if not lost:
         return ""
     if not coverage.nodes:
-        return f"The pool has no node now, and so none with {_label_list(lost)}; {_NOTHING}"
-    alone = any(one.lacking == coverage.nodes for one in coverage.levels)
+        return f"The pool has no node now, and so none with {_label_list(lost)}; {_NO_PLACEMENT}"
+    alone = any(level.lacking == coverage.nodes for level in coverage.levels)
     nodes = count_of(coverage.nodes, "node")
     return (
         f"None of the pool's {nodes} carries {_label_list(lost)}"
-        f"{'' if alone else ' together with those of the broader keys'}, so {_NOTHING}"
+        f"{'' if alone else ' together with those of the broader keys'}, so {_NO_PLACEMENT}"
     )
 
 

@@ -1,9 +1,9 @@
-"""Obstacles that are seen in objects and not in what a scheduler says, each as a value with its words.
+"""Obstacles that objects show and the scheduler does not mention, each as a value with its sentence.
 
-A scheduler that places each set of a gang by itself says nothing of the set that runs; none says whose
-ComputeDomain holds a node's channel, which image is not one, or that a Topology object was changed by
-hand. Pure: values in, sentences and evidence (JSON) out. Lists are cut in words and evidence alike, since a
-gang may have 10,000 tasks.
+A scheduler that places each set of a gang by itself does not report the set that runs. No scheduler says
+which ComputeDomain holds a node's channel, which image does not exist, or that a Topology object was changed
+by hand. Pure: values in, sentences and evidence (JSON) out. Lists are cut in both, since a gang may have
+10,000 tasks.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 MOST_NAMED = 3
 MOST_EVIDENCE = 20
 ANOTHER_WORKFLOW = "another workflow"
-"""Whoever it is whose name is not told."""
+"""The name that stands for a workflow that the reader may not list."""
 
 IMAGE_REASONS = frozenset(
     {
@@ -36,7 +36,7 @@ IMAGE_REASONS = frozenset(
 class SplitSet:
     """One set of a gang that became several pod groups: which tasks have a node, and which do not."""
 
-    words: str
+    name: str
     placed: tuple[str, ...]
     waiting: tuple[str, ...]
     nodes: tuple[str, ...]
@@ -51,8 +51,7 @@ class OccupiedNode:
     """A node that carries another ComputeDomain's label.
 
     ``workflow`` is empty for a foreign ComputeDomain and ANOTHER_WORKFLOW for one of another pool.
-
-    ``ended``: its group has ended, or nobody here knows it; ``removing``: its deletion has begun.
+    ``ended``: its group has ended or is unknown here; ``removing``: its deletion has begun.
     """
 
     node: str
@@ -64,7 +63,7 @@ class OccupiedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingContainer:
-    """A container on a node that is not started, and what its kubelet says."""
+    """A container on a node that has not started, and its kubelet's reason."""
 
     task: str
     image: str = ""
@@ -78,59 +77,59 @@ class WaitingContainer:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDrift:
-    """A Topology object that is not what the group's constraints were made for."""
+    """A Topology object that differs from the one the group's constraints were made for."""
 
     name: str
     state: TopologyState
 
 
-def is_split(halves: Sequence[SplitSet]) -> bool:
+def is_split(sets: Sequence[SplitSet]) -> bool:
     """Whether one set has its nodes while another waits."""
-    return any(one.placed for one in halves) and any(one.waiting for one in halves)
+    return any(part.placed for part in sets) and any(part.waiting for part in sets)
 
 
-def split_sentence(halves: Sequence[SplitSet]) -> str:
-    """Say which sets of a split gang run and which wait."""
-    whole = [one for one in halves if not one.waiting]
-    waits = [one for one in halves if one.waiting]
-    has = f"{_sets(whole)} {agree(len(whole), 'has its', 'have their')} nodes, while " if whole else ""
-    verb = agree(len(waits), "waits", "wait")
+def split_sentence(sets: Sequence[SplitSet]) -> str:
+    """Say which sets of a split gang have nodes and which wait."""
+    placed = [part for part in sets if not part.waiting]
+    waiting = [part for part in sets if part.waiting]
+    has = f"{_sets(placed)} {agree(len(placed), 'has its', 'have their')} nodes, while " if placed else ""
+    verb = agree(len(waiting), "waits", "wait")
     return (
-        f"Only part of the group has nodes: {has}{_sets(waits)} still {verb}. This scheduler places each set "
-        "of tasks that must be together by itself, not the group as a whole."
+        f"Only part of the group has nodes: {has}{_sets(waiting)} still {verb}. This scheduler places each "
+        "set of tasks that must be together by itself, not the group as a whole."
     )
 
 
-def _sets(halves: Sequence[SplitSet]) -> str:
-    said = [f"{one.words} ({count_of(one.tasks, 'task')})" for one in halves]
-    return plain_listing(said, limit=MOST_NAMED)
+def _sets(sets: Sequence[SplitSet]) -> str:
+    names = [f"{part.name} ({count_of(part.tasks, 'task')})" for part in sets]
+    return plain_listing(names, limit=MOST_NAMED)
 
 
-def split_evidence(halves: Sequence[SplitSet]) -> list[Json]:
+def split_evidence(sets: Sequence[SplitSet]) -> list[Json]:
     return [
         {
-            "set": one.words,
-            "tasks": one.tasks,
-            "placed": list(one.placed[:MOST_EVIDENCE]),
-            "waiting": list(one.waiting[:MOST_EVIDENCE]),
-            "nodes": list(one.nodes[:MOST_EVIDENCE]),
+            "set": part.name,
+            "tasks": part.tasks,
+            "placed": list(part.placed[:MOST_EVIDENCE]),
+            "waiting": list(part.waiting[:MOST_EVIDENCE]),
+            "nodes": list(part.nodes[:MOST_EVIDENCE]),
         }
-        for one in halves[:MOST_EVIDENCE]
+        for part in sets[:MOST_EVIDENCE]
     ]
 
 
-def occupied_sentence(held: Sequence[OccupiedNode]) -> str:
-    """Say whose former ComputeDomain holds which nodes; one sentence for each of the first few."""
+def occupied_sentence(nodes: Sequence[OccupiedNode]) -> str:
+    """Say which former ComputeDomain still holds which nodes; one sentence for each of the first few."""
     by_domain: dict[tuple[str, str, bool], list[str]] = {}
-    for one in held:
-        by_domain.setdefault((one.domain, one.workflow, one.removing), []).append(one.node)
-    said = [
-        f"{_nodes(nodes)} still held by {_whose(*domain)}."
-        for domain, nodes in list(by_domain.items())[:MOST_NAMED]
+    for node in nodes:
+        by_domain.setdefault((node.domain, node.workflow, node.removing), []).append(node.node)
+    sentences = [
+        f"{_nodes(names)} still held by {_domain(*domain)}."
+        for domain, names in list(by_domain.items())[:MOST_NAMED]
     ]
-    if rest := len(by_domain) - MOST_NAMED:
-        said += [f"{count_of(rest, 'more ComputeDomain')} hold others."] if rest > 0 else []
-    return " ".join(said)
+    if (others := len(by_domain) - MOST_NAMED) > 0:
+        sentences.append(f"{count_of(others, 'more ComputeDomain')} {agree(others, 'holds', 'hold')} others.")
+    return " ".join(sentences)
 
 
 def _nodes(nodes: Sequence[str]) -> str:
@@ -138,42 +137,44 @@ def _nodes(nodes: Sequence[str]) -> str:
     return f"{plural(number, 'Node')} {plain_listing(nodes, limit=MOST_NAMED)} {agree(number, 'is', 'are')}"
 
 
-def _whose(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 -- the fields of a key, in order
+def _domain(domain: str, workflow: str, removing: bool) -> str:  # noqa: FBT001 -- the fields of a key, in order
     if not workflow:
-        return f"ComputeDomain {domain}, which this service did not make or has already removed"
+        return f"ComputeDomain {domain}, which this service did not create or has already removed"
     state = "is being removed" if removing else "has not been removed yet"
-    whose = workflow if workflow == ANOTHER_WORKFLOW else f"workflow {workflow}"
-    return f"ComputeDomain {domain} of {whose}, which has ended; it {state}"
+    owner = workflow if workflow == ANOTHER_WORKFLOW else f"workflow {workflow}"
+    return f"ComputeDomain {domain} of {owner}, which has ended; it {state}"
 
 
-def image_sentence(waits: Sequence[WaitingContainer]) -> str:
-    """Say which images cannot be started, of which tasks, and what the node says."""
+def image_sentence(containers: Sequence[WaitingContainer]) -> str:
+    """Say which images cannot be started, for which tasks, and the node's message."""
     by_image: dict[tuple[str, str, str], list[str]] = {}
-    for one in waits:
-        by_image.setdefault((one.image, one.reason, one.message), []).append(one.task)
-    said = []
+    for container in containers:
+        key = (container.image, container.reason, container.message)
+        by_image.setdefault(key, []).append(container.task)
+    sentences = []
     for (image, reason, message), tasks in list(by_image.items())[:MOST_NAMED]:
-        named = f"Image {image}" if image else "The image"
-        whose = f"{plural(len(tasks), 'task')} {plain_listing(tasks, limit=MOST_NAMED)}"
+        name = f"Image {image}" if image else "The image"
+        users = f"{plural(len(tasks), 'task')} {plain_listing(tasks, limit=MOST_NAMED)}"
         detail = f" The node says: {message}" if message else ""
-        said.append(f"{named} of {whose} {_IMAGE_WORDS.get(reason, _CANNOT)} ({reason}).{detail}")
-    return " ".join(_stop(one) for one in said)
+        text = f"{name} of {users} {_IMAGE_FAULTS.get(reason, _CANNOT)} ({reason}).{detail}"
+        sentences.append(text if text.endswith((".", "!", "?")) else f"{text}.")
+    return " ".join(sentences)
 
 
 _CANNOT = "cannot be pulled"
-_IMAGE_WORDS = {
+_IMAGE_FAULTS = {
     "InvalidImageName": "is not a valid image name",
     "ErrImageNeverPull": "is not on the node and may not be pulled",
 }
 
 
 def drift_sentence(drift: TopologyDrift) -> str:
-    """Say how somebody changed the Topology object, and what that does."""
+    """Say how somebody changed the Topology object, and the consequence."""
     if not isinstance(drift.state, Drift):
         return f'Topology "{drift.name}" was removed from the cluster.'
-    said = ", ".join(drift.state.found) or "nothing"
+    labels = ", ".join(drift.state.found) or "nothing"
     return (
-        f'Topology "{drift.name}" was changed in the cluster: it lists {said} where '
+        f'Topology "{drift.name}" was changed in the cluster: it lists {labels} where '
         f"{', '.join(drift.state.expected)} is expected. Only nodes that carry all of its labels can be used."
     )
 
@@ -186,8 +187,4 @@ def drift_evidence(drift: TopologyDrift) -> Json:
 
 
 def evidence_of(values: Sequence[OccupiedNode | WaitingContainer]) -> list[Json]:
-    return [asdict(one) for one in values[:MOST_EVIDENCE]]
-
-
-def _stop(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return [asdict(value) for value in values[:MOST_EVIDENCE]]

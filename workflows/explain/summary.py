@@ -26,8 +26,8 @@ class WaitSummary:
 
 def group_sentence(group: TaskGroup, *, now: datetime) -> str:
     """Why a group waits, and how long it is still held to its preferences; or nothing."""
-    held = patience.patience_sentence(group.constraints, since=group.unplaced_since, now=now)
-    return " ".join(filter(None, (group.waiting_reason, held)))
+    preferences = patience.patience_sentence(group.constraints, since=group.unplaced_since, now=now)
+    return " ".join(filter(None, (group.waiting_reason, preferences)))
 
 
 def workflow_sentence(status: str, groups: Sequence[TaskGroup], *, now: datetime) -> str:
@@ -48,7 +48,7 @@ def status_sentence(status: str, waits: Sequence[WaitSummary]) -> str:
     """The status of a workflow that has not failed, with what its first group waits for."""
     if not waits and status == WorkflowStatus.PENDING:
         return (
-            "It is PENDING, and no worker has told yet what it waits for. Look again in some seconds; if "
+            "It is PENDING, and no worker has recorded yet what it waits for. Look again in some seconds; if "
             "this stays, its cluster is slow to answer or the service's workers do not run."
         )
     if not waits:

@@ -7,7 +7,7 @@ row, so a request for a workflow costs no more than reading it.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pools.models import Node
@@ -16,7 +16,7 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
-from web.times import naive_utc
+from web.times import read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
@@ -54,14 +54,14 @@ def reason_of(
         unreachable_since=_unreachable_since(view) if trouble and trouble.unreachable else None,
         trouble=trouble.trouble if trouble else "",
         template=template,
-        lost=levels.lost,
+        missing_levels=levels.lost,
         coverage=levels.coverage,
         waiting=waiting,
         starting=_starting(view, observed) if observed else (),
-        again=again,
-        halves=halves,
-        held=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
-        unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
+        retried=again,
+        split_sets=halves,
+        occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
+        compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
     )
     return waiting_reason(group, scheduler=scheduler)
@@ -79,13 +79,13 @@ def _upstream(view: GroupView) -> list[str]:
     return list(rows.values_list("name", flat=True))
 
 
-def _unreachable_since(view: GroupView) -> str:
-    """Since when its cluster does not answer: by its probe, else since the first failure here."""
+def _unreachable_since(view: GroupView) -> datetime:
+    """Since when its cluster has not answered: by its probe, else since the first failure here."""
     for condition in view.backend.conditions:
         if condition["type"] == "Reachable" and condition["status"] == "False":
-            return str(condition["lastTransitionTime"])
-    noticed = view.row.waiting_since if view.row.waiting_why == Why.CLUSTER else None
-    return naive_utc(noticed or view.now, precision="seconds")
+            return read_instant(condition["lastTransitionTime"]) or view.now
+    failed_at = view.row.waiting_since if view.row.waiting_why == Why.CLUSTER else None
+    return failed_at or view.now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
     """How an external Topology object differs from the levels that the group was accepted under."""
     if named.external is None:
         return None
-    state = compare(named.external.found, expected=view.placement.levels)
+    state = compare(named.external.labels, expected=view.placement.levels)
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
 
 
@@ -143,7 +143,7 @@ def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet
         task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
     }
     return SplitSet(
-        words=words,
+        name=words,
         placed=tuple(name for name, node in node_of.items() if node),
         waiting=tuple(task.name for task in tasks if not node_of.get(task.name)),
         nodes=tuple(dict.fromkeys(node for node in node_of.values() if node)),

@@ -78,7 +78,7 @@ def _named(
     owner = installed().get(placement.scheduler_type)
     name, external = placement.external_topology, None
     if name and isinstance(owner, TopologyOwner) and owner.topology.crd in listed:
-        external = ExternalTopology(name=name, found=topologies.get((owner.topology.crd, name)))
+        external = ExternalTopology(name=name, labels=topologies.get((owner.topology.crd, name)))
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
     return NamedLevels(
         levels=placement.levels,

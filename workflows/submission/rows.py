@@ -17,7 +17,7 @@ from scheduling import names
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
 from web.crashpoints import reached
-from workflows.explain.reasons import Why, starts_after
+from workflows.explain.reasons import upstream_reason
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
@@ -174,6 +174,7 @@ def _group_row(
     now = workflow.submit_time
     upstream = [name for name in spec.upstream if name not in carried]
     done = group.name in carried
+    reason = None if done else upstream_reason(upstream)
     return TaskGroup(
         uuid=group.uuid,
         workflow=workflow,
@@ -185,9 +186,9 @@ def _group_row(
         ignore_nonlead_status=spec.ignore_nonlead_status,
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
-        waiting_why=Why.UPSTREAM if upstream and not done else "",
-        waiting_reason="" if done else starts_after(upstream),
-        waiting_evidence={"upstream": list(upstream)} if upstream and not done else {},
+        waiting_why=reason.why if reason else "",
+        waiting_reason=reason.text if reason else "",
+        waiting_evidence=reason.evidence if reason else {},
         waiting_since=None if done else now,
         processing_start_time=None if upstream or done else now,
         end_time=now if done else None,

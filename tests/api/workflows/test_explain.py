@@ -119,7 +119,7 @@ def test_a_workflow_that_no_worker_has_looked_at_yet_is_not_said_to_wait_for_not
     group = TaskGroupFactory(status="SUBMITTING")
     Workflow.objects.filter(pk=group.workflow_id).update(status="PENDING")
     reply = explained(api, group.workflow)
-    assert reply["sentence"].startswith("It is PENDING, and no worker has told yet what it waits for.")
+    assert reply["sentence"].startswith("It is PENDING, and no worker has recorded yet what it waits for.")
 
 
 def test_the_workflow_says_it_in_one_sentence_and_what_can_be_done_about_comes_first(api, pool):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -23,6 +24,7 @@ from workflows.lifecycle.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
 ZONE, RACK = Level("zone", "topo/zone"), Level("rack", "topo/rack")
+TEN = datetime(2026, 1, 1, 10, tzinfo=UTC)
 NO_RACK = "topology t, requirement topo/rack couldn't be satisfied for job <osmo/g>"
 
 
@@ -59,8 +61,8 @@ NO_CHANNEL = (
 )
 BAD_IMAGE = WaitingContainer(task="a", image="nowhere/x:1", reason="ErrImagePull", message="no such host")
 HELD = OccupiedNode(node="n1", domain="osmo-1", workflow="old-1", ended=True, removing=True)
-LEFT = SplitSet(words='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
-RIGHT = SplitSet(words='rack "r"', placed=(), waiting=("c",), nodes=())
+LEFT = SplitSet(name='rack "l"', placed=("a", "b"), waiting=(), nodes=("n1", "n2"))
+RIGHT = SplitSet(name='rack "r"', placed=(), waiting=("c",), nodes=())
 GONE = "None of the pool's 2 nodes carries label topo/zone"
 
 CASES = {
@@ -69,16 +71,16 @@ CASES = {
         'It starts when group "prep" has completed.',
     ),
     "a silent cluster": (
-        {"unreachable_since": "2026-01-01T10:00:00"},
-        'The cluster of backend "east" does not answer since 2026-01-01T10:00:00 UTC',
+        {"unreachable_since": TEN},
+        'The cluster of backend "east" has not answered since 2026-01-01T10:00:00 UTC',
     ),
     "a level that is gone": (
-        {"lost": GONE},
+        {"missing_levels": GONE},
         f"{GONE} You can wait until it is back, cancel the workflow, or",
     ),
     "a refused object": ({"trouble": "quota exceeded"}, "tried again: quota exceeded"),
     "a missing template": ({"template": "osmo-1-channel"}, "It waits for claim template osmo-1-channel"),
-    "nothing made yet": ({"waiting": None}, "Its objects are being made"),
+    "nothing made yet": ({"waiting": None}, "Its objects are being created"),
     "a rack without room": ({}, "No rack has room for the whole task group at the moment"),
     "a silent scheduler": ({"waiting": waiting(message="")}, "has given no reason"),
     "an image": (
@@ -101,31 +103,31 @@ CASES = {
         "Only nodes that carry all of its labels can be used. No rack has room",
     ),
     "the other half of a gang": (
-        {"status": "RUNNING", "halves": [LEFT, RIGHT]},
+        {"status": "RUNNING", "split_sets": [LEFT, RIGHT]},
         'rack "l" (2 tasks) has its nodes, while rack "r" (1 task) still waits. This scheduler places each',
     ),
     "a node that a former ComputeDomain holds": (
-        {"waiting": waiting(message=NO_CHANNEL), "held": [HELD, replace(HELD, node="n2")]},
+        {"waiting": waiting(message=NO_CHANNEL), "occupied": [HELD, replace(HELD, node="n2")]},
         "Nodes n1 and n2 are still held by ComputeDomain osmo-1 of workflow old-1, which has ended; it",
     ),
     "a scheduler that waits for what is being deleted": (
-        {"waiting": waiting(message=""), "held": [HELD]},
+        {"waiting": waiting(message=""), "occupied": [HELD]},
         "Node n1 is still held by ComputeDomain osmo-1 of workflow old-1",
     ),
     "a node that a foreign ComputeDomain holds": (
-        {"waiting": waiting(placed=True), "held": [replace(HELD, workflow="", domain="u-1")]},
-        "cannot start there yet. Node n1 is still held by ComputeDomain u-1, which this service did not make",
+        {"waiting": waiting(placed=True), "occupied": [replace(HELD, workflow="", domain="u-1")]},
+        "cannot start there yet. Node n1 is still held by ComputeDomain u-1, which this service did not",
     ),
     "channels that running work holds": (
-        {"waiting": waiting(message=NO_CHANNEL), "held": [replace(HELD, ended=False)]},
-        "Nodes have one NVLink channel each, and running work holds too many of them.",
+        {"waiting": waiting(message=NO_CHANNEL), "occupied": [replace(HELD, ended=False)]},
+        "Each node has one NVLink channel, and running work uses too many of them.",
     ),
     "no driver": (
         {"waiting": waiting(message=NO_CHANNEL)},
-        "No node has a free NVLink channel for it, and no ComputeDomain is seen to hold one",
+        "No node has a free NVLink channel for it, and no ComputeDomain is known to hold one",
     ),
     "no ComputeDomains at all": (
-        {"trouble": "The cluster does not serve ComputeDomain.", "unserved": True},
+        {"trouble": "The cluster does not serve ComputeDomain.", "compute_domains_unserved": True},
         'The cluster of backend "east" does not serve ComputeDomains: The cluster does not serve',
     ),
 }
@@ -169,7 +171,7 @@ def test_what_the_scheduler_said_of_room_is_not_told_while_pods_are_missing():
 
 def test_a_task_that_is_tried_again_waits_for_one_thing_as_well():
     again = replace(waiting(message=NO_ROOM), pods=3, events=(NOT_READY,))
-    assert said(status="RUNNING", waiting=again, again=("a",)) == (
+    assert said(status="RUNNING", waiting=again, retried=("a",)) == (
         'Tried again, "a" waits for a place. 3 of 4 pods exist; the gang waits for the rest.'
     )
 
@@ -186,16 +188,16 @@ def test_a_quota_and_a_lack_of_room_are_not_told_as_one():
 
 @pytest.mark.parametrize("status", sorted({"RUNNING", *TERMINAL}))
 def test_a_group_that_runs_or_has_ended_waits_for_nothing(status):
-    assert said(status=status, lost=GONE) == ""
+    assert said(status=status, missing_levels=GONE) == ""
 
 
 def test_what_the_scheduler_left_behind_is_not_told_once_the_pods_have_nodes():
     assert "rack" not in said(waiting=waiting(placed=True))
-    assert "topo/zone" not in said(waiting=waiting(placed=True), lost=GONE)
+    assert "topo/zone" not in said(waiting=waiting(placed=True), missing_levels=GONE)
 
 
 def test_a_cluster_that_does_not_answer_comes_before_what_its_scheduler_once_said():
-    assert "rack" not in said(unreachable_since="2026-01-01T10:00:00")
+    assert "rack" not in said(unreachable_since=TEN)
 
 
 def test_nodes_that_a_label_keeps_out_are_counted_and_named_beside_the_reason():

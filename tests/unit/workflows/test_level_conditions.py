@@ -19,10 +19,10 @@ def without(*labels):
 
 
 def theirs(*found):
-    return ExternalTopology(name="site", found=found)
+    return ExternalTopology(name="site", labels=found)
 
 
-GONE = ExternalTopology(name="site", found=None)
+GONE = ExternalTopology(name="site", labels=None)
 CASES = {
     "all there": (judge(FULL), "Available", ""),
     "one node is enough": (judge(FULL, {}, {}), "Available", ""),
