@@ -12,14 +12,14 @@ from scheduling.capabilities import CapabilityRow, Capable, rows
 _HEAD = """\
 # What schedulers can hold
 
-A *capability* is something a scheduler backend can do, from the scheduler version named here; it exists
-only where a check reads it. A workflow that needs a missing one is refused, with the capability and the
-pools that have it. Two choices of a pool turn a refusal into a warning: `split_gangs: warn` for
-`gang.multi_set`, and `unsupported_preferred: warn` for `topology.preferred`, whose preferences are then
-ignored one by one, by name. What is required is never dropped.
+A *capability* is something that a scheduler backend can do, from the scheduler version in this table. The
+table has the capabilities that some check needs. A workflow that needs a missing one is refused; the answer
+names the capability and the pools that have it. Two fields of a pool turn a refusal into a warning:
+`split_gangs: warn` for `gang.multi_set`, and `unsupported_preferred: warn` for `topology.preferred`. The
+reply then names each preference that is ignored. Requirements are never dropped.
 
-A scheduler's version is read from what its cluster serves; while that is not known, it counts as the
-oldest supported. "no" means never.
+The service reads a scheduler's version from the schemas of its cluster. An unknown version counts as the
+oldest supported one. "no" means in no version.
 
 """
 

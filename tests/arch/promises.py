@@ -149,7 +149,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
     "reference/explain.md": {
-        "As seen": ("tests/e2e/test_explain.py",),
+        "Examples": ("tests/e2e/test_explain.py",),
     },
     "reference/cluster-rights.md": {
         "Rights in a cluster": (
