@@ -178,7 +178,7 @@ def test_the_reply_says_where_each_credential_is_read_from(send, api):
     assert said == [
         (
             f'Credential "token" is read from the Secret "{prefix}token" in namespace "osmo", '
-            'which is "ann"\'s own.'
+            'which belongs to "ann".'
         ),
         'Credential "hub" is read from the Secret "hub" in namespace "osmo", which pool "h100" shares.',
     ]
