@@ -16,6 +16,7 @@ from django.utils import timezone
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from pools.selectors import pool_visible_to, pools_visible_to
+from scheduling.backends.base import Checked
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import listing
@@ -102,18 +103,10 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
         scheduler=scheduler_backend(facts.scheduler_type),
         new_uuid=uuid4,
     )
-    faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
-    objects = () if faults else tuple(render_group(group) for group in groups)
-    faults += oversized_objects(_sizes(spec, objects), most=facts.limits.max_object_bytes)
-    _refuse(faults, spec=spec, user=request.user)
+    objects = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
-    verdicts = _feasibility(request, pool, spec, groups)
-    warnings = [
-        *_label_warnings(spec.labels),
-        *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
-        *_infeasible_warnings(pool, verdicts),
-    ]
+    reports = _feasibility(request, pool, spec, groups)
     return AcceptedSubmission(
         request=request,
         pool=pool,
@@ -121,9 +114,31 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
         groups=groups,
         objects=objects,
         limits=limits,
-        feasibility=verdicts,
-        warnings=warnings,
+        feasibility=reports,
+        warnings=[
+            *_label_warnings(spec.labels),
+            *_warnings((*spec.warnings, *checked.notices), groups, facts, pool),
+            *_infeasible_warnings(pool, reports),
+        ],
     )
+
+
+def _rendered(
+    spec: WorkflowSpec,
+    groups: Sequence[GroupValues],
+    checked: Checked,
+    *,
+    facts: PoolFacts,
+    user: AbstractBaseUser,
+) -> tuple[GroupObjects, ...]:
+    """Render every group. Raises InvalidSpec with every fault so far, or with those of too large objects."""
+    faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
+    objects: tuple[GroupObjects, ...] = ()
+    if not faults:
+        objects = tuple(render_group(group) for group in groups)
+        faults += oversized_objects(_sizes(spec, objects), most=facts.limits.max_object_bytes)
+    _refuse(faults, spec=spec, user=user)
+    return objects
 
 
 def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
@@ -175,7 +190,7 @@ def _open_pool(request: SubmissionRequest) -> Pool:
 
 def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:
     """The path in the spec of each rendered object, and its bytes as JSON."""
-    for group, rendered in zip(spec.groups, objects, strict=False):  # nothing is rendered beside a fault
+    for group, rendered in zip(spec.groups, objects, strict=True):
         for manifest in (*rendered.secrets, *rendered.pod_groups):
             yield group.path, len(json.dumps(manifest))
         for task in group.tasks:
