@@ -182,12 +182,10 @@ class Reconciliation:
             record(self.lease, assessment.changes)
         if _changes_course(assessment.changes):
             return None
-        if (
-            not silent
-            and (outcome := recreate_missing(view, observed, assessment.lost, self.lease, self.cluster))
-            is not None
-        ):
-            return outcome
+        if not silent:
+            outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
+            if outcome is not None:
+                return outcome
         record_placement_result(view, observed, self.lease)
         progress = advance_patience(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
         if progress.moved:
@@ -228,10 +226,8 @@ class Reconciliation:
             record(self.lease, [NewWaitingReason(reason)])
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
-            record(
-                self.lease,
-                [Condition(type="Released", status="False", reason="Retrying", message=message)],
-            )
+            not_released = Condition(type="Released", status="False", reason="Retrying", message=message)
+            record(self.lease, [not_released])
             if waited_for(view) >= STUCK_AFTER:
                 record(self.lease, stuck_changes("Retrying", message))
 
