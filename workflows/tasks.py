@@ -1,8 +1,8 @@
 """The messages of workflows, and the sweeps that make lost ones harmless.
 
-A message is a notification and the row is the truth. Cluster calls hold worker threads (``-P threads``), so
-what bounds a run is its lease's deadline, not a time limit, and what bounds a cluster's share of the
-threads are its seats (``cluster.concurrency``).
+A message is a notification and the row is the truth. Cluster calls block worker threads (``-P threads``), so
+a run is bounded by its lease's deadline, not by a time limit, and a cluster's share of the threads by its
+concurrency limit (``cluster.concurrency``).
 """
 
 import threading
@@ -34,7 +34,7 @@ from workflows.services.lease import take_lease
 from workflows.services.notify import notify_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
-SITTING_SECONDS = 30.0  # how long one message may go on with work left by others
+SITTING_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
 REFILL_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)

@@ -1,0 +1,1 @@
+"""Writers of workflows: statuses, leases, notifications, stops and tags."""
