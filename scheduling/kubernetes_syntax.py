@@ -1,9 +1,10 @@
-"""Kubernetes' grammar of names and labels, and its name of GPUs: one place for every check and every object.
+"""Kubernetes' grammar of names and labels, how a selector matches, and its name of GPUs: in one place.
 
 Patterns accept ASCII only, as Kubernetes does.
 """
 
 import re
+from collections.abc import Mapping
 
 GPU = "nvidia.com/gpu"
 """The resource by which a node offers GPUs and a container asks for them."""
@@ -38,3 +39,8 @@ def is_label_key(text: str) -> bool:
 def is_label_value(text: str) -> bool:
     """Whether Kubernetes accepts the text as a label's value, the empty text included."""
     return not text or _LABEL_NAME.fullmatch(text) is not None
+
+
+def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether a selector matches an object with these labels; an empty one matches every object."""
+    return all(labels.get(key) == value for key, value in selector.items())

@@ -14,6 +14,7 @@ from pools.selectors import Caller, pool_levels
 from scheduling.errors import InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
 from scheduling.fit.snapshot import FitNode
+from scheduling.kubernetes_syntax import selects
 from scheduling.levels import Levels
 from web.errors import summary
 from whatif.judgement import IndexedNodes, Judgement, Prospect, Resubmission
@@ -181,7 +182,7 @@ def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragm
     own = node_selection(pool)
 
     def in_pool(node: FitNode) -> FitNode | None:
-        return node if all(node.labels.get(key) == value for key, value in own.items()) else None
+        return node if selects(own, node.labels) else None
 
     snapshot = replace(observed.snapshot, levels=levels).edited(in_pool)
     return of_snapshot(snapshot, synced_at=observed.synced_at)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pools.conditions import Condition
 from scheduling.coverage import LabelCoverage, LevelCoverage, SharedValue, cover
 from scheduling.drift import Drift, InSync, TopologyNotFound, compare
+from scheduling.kubernetes_syntax import selects
 from scheduling.levels import Levels
 from scheduling.sentences import agree, count_of, plain_listing
 
@@ -75,7 +76,7 @@ def evaluate(pools: Sequence[EvaluatedPool], nodes: Nodes) -> dict[str, list[Con
 
 def nodes_of(selector: Mapping[str, str], nodes: Nodes) -> Nodes:
     """The nodes that a selector matches."""
-    return {name: labels for name, labels in nodes.items() if selector.items() <= labels.items()}
+    return {name: labels for name, labels in nodes.items() if selects(selector, labels)}
 
 
 def _drift(pool: EvaluatedPool) -> Iterator[Condition]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.kubernetes_syntax import selects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Edits:
 
 def in_domain(node: FitNode, values: Mapping[str, str]) -> bool:
     """Whether a node carries all of these label values."""
-    return all(node.labels.get(label) == value for label, value in values.items())
+    return selects(values, node.labels)
 
 
 def after(snapshot: Snapshot, edits: Edits) -> Snapshot:

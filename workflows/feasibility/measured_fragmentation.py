@@ -15,6 +15,7 @@ from pools.pod_templates.applied import node_selection
 from pools.selectors import pool_levels
 from scheduling.capabilities import Capability
 from scheduling.fit.snapshot import FitNode, Snapshot
+from scheduling.kubernetes_syntax import selects
 from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
 from workflows.feasibility.nodes import observed_nodes
 from workflows.models import MeasuredFragments
@@ -57,7 +58,7 @@ def measure(cluster: str) -> int:
 
 def _fragments(pool: Pool, nodes: Sequence[FitNode]) -> PoolFragments:
     own = node_selection(pool)
-    in_pool = (node for node in nodes if all(node.labels.get(key) == value for key, value in own.items()))
+    in_pool = (node for node in nodes if selects(own, node.labels))
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities_of(pool.backend)
     return of_snapshot(Snapshot.of(in_pool, pool_levels(pool), paths=paths), synced_at=None)
 

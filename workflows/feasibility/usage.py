@@ -12,6 +12,7 @@ from typing import Any
 
 from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection
+from scheduling.kubernetes_syntax import selects
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Task
 from workflows.values.amounts import NO_AMOUNTS, Amounts, allocatable, requested
@@ -125,15 +126,11 @@ def _pool_node(
         others=None if by_node is None else by_node.get(row["name"], NO_AMOUNTS),
         ready=row["ready"],
         unschedulable=row["unschedulable"],
-        pools=tuple(pool for pool, selector in selectors.pools if _matches(selector, labels)),
+        pools=tuple(pool for pool, selector in selectors.pools if selects(selector, labels)),
         memberships=tuple(
-            membership for membership, selector in selectors.memberships if _matches(selector, labels)
+            membership for membership, selector in selectors.memberships if selects(selector, labels)
         ),
     )
-
-
-def _matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in selector.items())
 
 
 def placed_tasks(clusters: Iterable[str]) -> list[PlacedTask]:

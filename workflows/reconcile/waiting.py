@@ -16,6 +16,7 @@ from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
 from scheduling.errors import TopologyError
+from scheduling.kubernetes_syntax import selects
 from web.times import read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
@@ -165,7 +166,7 @@ def _occupied_nodes(
     by_node = {
         name: str(labels[DOMAIN_LABEL])
         for name, labels in rows.order_by("name").values_list("name", "labels")[:MOST_NODES]
-        if any(selector.items() <= labels.items() for selector in selectors)
+        if any(selects(selector, labels) for selector in selectors)
     }
     return observations.compute_domain_owners(view, by_node)
 
@@ -204,7 +205,7 @@ def _pool_nodes(view: GroupView) -> dict[str, Mapping[str, str]]:
     return {
         name: labels
         for name, labels in observations.node_labels(view).items()
-        if any(selector.items() <= labels.items() for selector in selectors)
+        if any(selects(selector, labels) for selector in selectors)
     }
 
 
