@@ -131,15 +131,15 @@ def parse(text):
 
 def promise_kept(text):
     """Parse, and hold the answer to what is promised of it."""
-    found = parse(text)
-    if not isinstance(found, InvalidSpec):
+    result = parse(text)
+    if not isinstance(result, InvalidSpec):
         options = {"variables": (), "string_variables": (), "limits": SpecLimits(), "allow_localpath": False}
         assert read_workflow(text, **options).faults == ()
-        assert found.groups
+        assert result.groups
         return
-    assert found.message
-    assert found.faults
-    for fault in found.faults:
+    assert result.message
+    assert result.faults
+    for fault in result.faults:
         assert fault.message
         assert len(fault.message) < 1000
         assert fault.line is None or (fault.line >= 1 and fault.column >= 1)
@@ -153,8 +153,8 @@ def dumped(structure):
 @bounded
 @given(st.text() | PIECES)
 def test_any_text_is_a_document_or_a_refusal_with_its_place(text):
-    found = outcome(parse_document, text, limits=SpecLimits())
-    assert not isinstance(found, InvalidSpec) or all(fault.line and fault.column for fault in found.faults)
+    result = outcome(parse_document, text, limits=SpecLimits())
+    assert not isinstance(result, InvalidSpec) or all(fault.line and fault.column for fault in result.faults)
 
 
 @bounded
@@ -172,8 +172,8 @@ def test_any_structure_is_a_workflow_or_a_refusal(text):
 @bounded
 @given(st.fixed_dictionaries({"workflow": WORKFLOW}).map(dumped).filter(lambda text: not is_templated(text)))
 def test_what_is_accepted_can_be_kept_in_a_row_and_read_again(text):
-    found = parse(text)
-    for group in () if isinstance(found, InvalidSpec) else found.groups:
+    result = parse(text)
+    for group in () if isinstance(result, InvalidSpec) else result.groups:
         for task in group.tasks:
             placement = TaskPlacement(
                 image=task.image,
@@ -221,12 +221,12 @@ AsWritten.yaml_implicit_resolvers = {
 @bounded
 @given(STRUCTURES.map(dumped))
 def test_a_document_is_read_as_pyyaml_reads_it(text):
-    found = outcome(parse_document, text, limits=SpecLimits())
-    if isinstance(found, InvalidSpec):
-        assert found.faults[0].code in {"yaml_character", "duplicate_key"}
+    result = outcome(parse_document, text, limits=SpecLimits())
+    if isinstance(result, InvalidSpec):
+        assert result.faults[0].code in {"yaml_character", "duplicate_key"}
     else:
         want = yaml.load(text, Loader=AsWritten)
-        assert repr(found.data) == repr(want)  # repr, because NaN differs from itself
+        assert repr(result.data) == repr(want)  # repr, because NaN differs from itself
 
 
 @few

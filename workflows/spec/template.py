@@ -70,14 +70,14 @@ def _blank(section: re.Match[str]) -> str:
 
 
 def _render(body: str, values: Mapping[str, Any], *, limits: SpecLimits) -> str:
-    job = {
+    request = {
         "text": body,
         "values": values,
         "seconds": limits.template_cpu_seconds,
         "memory": limits.template_memory,
         "size": limits.size,
     }
-    answer = _run(json.dumps(job).encode(), limits=limits)
+    answer = _run(json.dumps(request).encode(), limits=limits)
     if "text" in answer:
         return str(answer["text"])
     if name := answer.get("undefined"):
@@ -85,7 +85,7 @@ def _render(body: str, values: Mapping[str, Any], *, limits: SpecLimits) -> str:
     raise _refused(str(answer["error"])[:500].rstrip("."), line=answer.get("line"))
 
 
-def _run(job: bytes, *, limits: SpecLimits) -> dict[str, Any]:
+def _run(request: bytes, *, limits: SpecLimits) -> dict[str, Any]:
     """Run the child and read its answer, never more of it than a rendered text can take."""
     child = subprocess.Popen(  # noqa: S603 -- our own file under our own interpreter
         [sys.executable, "-I", str(CHILD)],
@@ -99,7 +99,7 @@ def _run(job: bytes, *, limits: SpecLimits) -> dict[str, Any]:
         timer.start()
         begin = time.monotonic()
         try:
-            answer = _talk(child, job, most=limits.size * _JSON_GROWTH + 4096)
+            answer = _talk(child, request, most=limits.size * _JSON_GROWTH + 4096)
         finally:
             timer.cancel()
             child.kill()
@@ -113,12 +113,12 @@ def _run(job: bytes, *, limits: SpecLimits) -> dict[str, Any]:
         raise _refused(reason) from error
 
 
-def _talk(child: "subprocess.Popen[bytes]", job: bytes, *, most: int) -> bytes:
-    """Write the job and read the answer; the child reads all before it writes, so neither waits for ever."""
+def _talk(child: "subprocess.Popen[bytes]", request: bytes, *, most: int) -> bytes:
+    """Write the request and read the answer; the child reads all first, so neither side waits for ever."""
     assert child.stdin is not None
     assert child.stdout is not None
     try:
-        child.stdin.write(job)
+        child.stdin.write(request)
         child.stdin.close()
     except BrokenPipeError:  # it ended early; its answer, or the lack of one, says why
         pass

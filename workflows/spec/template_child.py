@@ -17,35 +17,35 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
-    resource.setrlimit(resource.RLIMIT_CPU, (job["seconds"], job["seconds"]))
+    request = json.load(sys.stdin)
+    resource.setrlimit(resource.RLIMIT_CPU, (request["seconds"], request["seconds"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (job["memory"], job["memory"]))
+    resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     try:
-        answer(**rendered(job))
+        answer(**rendered(request))
     except TemplateSyntaxError as error:
         answer(error=error.message or "syntax error", line=error.lineno)
     except UndefinedError as error:
         name = re.fullmatch(r"'(\w+)' is undefined", str(error))
         answer(**({"undefined": name[1]} if name else {"error": str(error)}), line=line_of(error))
     except MemoryError:
-        answer(error=f"it needs over {job['memory'] // 2**20} MiB of memory")
+        answer(error=f"it needs over {request['memory'] // 2**20} MiB of memory")
     except RecursionError:
         answer(error="it recurses too deep")
     except Exception as error:  # noqa: BLE001 -- whatever a user's expression raises is the user's to read
         answer(error=str(error) or type(error).__name__, line=line_of(error))
 
 
-def rendered(job: "dict[str, Any]") -> "dict[str, Any]":
+def rendered(request: "dict[str, Any]") -> "dict[str, Any]":
     """The text, or that it is too long; it is never put together whole if it is."""
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     parts, size = [], 0
-    for part in environment.from_string(job["text"]).generate(job["values"]):
+    for part in environment.from_string(request["text"]).generate(request["values"]):
         size += len(part)
-        if size > job["size"]:
-            return {"error": f"it renders to over {job['size']} characters"}
+        if size > request["size"]:
+            return {"error": f"it renders to over {request['size']} characters"}
         parts.append(part)
     return {"text": "".join(parts)}
 

@@ -39,8 +39,8 @@ def grouped(*topology, resources):
 def in_force():
     """The requirements frozen for each task."""
     return {
-        one.name: [(r.key, r.group) for r in TaskPlacement.from_json(one.spec).requirements]
-        for one in Task.objects.order_by("position")
+        task.name: [(r.key, r.group) for r in TaskPlacement.from_json(task.spec).requirements]
+        for task in Task.objects.order_by("position")
     }
 
 
@@ -73,9 +73,9 @@ def test_a_task_under_a_groups_topology_names_only_narrower_keys(submit):
     faults = refused(
         submit(grouped({"key": "clique", "group": "c"}, resources={"wide": [{"key": "zone", "group": "z"}]}))
     )
-    said = faults["not_narrower_than_group"]["message"]
-    assert '"zone"' in said
-    assert '"clique"' in said
+    message = faults["not_narrower_than_group"]["message"]
+    assert '"zone"' in message
+    assert '"clique"' in message
 
 
 def test_a_preference_that_waits_is_frozen_answered_and_starts_unrelaxed(submit):
@@ -117,5 +117,5 @@ def test_a_pool_may_let_a_preference_be_ignored_and_the_reply_says_so(submit):
     preference = {"key": "clique", "requirementType": "preferred"}
     answer = submit(gang(2, topology=[preference]), pool="native")
     assert answer.status_code == 200, answer.json()
-    assert any("is ignored, as the pool allows" in said for said in answer.json()["warnings"])
+    assert any("is ignored, as the pool allows" in warning for warning in answer.json()["warnings"])
     assert answer.json()["constraints"][0]["constraints"] == []

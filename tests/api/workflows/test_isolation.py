@@ -43,7 +43,7 @@ def client_of(name):
 
 def objects(answer, kind):
     assert answer.status_code == 200, answer.json()
-    return [one for one in answer.json()["objects"] if one["kind"] == kind]
+    return [manifest for manifest in answer.json()["objects"] if manifest["kind"] == kind]
 
 
 def pod_of(answer):
@@ -56,7 +56,7 @@ def secrets_of(pod):
     (container,) = pod["spec"]["containers"]
     keys = [entry["valueFrom"]["secretKeyRef"]["name"] for entry in container.get("env", [])]
     volumes = pod["spec"].get("volumes", [])
-    return keys + [one["secret"]["secretName"] for one in volumes if "secret" in one]
+    return keys + [volume["secret"]["secretName"] for volume in volumes if "secret" in volume]
 
 
 def paths_of(pod):
@@ -173,9 +173,9 @@ def test_a_secret_that_the_pool_shares_is_read_by_its_name(send):
 
 def test_the_reply_says_where_each_credential_is_read_from(send, api):
     tasks = [task("a", credentials={"token": "/x", "hub": "/y"}), task("b", credentials={"token": "/x"})]
-    said = send({"name": "train", "tasks": tasks}, "").json()["warnings"]
+    warnings = send({"name": "train", "tasks": tasks}, "").json()["warnings"]
     prefix = api.get("/api/profile/settings").json()["credential_prefix"]
-    assert said == [
+    assert warnings == [
         (
             f'Credential "token" is read from the Secret "{prefix}token" in namespace "osmo", '
             'which belongs to "ann".'
@@ -209,9 +209,9 @@ ORDERS = [
 def test_labels_that_give_orders_stay_off_the_pods(door, send):
     plain = pod_of(send(alone()))["metadata"]["labels"]
     for some in (ORDERS[:12], ORDERS[12:]):
-        given = dict.fromkeys(some, "forged")
+        labels = dict.fromkeys(some, "forged")
         if door == "spec":
-            answer = send(alone() | {"labels": given | {"team": "a", "example.com/team": "b"}})
+            answer = send(alone() | {"labels": labels | {"team": "a", "example.com/team": "b"}})
         else:
             query = "".join(f"&label={key}%3Dforged" for key in some)
             answer = send(alone(), f"?dry_run=true&label=team%3Da&label=example.com/team%3Db{query}")
@@ -226,9 +226,9 @@ def test_labels_reach_no_other_object(send):
     answer = send({"name": "train", "labels": {"team": "a"}, "groups": [
         {"name": "g", "tasks": [task("a", lead=True, files=[{"path": "/x", "contents": "x"}]), task("b")]}
     ]})  # fmt: skip
-    others = [one for one in answer.json()["objects"] if one["kind"] != "Pod"]
-    assert {one["kind"] for one in others} == {"Secret", "PodGroup", "Service"}
-    assert all("team" not in one["metadata"]["labels"] for one in others)
+    others = [manifest for manifest in answer.json()["objects"] if manifest["kind"] != "Pod"]
+    assert {manifest["kind"] for manifest in others} == {"Secret", "PodGroup", "Service"}
+    assert all("team" not in manifest["metadata"]["labels"] for manifest in others)
 
 
 # Mounts: only what is really below an allowed directory, links on the node included.
@@ -258,8 +258,8 @@ def test_a_mount_follows_no_link_out_of_its_directory(case, send):
 
 def test_tokens_name_nothing_but_what_is_the_users(send):
     """They are filled in once, and never again in what they became."""
-    said = "{{host:other}} {{host:{{uuid}}}} {{input:0}} {{ secrets }} {{workflow_id}}"
-    answer = send("{% raw %}\n" + text(alone(args=[said])) + "{% endraw %}\n")
+    tokens = "{{host:other}} {{host:{{uuid}}}} {{input:0}} {{ secrets }} {{workflow_id}}"
+    answer = send("{% raw %}\n" + text(alone(args=[tokens])) + "{% endraw %}\n")
     if answer.status_code == 200:
         (argument,) = pod_of(answer)["spec"]["containers"][0]["args"]
         assert "secrets }}" in argument
@@ -278,14 +278,14 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("said", TEXTS)
-def test_a_text_stays_a_text(said, send):
-    answer = send({"name": "train", "tasks": [task("only", args=[said], environment={"A": said})]})
+@pytest.mark.parametrize("tokens", TEXTS)
+def test_a_text_stays_a_text(tokens, send):
+    answer = send({"name": "train", "tasks": [task("only", args=[tokens], environment={"A": tokens})]})
     if answer.status_code == 400:
         return
     (container,) = pod_of(answer)["spec"]["containers"]
-    assert container["args"] == [said]
-    assert container["env"] == [{"name": "A", "value": said}]
+    assert container["args"] == [tokens]
+    assert container["env"] == [{"name": "A", "value": tokens}]
     assert "hostNetwork" not in pod_of(answer)["spec"]
 
 

@@ -15,8 +15,10 @@ from workflows.models import Workflow
 
 
 def submit(api, pool, tasks=2, **query):
-    asked = "&".join(f"{name}={value}" for name, value in query.items())
-    return api.post(f"/api/pool/{pool.name}/workflow?{asked}", {"file": text(gang(tasks))}, format="json")
+    parameters = "&".join(f"{name}={value}" for name, value in query.items())
+    return api.post(
+        f"/api/pool/{pool.name}/workflow?{parameters}", {"file": text(gang(tasks))}, format="json"
+    )
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def test_of_many_at_once_no_more_get_in_than_may():
     pool = PoolFactory(max_num_workflows_per_user=2)
     ann = User.objects.create_user("ann")
 
-    def one(_):
+    def answer_status(_):
         client = APIClient()
         client.force_authenticate(ann)
         try:
@@ -96,7 +98,7 @@ def test_of_many_at_once_no_more_get_in_than_may():
             connection.close()
 
     with ThreadPoolExecutor(6) as threads:
-        answers = sorted(threads.map(one, range(6)))
+        answers = sorted(threads.map(answer_status, range(6)))
 
     assert answers == [200, 200, 400, 400, 400, 400]
     assert Workflow.objects.count() == 2

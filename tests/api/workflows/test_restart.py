@@ -63,10 +63,10 @@ def test_what_did_not_complete_runs_again_and_the_rest_is_carried_over(api, pool
     assert (again.spec, again.priority, again.labels) == (first.spec, "LOW", {"team": "a"})
     learn = Task.objects.get(group=groups["learn-group"])
     assert learn.spec["environment"] == {"MODE": "{{workflow_id}}", "SEED": "7"}
-    shown = api.get("/api/workflow/train-2").json()
-    assert (shown["parent_name"], shown["parent_job_id"]) == ("train", 1)
-    said = Event.objects.get(workflow=again, reason="RestartOf").message
-    assert said == (
+    reply = api.get("/api/workflow/train-2").json()
+    assert (reply["parent_name"], reply["parent_job_id"]) == ("train", 1)
+    message = Event.objects.get(workflow=again, reason="RestartOf").message
+    assert message == (
         'The workflow restarts train-1. Run again: "learn-group" and "report-group". Carried over as '
         'COMPLETED: "prepare-group".'
     )

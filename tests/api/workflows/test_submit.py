@@ -74,8 +74,8 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
     assert (placement.levels, placement.nvlink, placement.workflow_name) == (LEVELS, True, "train-1")
     assert placement.labels == {"team": "vision"}
     tasks = list(group.tasks.all())
-    assert [one.name for one in tasks] == [f"worker-{i}" for i in range(4)]
-    assert [one.lead for one in tasks] == [True, False, False, False]
+    assert [task.name for task in tasks] == [f"worker-{i}" for i in range(4)]
+    assert [task.lead for task in tasks] == [True, False, False, False]
     spec = TaskPlacement.from_json(tasks[1].spec)
     assert (spec.gpu, spec.memory, spec.platform, spec.claims_channel) == (8, "16Gi", "gpu", True)
     assert spec.node_selector == {"pool": "h100"}
@@ -85,7 +85,9 @@ def test_a_workflow_is_written_whole(submit, pool, ann):
 def test_the_applied_constraints_are_answered_and_kept(submit):
     reply = accepted(submit(gang(topology=[same("clique"), same("zone", kind="preferred")])))
     (group,) = reply["constraints"]
-    assert [(one["key"], one["requirementType"]) for one in group["constraints"]] == [("clique", "required")]
+    assert [(constraint["key"], constraint["requirementType"]) for constraint in group["constraints"]] == [
+        ("clique", "required")
+    ]
     assert TaskGroup.objects.get().constraints == group["constraints"]
 
 
@@ -128,8 +130,8 @@ def test_groups_wait_for_those_they_take_input_from(submit, sent, django_capture
         "fit-group": "WAITING",
         "prep-group": "PROCESSING",
     }
-    assert [one.name for one in groups["eval-group"].upstream.all()] == ["fit-group"]
-    assert [one.name for one in groups["prep-group"].downstream.all()] == ["fit-group"]
+    assert [group.name for group in groups["eval-group"].upstream.all()] == ["fit-group"]
+    assert [group.name for group in groups["prep-group"].downstream.all()] == ["fit-group"]
     assert groups["eval-group"].waiting_reason == 'It starts when group "fit-group" has completed.'
     assert len(sent) == 1
 
@@ -221,7 +223,7 @@ def test_a_platform_adds_to_its_pool(submit, pool):
     accepted(submit(workflow))
     spec = TaskPlacement.from_json(Task.objects.get().spec)
     assert spec.node_selector == {"pool": "h100", "size": "big"}
-    assert [one["key"] for one in spec.tolerations] == ["gpu", "big"]
+    assert [toleration["key"] for toleration in spec.tolerations] == ["gpu", "big"]
     assert spec.volume_mounts == ("/shared", "/data/./x:/x")
     assert (spec.privileged, spec.host_network) == (True, True)
 
@@ -280,7 +282,7 @@ def test_a_level_that_no_node_carries_is_a_warning(submit, pool):
     NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"})
     warnings = accepted(submit(gang(1, topology=[same("rack")])))["warnings"]
     lost = "labels topology.kubernetes.io/zone, example.com/rack of topology keys"
-    assert any(f"None of the pool's 1 node carries {lost}" in one for one in warnings)
+    assert any(f"None of the pool's 1 node carries {lost}" in warning for warning in warnings)
 
 
 def test_a_backend_that_does_not_answer_accepts_with_a_warning(submit, pool):
@@ -422,22 +424,24 @@ def test_the_examples_are_accepted_by_pools_with_their_keys(api, example):
     written = example.read_text()
     workflow = yaml.safe_load(rendered(written) if is_templated(written) else written)["workflow"]
     asking = [*workflow["resources"].values(), *workflow["groups"]]
-    keys = {entry["key"] for one in asking for entry in one.get("topology", ())}
+    keys = {entry["key"] for resource in asking for entry in resource.get("topology", ())}
     order = ("zone", "spine", "rack", "clique")
     levels = tuple(Level(key, f"example.com/{key}") for key in order if key in keys)
     PoolFactory(name="demo", levels=levels)
     reply = accepted(api.post("/api/pool/demo/workflow", {"file": written}, format="json"))
     assert TaskGroup.objects.count() == len(workflow["groups"])
-    assert {one["key"] for group in reply["constraints"] for one in group["constraints"]} == keys
+    assert {
+        constraint["key"] for group in reply["constraints"] for constraint in group["constraints"]
+    } == keys
 
 
 def test_a_label_in_a_reserved_place_stays_off_the_pods_and_the_reply_says_so(submit):
     labels = {"team": "vision", "kai.scheduler/queue": "theirs"}
     reply = accepted(submit(gang(2, labels=labels), "?dry_run=true"))
-    (warning,) = [one for one in reply["warnings"] if "reserved" in one]
+    (warning,) = [sentence for sentence in reply["warnings"] if "reserved" in sentence]
     assert '"kai.scheduler/queue"' in warning
     assert "team" not in warning
-    pods = [one for one in reply["objects"] if one["kind"] == "Pod"]
+    pods = [manifest for manifest in reply["objects"] if manifest["kind"] == "Pod"]
     assert {pod["metadata"]["labels"]["kai.scheduler/queue"] for pod in pods} != {"theirs"}
     assert {pod["metadata"]["labels"]["team"] for pod in pods} == {"vision"}
 
@@ -445,8 +449,8 @@ def test_a_label_in_a_reserved_place_stays_off_the_pods_and_the_reply_says_so(su
 def test_a_backend_without_its_scheduler_is_told_of_in_the_reply(submit, pool):
     backend = pool.backend
     lost = {"type": "SchedulerServed", "status": "False", "reason": "NotInstalled", "message": "no KAI"}
-    kept = [one for one in backend.conditions if one["type"] != "SchedulerServed"]
-    backend.conditions = [*kept, lost]
+    others = [condition for condition in backend.conditions if condition["type"] != "SchedulerServed"]
+    backend.conditions = [*others, lost]
     backend.save(update_fields=["conditions"])
     warnings = accepted(submit(gang(2)))["warnings"]
     assert any("does not serve what its scheduler" in warning for warning in warnings)

@@ -48,11 +48,11 @@ def test_labels_of_ours_go_over_the_users_and_orders_to_schedulers_are_left_out(
         "sim.osmo.local/run-for": "20s",
     }
     pod = render_group(group([one_try("a", 0)], labels=labels)).pods["a"]
-    got = pod["metadata"]["labels"]
-    assert (got["team"], got["sim.osmo.local/run-for"]) == ("a_b", "20s")
-    assert (got[names.GROUP_LABEL], got["osmo.pool"]) == (GROUP.hex, "h100")
-    assert got["kai.scheduler/queue"] == "osmo-pool-osmo-h100"
-    assert got["osmo.submitted_by"] == "ann_example.com"
+    pod_labels = pod["metadata"]["labels"]
+    assert (pod_labels["team"], pod_labels["sim.osmo.local/run-for"]) == ("a_b", "20s")
+    assert (pod_labels[names.GROUP_LABEL], pod_labels["osmo.pool"]) == (GROUP.hex, "h100")
+    assert pod_labels["kai.scheduler/queue"] == "osmo-pool-osmo-h100"
+    assert pod_labels["osmo.submitted_by"] == "ann_example.com"
 
 
 def test_everything_of_a_group_says_whose_it_is():

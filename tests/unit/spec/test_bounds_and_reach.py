@@ -44,9 +44,9 @@ def test_what_is_well_written_can_be_checked_further_though_something_is_not():
     text = bare(
         task("args: 5", name="a"), more="  resources: {default: {topology: [{key: zone}], cpu: many}}\n"
     )
-    found = parse(text, read=read_workflow)
-    assert [fault.code for fault in found.faults] == ["type", "type"]
-    assert [r.key for r in found.groups[0].tasks[0].resource.topology] == ["zone"]
+    spec = parse(text, read=read_workflow)
+    assert [fault.code for fault in spec.faults] == ["type", "type"]
+    assert [r.key for r in spec.groups[0].tasks[0].resource.topology] == ["zone"]
 
 
 def test_a_faulty_task_is_not_a_second_fault_where_it_is_named():
@@ -55,9 +55,9 @@ def test_a_faulty_task_is_not_a_second_fault_where_it_is_named():
 
 
 def test_the_message_alone_says_where_and_what():
-    said = refusal(bare(task("gpu: 1"), task("gpu: 1", name="b"), more="  a: 1\n  b: 1\n")).message
-    assert 'Line 4, column 41: There is no field "gpu" here.' in said
-    assert said.endswith("And 1 more.")
+    message = refusal(bare(task("gpu: 1"), task("gpu: 1", name="b"), more="  a: 1\n  b: 1\n")).message
+    assert 'Line 4, column 41: There is no field "gpu" here.' in message
+    assert message.endswith("And 1 more.")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_what_a_user_wrote_never_makes_a_message_long():
 
 
 def test_many_tasks_that_are_not_carried_out_in_full_give_one_warning():
-    found = parse(bare(*(task("outputs: [{url: 's3://b'}]", name=f"t{i}") for i in range(50))))
-    (notice,) = found.warnings
+    spec = parse(bare(*(task("outputs: [{url: 's3://b'}]", name=f"t{i}") for i in range(50))))
+    (notice,) = spec.warnings
     assert notice.path == ("workflow", "tasks", 0, "outputs")
     assert "50 places" in notice.message
 
@@ -147,8 +147,8 @@ PODS = {
 
 @pytest.mark.parametrize(("fields", "want"), PODS.items(), ids=PODS.keys())
 def test_what_no_api_server_takes_is_refused_where_it_stands(fields, want):
-    found = [(format_path(f.path), f.code) for f in refusal(bare(task(fields))).faults]
-    assert found == [(f"workflow.tasks[0].{want[0]}", want[1])]
+    placed = [(format_path(f.path), f.code) for f in refusal(bare(task(fields))).faults]
+    assert placed == [(f"workflow.tasks[0].{want[0]}", want[1])]
 
 
 RESOURCES = {
@@ -172,13 +172,13 @@ def test_resources_no_node_could_ever_give_are_refused(fields, where):
     ("written", "want"), [("1500m", "2"), ("1.5Gi", "1610612736"), ("0.5", "1"), ("007", "7")]
 )
 def test_parts_of_a_byte_are_rounded_up(written, want):
-    found = parse(bare(task(), more=f"  resources: {{default: {{memory: '{written}'}}}}\n"))
-    assert found.groups[0].tasks[0].resource.memory == want
+    spec = parse(bare(task(), more=f"  resources: {{default: {{memory: '{written}'}}}}\n"))
+    assert spec.groups[0].tasks[0].resource.memory == want
 
 
 def test_exit_codes_are_kept_in_one_way_of_writing():
-    found = parse(bare(task("exitActions: {RESCHEDULE: ' 1 - 3 , 7,9-9'}")))
-    assert found.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3,7,9"}
+    spec = parse(bare(task("exitActions: {RESCHEDULE: ' 1 - 3 , 7,9-9'}")))
+    assert spec.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3,7,9"}
 
 
 def test_a_task_that_names_no_resource_among_several_is_refused():
@@ -187,8 +187,8 @@ def test_a_task_that_names_no_resource_among_several_is_refused():
 
 
 def test_keys_are_taken_as_written():
-    found = parse(bare(task("environment: {on: 1, NO: 2, 0x1F: 3}")).replace("0x1F", "_0x1F"))
-    assert found.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
+    spec = parse(bare(task("environment: {on: 1, NO: 2, 0x1F: 3}")).replace("0x1F", "_0x1F"))
+    assert spec.groups[0].tasks[0].environment == {"on": "1", "NO": "2", "_0x1F": "3"}
 
 
 def test_a_fault_in_a_template_has_the_users_own_line():

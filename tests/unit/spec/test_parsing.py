@@ -29,7 +29,7 @@ def faults(text, **options):
     return refused.value.faults
 
 
-def told(text, **options):
+def placed_faults(text, **options):
     return [(format_path(f.path), f.line, f.column, f.code) for f in faults(text, **options)]
 
 
@@ -67,8 +67,8 @@ def test_the_use_cases_are_one_gang_each_with_the_requirements_they_are_about(na
     (group,) = parsed.groups
     for place, (key, sets, required) in enumerate(USE_CASES[name]):
         written = [task.resource.topology[place] for task in group.tasks]
-        assert tuple(one.group for one in written) == sets
-        assert {(one.key, one.required) for one in written} == {(key, required)}
+        assert tuple(requirement.group for requirement in written) == sets
+        assert {(requirement.key, requirement.required) for requirement in written} == {(key, required)}
     assert {len(task.resource.topology) for task in group.tasks} == {len(USE_CASES[name])}
     assert {task.resource.gpu for task in group.tasks} == {4}
     assert parsed.warnings == ()
@@ -101,7 +101,7 @@ def test_requirements_keep_where_they_were_written():
 
 
 def test_all_faults_are_told_at_once_with_their_places():
-    assert told("""\
+    assert placed_faults("""\
         workflow:
           name: 9lives
           tasks:
@@ -160,9 +160,9 @@ BAD = {
 
 @pytest.mark.parametrize(("text", "code"), BAD.values(), ids=BAD.keys())
 def test_bad_input_is_refused_with_its_place(text, code):
-    found = faults(text)
-    assert code in {fault.code for fault in found}
-    assert all(fault.line and fault.column for fault in found)
+    reported = faults(text)
+    assert code in {fault.code for fault in reported}
+    assert all(fault.line and fault.column for fault in reported)
 
 
 def test_a_misspelled_field_is_answered_with_the_right_one():
@@ -271,9 +271,9 @@ def test_timeouts_are_seconds(written, want):
 def test_the_documentation_shows_every_field_that_is_carried_out():
     """The page's own workflow parses once the task that it waits for is there."""
     page = (EXAMPLES.parent / "docs" / "reference" / "spec.md").read_text()
-    shown = page.partition("```yaml\n")[2].partition("```")[0]
+    example = page.partition("```yaml\n")[2].partition("```")[0]
     prepare = "    - {name: first, tasks: [{name: prepare, image: i, command: [c], resource: shard}]}\n"
-    parsed = parse(shown.replace("  resources:\n", prepare + "  resources:\n"))
+    parsed = parse(example.replace("  resources:\n", prepare + "  resources:\n"))
     assert [notice.path[-1] for notice in parsed.warnings] == ["inputs"]
     task_fields = set(TaskModel.model_fields) - {"outputs", "kpis", "downloadType", "cacheSize", "checkpoint"}
     for name in {
@@ -281,4 +281,4 @@ def test_the_documentation_shows_every_field_that_is_carried_out():
         *GroupModel.model_fields,
         *ResourceModel.model_fields,
     }:
-        assert f"{name}:" in shown
+        assert f"{name}:" in example

@@ -18,9 +18,9 @@ CASES = {
 
 @pytest.mark.parametrize(("backlog", "let_in"), CASES.values(), ids=CASES.keys())
 def test_a_pool_is_let_in_unless_it_holds_too_much(backlog, let_in):
-    told = refusal(backlog, pool="mine", bounds=BOUNDS)
-    assert (told is None) == let_in
-    assert let_in or '"mine"' in told
+    reason = refusal(backlog, pool="mine", bounds=BOUNDS)
+    assert (reason is None) == let_in
+    assert let_in or '"mine"' in reason
 
 
 def test_all_pools_together_stay_under_twice_the_bound():

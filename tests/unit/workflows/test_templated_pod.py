@@ -60,8 +60,8 @@ def test_what_is_ours_stays_and_all_else_is_the_templates():
     assert pod["metadata"]["annotations"]["note"] == "Task_1"
     same = {"schedulerName", "restartPolicy", "hostname", "subdomain", "priorityClassName", "nodeSelector"}
     assert {key: pod["spec"].get(key) for key in same} == {key: plain["spec"].get(key) for key in same}
-    ours = plain["spec"]["resourceClaims"]
-    assert pod["spec"]["resourceClaims"] == [*ours, {"name": "nic"}]
+    own_claims = plain["spec"]["resourceClaims"]
+    assert pod["spec"]["resourceClaims"] == [*own_claims, {"name": "nic"}]
     [container], [before] = pod["spec"]["containers"], plain["spec"]["containers"]
     assert (container["name"], container["image"], container["command"]) == ("task-1", "ubuntu", ["sleep"])
     assert container["env"] == [{"name": "A", "value": ""}, {"name": "B", "value": "2"}]
