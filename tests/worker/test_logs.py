@@ -44,7 +44,7 @@ def say(world, group, text="working\ndone\n"):
 
 def read(world, *tasks, lines=1000):
     rows = [Task.objects.select_related("group").get(pk=task.pk) for task in tasks]
-    return b"".join(read_logs(rows, cluster=world.cluster, wanted=LogRequest(lines=lines))).decode()
+    return b"".join(read_logs(rows, cluster=world.cluster, request=LogRequest(lines=lines))).decode()
 
 
 def running(world, **changes):

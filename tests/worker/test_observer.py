@@ -36,8 +36,8 @@ def until(look):
 def world(transactional_db, monkeypatch):
     world = World()
     monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
-    monkeypatch.setattr(process, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(inbox, "OTHERS_SECONDS", 0.05)
+    monkeypatch.setattr(process, "ROWS_SECONDS", 0.2)
+    monkeypatch.setattr(inbox, "FOREIGN_USAGE_SECONDS", 0.05)
     monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)
     return world
 
@@ -133,7 +133,7 @@ def test_nodes_are_followed_and_known_to_be_complete(world, observer):
 
 def test_backends_that_come_and_go_are_followed_without_a_restart(world, observer):
     running = observer()
-    until(lambda: running.looked_at > 0)
+    until(lambda: running.refreshed_at > 0)
     assert not running.followers
     world.pool()
     until(lambda: any(key[3] == "Pod" for key in running.followers))
@@ -333,7 +333,7 @@ def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world,
     def refused(cluster, others):
         raise DatabaseError("no room for others")
 
-    monkeypatch.setattr(process, "write_others", refused)
+    monkeypatch.setattr(process, "write_foreign_usage", refused)
     world.cluster.put(POD, stranger("a", "n1"))
     group = world.group(pods=1)
     running = observer()
@@ -341,5 +341,5 @@ def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world,
     world.look(group)
     until(pods)
     until(running.inbox.size)
-    monkeypatch.setattr(process, "write_others", writer.write_others)
+    monkeypatch.setattr(process, "write_foreign_usage", writer.write_foreign_usage)
     until(lambda: by_others() == {"n1": (2, 500, 1)})

@@ -13,7 +13,7 @@ from tests.fakes.cluster import FakeCluster
 from workflows.logs.archive import keep_before_delete
 from workflows.models import TaskGroup, Workflow
 from workflows.observer.inbox import Batch
-from workflows.observer.sources import events_heard_of, pod_groups_seen_by
+from workflows.observer.sources import event_reducer, pod_group_reducer
 from workflows.observer.streams import Memory
 from workflows.observer.writer import write
 from workflows.reconcile.run import run
@@ -39,8 +39,8 @@ class World:
         self.cluster = FakeCluster(players=acting, further=further)
         self.uid = self.cluster.kube_system_uid()
         self._reducers = REDUCERS | {
-            EVENT: events_heard_of(installed().values()),
-            **{pod_group_kind(one): pod_groups_seen_by(one) for one in installed().values() if one.pod_group},
+            EVENT: event_reducer(installed().values()),
+            **{pod_group_kind(one): pod_group_reducer(one) for one in installed().values() if one.pod_group},
         }
         self._memory = {kind: Memory(()) for kind in self._reducers}
 
@@ -56,7 +56,7 @@ class World:
 
     def observe(self):
         """What the observer would have written by now."""
-        batch = Batch(heard=True)
+        batch = Batch(is_reachable=True)
         for kind, see in self._reducers.items():
             items = [seen for obj in self.cluster.all(kind) if (seen := see(obj)) is not None]
             memory = self._memory[kind]

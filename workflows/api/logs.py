@@ -1,8 +1,8 @@
 """Logs of workflows over REST: plain text, a line at a time.
 
 OSMO's client reads the stream to its end, so a workflow that has not ended is followed unless the caller
-says ``follow=False`` or asks for the last lines. What is read of running tasks takes a place
-(``workflows.logs.streams``); what is in the store takes none.
+says ``follow=False`` or asks for the last lines. Reading from running tasks takes a slot
+(``workflows.logs.slots``); reading from the store takes none.
 """
 
 import select
@@ -23,7 +23,7 @@ from workflows import selectors
 from workflows.api import queries
 from workflows.api.views import LINES, READ, TEXT
 from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
-from workflows.logs import streams
+from workflows.logs import slots
 from workflows.logs.follow import FollowRequest, follow_logs
 from workflows.logs.read import LogRequest, is_over, read_logs
 from workflows.models import Task, Workflow
@@ -36,15 +36,16 @@ class LogsView(APIView):
     def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
         """Stream the logs of its tasks: from their pods while they run, from the store afterwards."""
         query = queries.LogsQuery.of(request)
-        workflow, tries = _asked(request, workflow_id, query)
+        workflow, tries = _tries(request, workflow_id, query)
         lines = _most(query, workflow_limits().max_log_lines)
         if not _follows(query, workflow):
             return _answered(request, workflow, tries(), LogRequest(lines=lines))
-        wanted = FollowRequest(
+        log_request = FollowRequest(
             lines=lines, prefixed=len(tries()) > 1, seconds=settings.ENV.log_follow_seconds
         )
         cluster = cluster_for(workflow.backend)
-        text = follow_logs(tries, cluster=cluster, wanted=wanted, is_heard=_listener(request._request))  # noqa: SLF001 -- DRF wraps it
+        is_connected = _connection_check(request._request)  # noqa: SLF001 -- DRF wraps it
+        text = follow_logs(tries, cluster=cluster, request=log_request, is_connected=is_connected)
         return _streamed(request, text)
 
 
@@ -53,18 +54,18 @@ class ErrorLogsView(APIView):
 
     @extend_schema(operation_id="workflow_error_logs", parameters=[queries.LinesQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> StreamingHttpResponse:
-        """Give what the tasks that failed said last, with their exit codes; never followed."""
+        """Give the last lines of failed tasks with their exit codes; never followed."""
         query = queries.LinesQuery.of(request)
-        workflow, tries = _asked(request, workflow_id, query)
-        wanted = LogRequest(lines=_most(query, workflow_limits().max_error_log_lines), failed_only=True)
-        return _answered(request, workflow, tries(), wanted)
+        workflow, tries = _tries(request, workflow_id, query)
+        log_request = LogRequest(lines=_most(query, workflow_limits().max_error_log_lines), failed_only=True)
+        return _answered(request, workflow, tries(), log_request)
 
 
-def _asked(
-    request: Request, said: str, query: dict[str, Any]
+def _tries(
+    request: Request, name: str, query: dict[str, Any]
 ) -> tuple[Workflow, Callable[[], Sequence[Task]]]:
-    """The workflow, and what reads the tries that were asked for."""
-    workflow = selectors.workflow_known_as(said, user=request.user, action=Action.WORKFLOW_READ)
+    """The workflow, and a function that reads its requested tries anew."""
+    workflow = selectors.workflow_known_as(name, user=request.user, action=Action.WORKFLOW_READ)
     task, retry = query["task_name"], query["retry_id"]
     selectors.check_task(workflow, task=task, retry_id=retry)
     return workflow, lambda: list(selectors.tries_of(workflow, task=task, retry_id=retry))
@@ -77,55 +78,57 @@ def _most(query: dict[str, Any], most: int) -> int:
 def _follows(query: dict[str, Any], workflow: Workflow) -> bool:
     if workflow.status in WORKFLOW_TERMINAL:
         return False
-    asked: bool | None = query["follow"]
-    return query["last_n_lines"] is None if asked is None else asked
+    follow: bool | None = query["follow"]
+    return query["last_n_lines"] is None if follow is None else follow
 
 
 def _answered(
-    request: Request, workflow: Workflow, tries: Sequence[Task], wanted: LogRequest
+    request: Request, workflow: Workflow, tries: Sequence[Task], log_request: LogRequest
 ) -> StreamingHttpResponse:
-    text = read_logs(tries, cluster=cluster_for(workflow.backend), wanted=wanted)
+    text = read_logs(tries, cluster=cluster_for(workflow.backend), request=log_request)
     if all(map(is_over, tries)):
         return StreamingHttpResponse(text, content_type=TEXT)
     return _streamed(request, text)
 
 
 def _streamed(request: Request, text: Iterator[bytes]) -> StreamingHttpResponse:
-    """Answer from a place, which is given back at the end. Raises Busy."""
-    return StreamingHttpResponse(_Placed(text, streams.take(request.user.get_username())), content_type=TEXT)
+    """Answer from a slot, which is given back at the end. Raises Busy."""
+    return StreamingHttpResponse(
+        _SlottedText(text, slots.take(request.user.get_username())), content_type=TEXT
+    )
 
 
-class _Placed:
-    """A text that is read in a place; the server closes it, also when the caller has gone."""
+class _SlottedText:
+    """A text that is read in a slot; the server closes it, also when the caller has gone."""
 
-    def __init__(self, text: Iterator[bytes], place: streams.Place) -> None:
-        self._text, self._place = text, place
+    def __init__(self, text: Iterator[bytes], slot: slots.StreamSlot) -> None:
+        self._text, self._slot = text, slot
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._text
         finally:
-            self._place.leave()
+            self._slot.release()
 
     def close(self) -> None:
         try:
             if close := getattr(self._text, "close", None):
                 close()
         finally:
-            self._place.leave()
+            self._slot.release()
 
 
-def _listener(request: HttpRequest) -> Callable[[], bool]:
+def _connection_check(request: HttpRequest) -> Callable[[], bool]:
     """Tell whether the caller is still connected, as far as the server shows its socket."""
     connection = request.META.get("gunicorn.socket")
     if not isinstance(connection, socket.socket):
         return lambda: True
 
-    def is_heard() -> bool:
+    def is_connected() -> bool:
         try:
             readable, _, _ = select.select([connection], [], [], 0)
             return not readable or bool(connection.recv(1, socket.MSG_PEEK))
         except (OSError, ValueError):
             return False
 
-    return is_heard
+    return is_connected

@@ -77,10 +77,10 @@ _FIELDS = tuple(ListedTask.__dataclass_fields__)[:-1]
 
 
 def task_page(
-    wanted: TaskFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
+    criteria: TaskFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
 ) -> list[ListedTask]:
     """One page of what the user may list. One query."""
-    rows = _rows(wanted, user=user).order_by("id" if order == "ASC" else "-id").values_list(*_COLUMNS)
+    rows = _rows(criteria, user=user).order_by("id" if order == "ASC" else "-id").values_list(*_COLUMNS)
     return [_listed(row) for row in rows[offset : offset + limit]]
 
 
@@ -89,18 +89,18 @@ def _listed(row: tuple[object, ...]) -> ListedTask:
     return ListedTask(**values, asks=requested(*row[len(_FIELDS) :]))  # type: ignore[arg-type]  # as columns are
 
 
-def _rows(wanted: TaskFilter, *, user: Caller) -> QuerySet[Task]:
+def _rows(criteria: TaskFilter, *, user: Caller) -> QuerySet[Task]:
     pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
     condition = Q() if pools is None else Q(group__workflow__pool_name__in=pools)
     for field, values in (
-        ("group__workflow__submitted_by__in", wanted.users),
-        ("status__in", wanted.statuses),
-        ("group__workflow__name", wanted.workflow),
-        ("group__workflow__pool_name__in", wanted.pools),
-        ("node_name__in", wanted.nodes),
-        ("group__workflow__priority__in", wanted.priorities),
-        ("start_time__gte", wanted.started_after),
-        ("start_time__lte", wanted.started_before),
+        ("group__workflow__submitted_by__in", criteria.users),
+        ("status__in", criteria.statuses),
+        ("group__workflow__name", criteria.workflow),
+        ("group__workflow__pool_name__in", criteria.pools),
+        ("node_name__in", criteria.nodes),
+        ("group__workflow__priority__in", criteria.priorities),
+        ("start_time__gte", criteria.started_after),
+        ("start_time__lte", criteria.started_before),
     ):
         if values:
             condition &= Q(**{field: values})

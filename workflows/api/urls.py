@@ -16,7 +16,7 @@ urlpatterns = [
     path("api/pool/<str:pool>/workflow", views.SubmitView.as_view()),
     path("api/pool/<str:pool>/workflow/<str:workflow_id>/restart", views.RestartView.as_view()),
     path("api/workflow", views.WorkflowListView.as_view()),
-    path("api/workflow/<str:workflow_id>", views.WorkflowView.as_view()),
+    path("api/workflow/<str:workflow_id>", views.WorkflowDetailView.as_view()),
     path("api/workflow/<str:workflow_id>/explain", views.ExplainView.as_view()),
     path("api/workflow/<str:workflow_id>/spec", views.SpecView.as_view()),
     path("api/workflow/<str:workflow_id>/events", views.EventsView.as_view()),

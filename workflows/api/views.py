@@ -113,10 +113,10 @@ def _submission(request: Request, pool: str) -> SubmissionRequest:
 
 def _not_one(name: str) -> InvalidSpec:
     """The error of a request that names no workflow, or two."""
-    given = "both a body and workflow_id" if name else "neither"
+    sources = "both a body and workflow_id" if name else "neither"
     message = (
         "A submission has a workflow in its body (file) or names one to submit again (workflow_id); "
-        f"this one has {given}."
+        f"this one has {sources}."
     )
     return InvalidSpec(message, [Fault(("workflow_id",), "one_workflow", message)])
 
@@ -179,7 +179,7 @@ class WorkflowListView(APIView):
         return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))
 
 
-class WorkflowView(APIView):
+class WorkflowDetailView(APIView):
     access = {"GET": READ}
 
     @extend_schema(

@@ -35,7 +35,7 @@ from cluster.interface import ClusterApi, Stream
 from pools.selectors import workflow_limits
 from workflows.logs.errors import StoreFailed
 from workflows.logs.store import LogStore, installed_store, name_of
-from workflows.logs.text import gather, pack
+from workflows.logs.text import bounded_text, pack
 from workflows.metrics import LOG_BYTES, LOGS
 from workflows.models import KeptLog, Task
 
@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenLog:
+class UnreadLog:
     """A try whose log nobody has read yet."""
 
     pk: int
@@ -60,10 +60,10 @@ class OpenLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What became of one log: bytes in the store, or why there are none.
+class LogOutcome:
+    """The outcome of reading one log: its size in the store, or why it is not there.
 
-    ``final``: asking again is of no use. ``silent``: nobody answered.
+    ``final``: another attempt is useless. ``silent``: the cluster did not answer.
     """
 
     pk: int
@@ -74,33 +74,35 @@ class Done:
 
 
 def keep_before_delete(pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
-    """Read and keep what is open of these pods' logs; what cannot be read in time is given up.
+    """Read and keep the unread logs of these pods; a log that cannot be read in time is given up.
 
-    ``forced``: their deletion may wait for ``FORCED_SECONDS`` only. Raises Unreachable if the API server
-    itself does not answer: then nothing can be deleted either, and nothing is given up.
+    ``forced``: the deletion may wait for ``FORCED_SECONDS`` only. Raises ClusterUnreachable if the API
+    server itself does not answer: then nothing can be deleted either, and nothing is given up.
     """
-    logs = _open_logs(Task.objects.filter(pod_name__in=pods))
+    logs = _unread_logs(Task.objects.filter(pod_name__in=pods))
     if not logs:
         return
     seconds = FORCED_SECONDS if forced else HOLD_SECONDS
-    done = _read_all(logs, cluster=cluster, seconds=seconds)
-    if not any(one.size for one in done) and any(one.silent for one in done):
+    outcomes = _read_all(logs, cluster=cluster, seconds=seconds)
+    if not any(outcome.size for outcome in outcomes) and any(outcome.silent for outcome in outcomes):
         cluster.kube_system_uid()  # raises if all of it is silent
-    told = {one.pk for one in done}
+    answered = {outcome.pk for outcome in outcomes}
     late = f"the log could not be read before its pod was deleted: not within {seconds:g} seconds"
-    record(done, final=True)
-    record([Done(pk=one.pk, trouble=late) for one in logs if one.pk not in told], final=True)
+    record(outcomes, final=True)
+    record(
+        [LogOutcome(pk=unread.pk, trouble=late) for unread in logs if unread.pk not in answered], final=True
+    )
 
 
 def keep_ended(tasks: Sequence[int], *, cluster: ClusterApi, seconds: float) -> None:
     """Read and keep the logs of tries that have ended; what fails now is tried again later."""
     record(
-        _read_all(_open_logs(Task.objects.filter(pk__in=tasks)), cluster=cluster, seconds=seconds),
+        _read_all(_unread_logs(Task.objects.filter(pk__in=tasks)), cluster=cluster, seconds=seconds),
         final=False,
     )
 
 
-def _open_logs(tasks: QuerySet[Task]) -> list[OpenLog]:
+def _unread_logs(tasks: QuerySet[Task]) -> list[UnreadLog]:
     rows = tasks.filter(log_state="").values_list(
         "pk",
         "pod_name",
@@ -110,8 +112,8 @@ def _open_logs(tasks: QuerySet[Task]) -> list[OpenLog]:
         "task_uuid",
         "retry_id",
     )
-    found = [
-        OpenLog(
+    logs = [
+        UnreadLog(
             pk=pk,
             pod_name=pod,
             node_name=node,
@@ -121,23 +123,23 @@ def _open_logs(tasks: QuerySet[Task]) -> list[OpenLog]:
         for pk, pod, node, namespace, workflow, task, retry in rows
     ]
     KeptLog.objects.bulk_create(
-        [KeptLog(name=one.name, task_id=one.pk) for one in found],
+        [KeptLog(name=unread.name, task_id=unread.pk) for unread in logs],
         batch_size=1000,
         update_conflicts=True,
         unique_fields=["name"],
         update_fields=["begun_at"],
     )
-    return _in_turns(found)
+    return _in_turns(logs)
 
 
-def _in_turns(logs: list[OpenLog]) -> list[OpenLog]:
+def _in_turns(logs: list[UnreadLog]) -> list[UnreadLog]:
     """One of each node first, then the second of each, so that a silent node is met once and not in a row."""
-    seen: dict[str, int] = {}
+    by_node: dict[str, int] = {}
     turns = []
-    for one in logs:
-        turns.append((seen.setdefault(one.node_name, 0), one))
-        seen[one.node_name] += 1
-    return [one for _, one in sorted(turns, key=lambda turn: turn[0])]
+    for unread in logs:
+        turns.append((by_node.setdefault(unread.node_name, 0), unread))
+        by_node[unread.node_name] += 1
+    return [unread for _, unread in sorted(turns, key=lambda turn: turn[0])]
 
 
 @dataclass(slots=True)
@@ -153,52 +155,54 @@ class _Turn:
     lock: Lock = field(default_factory=Lock)
     over: bool = False
 
-    def read(self, one: OpenLog) -> Done | None:
+    def read(self, unread: UnreadLog) -> LogOutcome | None:
         """Read and store one log; None if the time was up before. Touches no database: it is a thread."""
         if self.over or time.monotonic() > self.until:
             return None
-        if one.node_name and one.node_name in self.silent_nodes:
-            trouble = f"the log could not be read before its pod was deleted: node {one.node_name} gives none"
-            return Done(pk=one.pk, trouble=trouble, final=False)
+        if unread.node_name and unread.node_name in self.silent_nodes:
+            trouble = (
+                f"the log could not be read before its pod was deleted: node {unread.node_name} gives none"
+            )
+            return LogOutcome(pk=unread.pk, trouble=trouble, final=False)
         try:
-            content = self._content(one)
+            content = self._content(unread)
             if self.over:
                 return None
-            self.store.put(one.name, content)
+            self.store.put(unread.name, content)
         except (ClusterError, StoreFailed) as error:
-            return None if self.over else self._failed(one, error)
-        return Done(pk=one.pk, size=len(content))
+            return None if self.over else self._failed(unread, error)
+        return LogOutcome(pk=unread.pk, size=len(content))
 
-    def _failed(self, one: OpenLog, error: ClusterError | StoreFailed) -> Done:
+    def _failed(self, unread: UnreadLog, error: ClusterError | StoreFailed) -> LogOutcome:
         if isinstance(error, StoreFailed):
-            log.warning("log_not_stored", pod=one.pod_name, error=str(error))
+            log.warning("log_not_stored", pod=unread.pod_name, error=str(error))
             LOGS.labels("store_failed").inc()
-            return Done(pk=one.pk, trouble=f"the store of logs failed: {error}", final=False)
+            return LogOutcome(pk=unread.pk, trouble=f"the store of logs failed: {error}", final=False)
         if isinstance(error, ObjectNotFound):
-            return Done(pk=one.pk, trouble="its pod was gone before its log was read")
+            return LogOutcome(pk=unread.pk, trouble="its pod was gone before its log was read")
         if isinstance(error, (Invalid, WriteConflict)):
-            return Done(pk=one.pk, trouble=f"its container did not start: {error.message}")
-        if one.node_name:
-            self.silent_nodes.add(one.node_name)
+            return LogOutcome(pk=unread.pk, trouble=f"its container did not start: {error.message}")
+        if unread.node_name:
+            self.silent_nodes.add(unread.node_name)
         silent = isinstance(error, ClusterUnreachable)
         trouble = f"the log could not be read before its pod was deleted: {error.message}"
-        return Done(pk=one.pk, trouble=trouble, final=False, silent=silent)
+        return LogOutcome(pk=unread.pk, trouble=trouble, final=False, silent=silent)
 
-    def _content(self, one: OpenLog) -> bytes:
+    def _content(self, unread: UnreadLog) -> bytes:
         most: int = settings.ENV.log_bytes
         stream = self.cluster.logs(
-            one.pod_name, namespace=one.namespace, tail_lines=self.lines, limit_bytes=READ_MOST
+            unread.pod_name, namespace=unread.namespace, tail_lines=self.lines, limit_bytes=READ_MOST
         )
         with self.lock:
-            self.open[one.pk] = stream
+            self.open[unread.pk] = stream
         try:
             with stream as chunks:
-                found = gather(chunks, most=most)
+                text = bounded_text(chunks, most=most)
         finally:
             with self.lock:
-                self.open.pop(one.pk, None)
+                self.open.pop(unread.pk, None)
         first = f"(osmo-topology: only the last {self.lines} lines were read)\n".encode()
-        return pack((first if found.lines >= self.lines else b"") + found.text)
+        return pack((first if text.lines >= self.lines else b"") + text.text)
 
     def stop(self) -> None:
         """End every read that goes on; what is still asked for ends by itself and is not recorded."""
@@ -208,7 +212,7 @@ class _Turn:
                 stream.close()
 
 
-def _read_all(logs: Sequence[OpenLog], *, cluster: ClusterApi, seconds: float) -> list[Done]:
+def _read_all(logs: Sequence[UnreadLog], *, cluster: ClusterApi, seconds: float) -> list[LogOutcome]:
     """Read and store the logs, several at a time; those that were not done in time are left out."""
     if not logs:
         return []
@@ -219,46 +223,50 @@ def _read_all(logs: Sequence[OpenLog], *, cluster: ClusterApi, seconds: float) -
         until=time.monotonic() + seconds,
     )
     pool = ThreadPoolExecutor(max_workers=min(READERS, len(logs)), thread_name_prefix="logs")
-    futures: list[Future[Done | None]] = [pool.submit(turn.read, one) for one in logs]
+    futures: list[Future[LogOutcome | None]] = [pool.submit(turn.read, unread) for unread in logs]
     finished, _ = wait(futures, timeout=seconds)
     turn.stop()
     pool.shutdown(wait=False, cancel_futures=True)
-    return [done for future in finished if (done := future.result()) is not None]
+    return [outcome for future in finished if (outcome := future.result()) is not None]
 
 
-def record(done: Sequence[Done], *, final: bool) -> None:
-    """Write down what became of logs. ``final``: their pods are about to go, so nothing is tried again."""
-    for some in _portions(done):
-        kept = {one.pk: one.size for one in some if one.size}
-        unread = {one.pk: one.trouble for one in some if not one.size and (final or one.final)}
+def record(outcomes: Sequence[LogOutcome], *, final: bool) -> None:
+    """Record outcomes. ``final``: the pods are about to be deleted, so there is no further attempt."""
+    for portion in _portions(outcomes):
+        sizes = {outcome.pk: outcome.size for outcome in portion if outcome.size}
+        notes = {
+            outcome.pk: outcome.trouble
+            for outcome in portion
+            if not outcome.size and (final or outcome.final)
+        }
         with transaction.atomic():
-            _record_kept(kept)
-            _record_unread(unread)
-        LOGS.labels("kept").inc(len(kept))
-        LOGS.labels("unread").inc(len(unread))
-        LOG_BYTES.inc(sum(kept.values()))
+            _record_kept(sizes)
+            _record_unread(notes)
+        LOGS.labels("kept").inc(len(sizes))
+        LOGS.labels("unread").inc(len(notes))
+        LOG_BYTES.inc(sum(sizes.values()))
 
 
-def _portions(done: Sequence[Done]) -> Iterator[Sequence[Done]]:
-    for start in range(0, len(done), 500):
-        yield done[start : start + 500]
+def _portions(outcomes: Sequence[LogOutcome]) -> Iterator[Sequence[LogOutcome]]:
+    for start in range(0, len(outcomes), 500):
+        yield outcomes[start : start + 500]
 
 
-def _record_kept(kept: dict[int, int]) -> None:
-    if not kept:
+def _record_kept(sizes: dict[int, int]) -> None:
+    if not sizes:
         return
-    rows = list(KeptLog.objects.filter(task__in=kept))
+    rows = list(KeptLog.objects.filter(task__in=sizes))
     for row in rows:
-        row.size = kept[row.task_id or 0]
+        row.size = sizes[row.task_id or 0]
     KeptLog.objects.bulk_update(rows, ["size"])
-    KeptLog.objects.filter(task__in=kept).update(stored_at=Now())
-    Task.objects.filter(pk__in=kept).update(log_state=Task.LogState.STORED, log_try_at=None)
+    KeptLog.objects.filter(task__in=sizes).update(stored_at=Now())
+    Task.objects.filter(pk__in=sizes).update(log_state=Task.LogState.STORED, log_try_at=None)
 
 
-def _record_unread(unread: dict[int, str]) -> None:
-    if not unread:
+def _record_unread(notes: dict[int, str]) -> None:
+    if not notes:
         return
-    rows = list(Task.objects.filter(pk__in=unread, log_state="").only("pk"))
+    rows = list(Task.objects.filter(pk__in=notes, log_state="").only("pk"))
     for row in rows:
-        row.log_state, row.log_note = Task.LogState.UNREAD, unread[row.pk][:NOTE]
+        row.log_state, row.log_note = Task.LogState.UNREAD, notes[row.pk][:NOTE]
     Task.objects.bulk_update(rows, ["log_state", "log_note"])

@@ -34,10 +34,10 @@ from workflows.models import Task
 
 MOST_PODS = 30
 WAITING_LINES = 1000
-LOOK_SECONDS = 2.0
+ROWS_SECONDS = 2.0
 AGAIN_SECONDS = 3.0
 LATE_SECONDS = 20.0  # for a pod's last lines once its task has ended
-GONE_SECONDS = 1.0  # the same once nothing of its group is left
+RELEASED_SECONDS = 1.0  # the same once nothing of its group is left
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class FollowRequest:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _PodReader:
     """One pod's log, read by a thread of its own."""
 
     task: Task
@@ -68,34 +68,36 @@ class _Reader:
 @dataclass(slots=True)
 class _Follower:
     cluster: ClusterApi
-    wanted: FollowRequest
-    readers: dict[int, _Reader] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)  # whose log has been shown to its end
+    request: FollowRequest
+    readers: dict[int, _PodReader] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)  # whose log has been shown to its end
     left_out: set[int] = field(default_factory=set)
     through_at: float | None = None
     lines: queue.Queue[tuple[Task, bytes]] = field(default_factory=lambda: queue.Queue(maxsize=WAITING_LINES))
 
-    def look(self, tasks: Sequence[Task]) -> Iterator[bytes]:
-        """Let new tries join and show those that are over; yields what is known at once."""
+    def update(self, tasks: Sequence[Task]) -> Iterator[bytes]:
+        """Start readers for new tries and yield the logs of those that are over."""
         now = time.monotonic()
         for task in tasks:
-            if task.pk in self.told or (task.status in BACKLOG and not is_over(task)):
+            if task.pk in self.finished or (task.status in BACKLOG and not is_over(task)):
                 continue
             reader = self.readers.get(task.pk)
             ends = task.status in TERMINAL or is_over(task)
             if reader is not None and reader.ended_at is None:
-                gone = task.group.released_at is not None
-                self._wait_for_the_last(reader, ends=ends, seconds=GONE_SECONDS if gone else LATE_SECONDS)
+                is_released = task.group.released_at is not None
+                self._wait_for_the_last(
+                    reader, ends=ends, seconds=RELEASED_SECONDS if is_released else LATE_SECONDS
+                )
             elif reader is not None and reader.stream is not None and ends:
                 self._end(task.pk)
             elif is_over(task):
-                self.told.add(task.pk)
-                for line in kept_lines(task, lines=self.wanted.lines):
-                    yield marked(task, line, prefixed=self.wanted.prefixed)
+                self.finished.add(task.pk)
+                for line in kept_lines(task, lines=self.request.lines):
+                    yield marked(task, line, prefixed=self.request.prefixed)
             elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
                 yield from self._begin(task, again=reader is not None and reader.stream is not None)
 
-    def _wait_for_the_last(self, reader: _Reader, *, ends: bool, seconds: float) -> None:
+    def _wait_for_the_last(self, reader: _PodReader, *, ends: bool, seconds: float) -> None:
         """Leave a stream some time to end by itself once its task has."""
         now = time.monotonic()
         if ends:
@@ -107,27 +109,27 @@ class _Follower:
         if sum(reader.ended_at is None for reader in self.readers.values()) >= MOST_PODS:
             if task.pk not in self.left_out:
                 self.left_out.add(task.pk)
-                said = f"{MOST_PODS} tasks are followed at a time; task_name={task.name} gives this one."
-                yield marked(task, said.encode(), prefixed=self.wanted.prefixed)
+                note = f"{MOST_PODS} tasks are followed at a time; task_name={task.name} gives this one."
+                yield marked(task, note.encode(), prefixed=self.request.prefixed)
             return
-        reader = _Reader(task=task, again=again)
+        reader = _PodReader(task=task, again=again)
         self.readers[task.pk] = reader
         threading.Thread(target=self._read, args=(reader,), name="follow", daemon=True).start()
 
     def _end(self, pk: int) -> None:
-        self.told.add(pk)
+        self.finished.add(pk)
         self.readers[pk].stopped = True
         if stream := self.readers[pk].stream:
             stream.close()
 
-    def _read(self, reader: _Reader) -> None:
+    def _read(self, reader: _PodReader) -> None:
         """Hand over one pod's lines until its stream ends; touches no database: it is a thread."""
         task = reader.task
         try:
             stream = self.cluster.logs(
                 task.pod_name,
                 namespace=str(task.group.placement["namespace"]),
-                tail_lines=0 if reader.again else self.wanted.lines,
+                tail_lines=0 if reader.again else self.request.lines,
                 follow=True,
             )
             reader.stream = stream
@@ -146,13 +148,13 @@ class _Follower:
         finally:
             reader.ended_at = time.monotonic()
 
-    def _hand(self, reader: _Reader, line: bytes) -> None:
+    def _hand(self, reader: _PodReader, line: bytes) -> None:
         while not reader.stopped:
             with suppress(queue.Full):
                 self.lines.put((reader.task, line), timeout=1.0)
                 return
 
-    def waiting(self, *, seconds: float) -> Iterator[bytes]:
+    def new_lines(self, *, seconds: float) -> Iterator[bytes]:
         """Lines as they come, for some seconds."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
@@ -160,18 +162,18 @@ class _Follower:
                 task, line = self.lines.get(timeout=left)
             except queue.Empty:
                 return
-            yield marked(task, line, prefixed=self.wanted.prefixed)
+            yield marked(task, line, prefixed=self.request.prefixed)
 
-    def rest(self) -> Iterator[bytes]:
-        """What was handed over and not shown yet."""
+    def queued_lines(self) -> Iterator[bytes]:
+        """Lines that were read and are not shown yet."""
         with suppress(queue.Empty):
             while True:
                 task, line = self.lines.get_nowait()
-                yield marked(task, line, prefixed=self.wanted.prefixed)
+                yield marked(task, line, prefixed=self.request.prefixed)
 
     @property
     def reading(self) -> bool:
-        return any(reader.ended_at is None and pk not in self.told for pk, reader in self.readers.items())
+        return any(reader.ended_at is None and pk not in self.finished for pk, reader in self.readers.items())
 
     def is_through(self, tasks: Sequence[Task]) -> bool:
         """Whether all tasks have ended and been shown, or were waited for long enough."""
@@ -180,8 +182,8 @@ class _Follower:
             return False
         if self.through_at is None:
             self.through_at = time.monotonic() + LATE_SECONDS
-        shown = not self.reading and all(task.pk in self.told for task in tasks)
-        return shown or time.monotonic() > self.through_at
+        are_finished = not self.reading and all(task.pk in self.finished for task in tasks)
+        return are_finished or time.monotonic() > self.through_at
 
     def stop(self) -> None:
         for pk in self.readers:
@@ -189,25 +191,25 @@ class _Follower:
 
 
 def follow_logs(
-    tries: Tries, *, cluster: ClusterApi, wanted: FollowRequest, is_heard: Callable[[], bool]
+    tries: Tries, *, cluster: ClusterApi, request: FollowRequest, is_connected: Callable[[], bool]
 ) -> Iterator[bytes]:
     """The lines of all tasks as they come, until all have ended.
 
-    ``tries`` reads the latest try of each task anew; ``is_heard`` says whether the caller is still there.
+    ``tries`` reads the latest try of each task anew; ``is_connected`` says whether the caller is still there.
     """
-    follower = _Follower(cluster, wanted)
-    until = time.monotonic() + wanted.seconds
+    follower = _Follower(cluster, request)
+    until = time.monotonic() + request.seconds
     try:
-        while is_heard():
+        while is_connected():
             tasks = tries()
-            yield from follower.look(tasks)
+            yield from follower.update(tasks)
             if follower.is_through(tasks):
-                yield from follower.rest()
+                yield from follower.queued_lines()
                 return
             if (left := until - time.monotonic()) <= 0:
-                yield from follower.rest()
-                yield f"(followed for {wanted.seconds:g} seconds; ask again to go on)\n".encode()
+                yield from follower.queued_lines()
+                yield f"(followed for {request.seconds:g} seconds; ask again to go on)\n".encode()
                 return
-            yield from follower.waiting(seconds=min(LOOK_SECONDS, left))
+            yield from follower.new_lines(seconds=min(ROWS_SECONDS, left))
     finally:
         follower.stop()

@@ -35,19 +35,19 @@ class LogRequest:
     failed_only: bool = False
 
 
-def read_logs(tasks: Sequence[Task], *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
+def read_logs(tasks: Sequence[Task], *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     """The logs of tasks one after the other, as whole lines.
 
     Each task comes with its group. Raises nothing for a cluster or store that fails in between: it is said
     there.
     """
-    chosen = [task for task in tasks if not wanted.failed_only or task.status not in _WELL]
+    chosen = [task for task in tasks if not request.failed_only or task.status not in _WELL]
     if not chosen:
-        yield b"No task has failed.\n" if wanted.failed_only else b"The workflow has no such task.\n"
+        yield b"No task has failed.\n" if request.failed_only else b"The workflow has no such task.\n"
     prefixed = len(tasks) > 1
     for task in chosen[:MOST_TASKS]:
         try:
-            for line in _task_lines(task, cluster=cluster, wanted=wanted):
+            for line in _task_lines(task, cluster=cluster, request=request):
                 yield marked(task, line, prefixed=prefixed)
         except ClusterUnreachable as error:
             yield f"The cluster does not answer: {error.message}\n".encode()
@@ -67,27 +67,27 @@ def is_over(task: Task) -> bool:
     return bool(task.log_state) or task.group.released_at is not None
 
 
-def _task_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
-    if wanted.failed_only:
+def _task_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
+    if request.failed_only:
         code = "" if task.exit_code is None else f", exit code {task.exit_code}"
         yield f"{task.status}{code}: {task.failure_message or 'no message'}".encode()
     if is_over(task):
-        yield from kept_lines(task, lines=wanted.lines)
+        yield from kept_lines(task, lines=request.lines)
     elif task.status in BACKLOG:
         yield b"It has no pod yet."
     else:
-        yield from _pod_lines(task, cluster=cluster, wanted=wanted)
+        yield from _pod_lines(task, cluster=cluster, request=request)
 
 
-def _pod_lines(task: Task, *, cluster: ClusterApi, wanted: LogRequest) -> Iterator[bytes]:
+def _pod_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     namespace = str(task.group.placement["namespace"])
     try:
-        with cluster.logs(task.pod_name, namespace=namespace, tail_lines=wanted.lines) as chunks:
+        with cluster.logs(task.pod_name, namespace=namespace, tail_lines=request.lines) as chunks:
             yield from whole_lines(chunks)
     except ObjectNotFound:
         task.refresh_from_db(fields=["log_state", "log_note"])  # it may have gone into the store just now
         if task.log_state:
-            yield from kept_lines(task, lines=wanted.lines)
+            yield from kept_lines(task, lines=request.lines)
         else:
             yield f"Pod {task.pod_name} is not in the cluster, so it has no log.".encode()
     except ClusterUnreachable:
@@ -112,8 +112,8 @@ def kept_lines(task: Task, *, lines: int | None) -> Iterator[bytes]:
     if text is None:
         yield b"Its log was kept, and is not in the store any more."
         return
-    found = text.removesuffix(b"\n").split(b"\n") if text else []
-    yield from found if lines is None else found[-lines:]
+    stored_lines = text.removesuffix(b"\n").split(b"\n") if text else []
+    yield from stored_lines if lines is None else stored_lines[-lines:]
 
 
 def _why_not(task: Task) -> str:

@@ -41,7 +41,7 @@ class S3Store:
                 Bucket=self._bucket, Key=self._key(name), Body=content, ContentType="application/gzip"
             )
         except (BotoCoreError, ClientError) as error:
-            raise StoreFailed(f"cannot write {name}: {_said(error)}") from error
+            raise StoreFailed(f"cannot write {name}: {_reason(error)}") from error
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -49,17 +49,17 @@ class S3Store:
         except self._client.exceptions.NoSuchKey:
             return None
         except (BotoCoreError, ClientError) as error:
-            raise StoreFailed(f"cannot read {name}: {_said(error)}") from error
+            raise StoreFailed(f"cannot read {name}: {_reason(error)}") from error
         return content
 
     def remove(self, name: str) -> None:
         try:
             self._client.delete_object(Bucket=self._bucket, Key=self._key(name))
         except (BotoCoreError, ClientError) as error:
-            raise StoreFailed(f"cannot remove {name}: {_said(error)}") from error
+            raise StoreFailed(f"cannot remove {name}: {_reason(error)}") from error
 
 
-def _said(error: BotoCoreError | ClientError) -> str:
+def _reason(error: BotoCoreError | ClientError) -> str:
     """The store's code, or the kind of trouble: whole messages may repeat keys and addresses."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "refused"))

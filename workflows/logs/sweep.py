@@ -27,7 +27,7 @@ REMOVED_AT_ONCE = 500
 SWEEP_SECONDS = 20.0
 SETTLED_AT_ONCE = 5000
 NEVER = "it never had a pod"
-GONE = "its pod was gone before its log was read"
+POD_DELETED = "its pod was gone before its log was read"
 TOO_OLD = "it is older than logs are kept"
 NO_ROOM = "newer logs needed its room"
 
@@ -66,9 +66,9 @@ def claim(backend_id: int, *, most: int = BATCH) -> list[int]:
 
 def settle_released() -> int:
     """Say of logs that are open while their pods are surely gone that nobody has read them."""
-    gone = Task.objects.filter(log_state="", end_time__isnull=False, group__released_at__isnull=False)
-    ids = list(gone.order_by().values_list("pk", flat=True)[:SETTLED_AT_ONCE])
-    note = Case(When(scheduling_start_time=None, then=Value(NEVER)), default=Value(GONE))
+    released = Task.objects.filter(log_state="", end_time__isnull=False, group__released_at__isnull=False)
+    ids = list(released.order_by().values_list("pk", flat=True)[:SETTLED_AT_ONCE])
+    note = Case(When(scheduling_start_time=None, then=Value(NEVER)), default=Value(POD_DELETED))
     return Task.objects.filter(pk__in=ids, log_state="").update(log_state=Task.LogState.UNREAD, log_note=note)
 
 
@@ -80,10 +80,10 @@ def keep_within_bounds() -> int:
     removed = _remove(nobodys[:REMOVED_AT_ONCE], why="", until=until)
     old = KeptLog.objects.filter(stored_at__lt=Now() - timedelta(days=settings.ENV.log_days))
     removed += _remove(old.order_by("stored_at")[:REMOVED_AT_ONCE], why=TOO_OLD, until=until)
-    while time.monotonic() < until and (some := _beyond_the_total()):
-        gone = _remove(some, why=NO_ROOM, until=until)
-        removed += gone
-        if gone < len(some):
+    while time.monotonic() < until and (rows := _beyond_the_total()):
+        count = _remove(rows, why=NO_ROOM, until=until)
+        removed += count
+        if count < len(rows):
             break
     return removed
 

@@ -15,7 +15,7 @@ MOST_UNPACKED = 64 * 2**20  # no setting keeps more; what is larger was not writ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class BoundedText:
     """What is kept of a log; ``left_out`` counts the bytes that are not, ``lines`` all that were read."""
 
     text: bytes
@@ -23,10 +23,10 @@ class Gathered:
     lines: int
 
 
-def gather(chunks: Iterable[bytes], *, most: int) -> Gathered:
+def bounded_text(chunks: Iterable[bytes], *, most: int) -> BoundedText:
     """Keep the beginning and the end of a log, at most ``most`` bytes in whole lines where there are any."""
     head, tail = bytearray(), deque[bytes]()
-    head_most, held, total, lines = most // 4, 0, 0, 0
+    head_most, tail_size, total, lines = most // 4, 0, 0, 0
     last = b"\n"
     for chunk in chunks:
         if not chunk:
@@ -36,18 +36,18 @@ def gather(chunks: Iterable[bytes], *, most: int) -> Gathered:
         last = chunk[-1:]
         if (room := head_most - len(head)) > 0:
             head += chunk[:room]
-        if rest := chunk[max(room, 0) :]:
-            tail.append(rest)
-            held += len(rest)
-        while tail and held - len(tail[0]) >= most - head_most:
-            held -= len(tail.popleft())
+        if end := chunk[max(room, 0) :]:
+            tail.append(end)
+            tail_size += len(end)
+        while tail and tail_size - len(tail[0]) >= most - head_most:
+            tail_size -= len(tail.popleft())
     lines += last != b"\n"
     if total <= most:
-        return Gathered(text=bytes(head) + b"".join(tail), left_out=0, lines=lines)
+        return BoundedText(text=bytes(head) + b"".join(tail), left_out=0, lines=lines)
     begin = bytes(head[: head.rfind(b"\n") + 1]) or bytes(head)
     end = b"".join(tail)[-(most - head_most) :]
     end = end[end.find(b"\n") + 1 :] if b"\n" in end[:-1] else end
-    return Gathered(text=_joined(begin, end, total), left_out=total - len(begin) - len(end), lines=lines)
+    return BoundedText(text=_joined(begin, end, total), left_out=total - len(begin) - len(end), lines=lines)
 
 
 def _joined(begin: bytes, end: bytes, total: int) -> bytes:
@@ -69,12 +69,12 @@ def unpack(content: bytes) -> bytes:
 
 def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Lines out of chunks, without their ends; one that never ends is cut."""
-    rest = b""
+    unfinished = b""
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
         yield from lines
-        while len(rest) > LONGEST_LINE:
-            yield rest[:LONGEST_LINE]
-            rest = rest[LONGEST_LINE:]
-    if rest:
-        yield rest
+        while len(unfinished) > LONGEST_LINE:
+            yield unfinished[:LONGEST_LINE]
+            unfinished = unfinished[LONGEST_LINE:]
+    if unfinished:
+        yield unfinished

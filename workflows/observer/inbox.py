@@ -1,6 +1,6 @@
-"""Changes on their way to the database: gathered for a moment, bounded, the newest of an object winning.
+"""Changes on their way to the database: collected for a moment, bounded, the newest of each object.
 
-What other tenants' pods hold has a lane of its own, which is bounded by the number of nodes and never makes
+What other tenants' pods use has a lane of its own, which is bounded by the number of nodes and never makes
 anybody wait: it leaves once in a while and a part at a time, so their coming and going holds up nothing of
 ours.
 """
@@ -24,8 +24,8 @@ Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
 MOST = 5000
 LINGER_SECONDS = 0.1
 BATCH = 500
-OTHERS_SECONDS = 1.0
-"""How long what other tenants' pods hold is gathered before it is written."""
+FOREIGN_USAGE_SECONDS = 1.0
+"""How long the usage of other tenants' pods is collected before it is written."""
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Batch:
     topologies: list[TopologySeen] = field(default_factory=list)
     nodes_complete: bool = False
     topologies_complete: set[str] = field(default_factory=set)
-    heard: bool = False
-    others: "Others | None" = None
+    is_reachable: bool = False
+    foreign_usage: "ForeignUsageChanges | None" = None
 
     def add(self, change: Change) -> None:
         match change:
@@ -57,10 +57,10 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Others:
+class ForeignUsageChanges:
     """Other tenants' pods in one cluster: sums by node, and the state of their watch."""
 
-    held: dict[str, ForeignUsageSeen] = field(default_factory=dict)
+    usage: dict[str, ForeignUsageSeen] = field(default_factory=dict)
     complete: bool = False
     problem: str = ""
 
@@ -85,11 +85,11 @@ class Inbox:
         self._most = most
         self._news = threading.Condition()
         self._changes: dict[tuple[str, Hashable], Change] = {}
-        self._heard: set[str] = set()
+        self._reachable: set[str] = set()
         self._nodes_complete: set[str] = set()
         self._topologies_complete: set[tuple[str, str]] = set()
-        self._others: dict[str, Others] = {}
-        self._others_left = float("-inf")
+        self._foreign_usage: dict[str, ForeignUsageChanges] = {}
+        self._foreign_usage_taken_at = float("-inf")
         self._closed = False
 
     def put(self, cluster: str, change: Change) -> None:
@@ -102,10 +102,10 @@ class Inbox:
                 self._changes[key] = change
                 self._news.notify_all()
 
-    def heard(self, cluster: str) -> None:
+    def note_reachable(self, cluster: str) -> None:
         """Note that the cluster answers."""
         with self._news:
-            self._heard.add(cluster)
+            self._reachable.add(cluster)
 
     def nodes_complete(self, cluster: str) -> None:
         """Note that all nodes of the cluster have been put."""
@@ -119,31 +119,31 @@ class Inbox:
             self._topologies_complete.add((cluster, resource))
             self._news.notify_all()
 
-    def others(self, cluster: str, change: ForeignUsageSeen) -> None:
-        """Add what other tenants' pods hold of a node; never waits."""
+    def put_foreign_usage(self, cluster: str, change: ForeignUsageSeen) -> None:
+        """Add what other tenants' pods use of a node; never waits."""
         with self._news:
-            self._others.setdefault(cluster, Others()).held[change.node] = change
+            self._foreign_usage.setdefault(cluster, ForeignUsageChanges()).usage[change.node] = change
             self._news.notify_all()
 
-    def others_complete(self, cluster: str) -> None:
+    def foreign_usage_complete(self, cluster: str) -> None:
         """Note that all other tenants' pods in the cluster are in the sums."""
         with self._news:
-            lane = self._others.setdefault(cluster, Others())
+            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
             lane.complete, lane.problem = True, ""
 
-    def others_refused(self, cluster: str, problem: str) -> None:
+    def foreign_usage_refused(self, cluster: str, problem: str) -> None:
         """Note that the cluster does not let other tenants' pods be followed."""
         with self._news:
-            lane = self._others.setdefault(cluster, Others())
+            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
             lane.complete, lane.problem = False, problem
 
-    def put_back(self, cluster: str, others: Others) -> None:
-        """Keep what could not be written; what was heard meanwhile is newer."""
+    def put_back(self, cluster: str, changes: ForeignUsageChanges) -> None:
+        """Keep what could not be written; what arrived meanwhile is newer."""
         with self._news:
-            lane = self._others.setdefault(cluster, Others())
-            lane.held = others.held | lane.held
+            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
+            lane.usage = changes.usage | lane.usage
             if not (lane.complete or lane.problem):
-                lane.complete, lane.problem = others.complete, others.problem
+                lane.complete, lane.problem = changes.complete, changes.problem
 
     def close(self) -> None:
         with self._news:
@@ -153,13 +153,13 @@ class Inbox:
     def size(self) -> int:
         """How many changes wait."""
         with self._news:
-            return len(self._changes) + sum(len(lane.held) for lane in self._others.values())
+            return len(self._changes) + sum(len(lane.usage) for lane in self._foreign_usage.values())
 
     def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> dict[str, Batch]:
         """What has come, by cluster: waits for the first change, then a moment for more of them."""
         until = time.monotonic() + timeout
         with self._news:
-            while not (self._changes or self._others_due() or self._closed):
+            while not (self._changes or self._foreign_usage_due() or self._closed):
                 if (left := until - time.monotonic()) <= 0:
                     break
                 self._news.wait(left)
@@ -172,13 +172,13 @@ class Inbox:
 
     def _drain(self) -> dict[str, Batch]:
         batches: dict[str, Batch] = {}
-        for cluster, _ in (taken := list(self._changes)[: 4 * BATCH]):
+        for cluster, _ in (keys := list(self._changes)[: 4 * BATCH]):
             batches.setdefault(cluster, Batch())
-        for key in taken:
+        for key in keys:
             batches[key[0]].add(self._changes.pop(key))
-        for cluster in self._heard:
-            batches.setdefault(cluster, Batch()).heard = True
-        self._heard.clear()
+        for cluster in self._reachable:
+            batches.setdefault(cluster, Batch()).is_reachable = True
+        self._reachable.clear()
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             for cluster in self._nodes_complete:
                 batches.setdefault(cluster, Batch()).nodes_complete = True
@@ -186,19 +186,22 @@ class Inbox:
             for cluster, resource in self._topologies_complete:
                 batches.setdefault(cluster, Batch()).topologies_complete.add(resource)
             self._topologies_complete.clear()
-        if self._others_due():
-            self._others_left = time.monotonic()
-            for cluster in list(self._others):
-                batches.setdefault(cluster, Batch()).others = self._part(cluster)
+        if self._foreign_usage_due():
+            self._foreign_usage_taken_at = time.monotonic()
+            for cluster in list(self._foreign_usage):
+                batches.setdefault(cluster, Batch()).foreign_usage = self._part(cluster)
         self._news.notify_all()
         return batches
 
-    def _others_due(self) -> bool:
-        return bool(self._others) and time.monotonic() - self._others_left >= OTHERS_SECONDS
+    def _foreign_usage_due(self) -> bool:
+        return (
+            bool(self._foreign_usage)
+            and time.monotonic() - self._foreign_usage_taken_at >= FOREIGN_USAGE_SECONDS
+        )
 
-    def _part(self, cluster: str) -> Others:
+    def _part(self, cluster: str) -> ForeignUsageChanges:
         """Some of a cluster's lane; how it stands is told with the last of it."""
-        lane = self._others[cluster]
-        if len(lane.held) <= BATCH:
-            return self._others.pop(cluster)
-        return Others({node: lane.held.pop(node) for node in list(lane.held)[:BATCH]})
+        lane = self._foreign_usage[cluster]
+        if len(lane.usage) <= BATCH:
+            return self._foreign_usage.pop(cluster)
+        return ForeignUsageChanges({node: lane.usage.pop(node) for node in list(lane.usage)[:BATCH]})

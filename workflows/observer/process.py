@@ -16,13 +16,13 @@ from django.db import DatabaseError, close_old_connections, connection
 from pools.clusters.connect import cluster_for
 from pools.models import Backend
 from workflows import metrics
-from workflows.observer.inbox import Batch, Inbox, Others
-from workflows.observer.others import OthersFollower
+from workflows.observer.foreign_usage import ForeignPodFollower
+from workflows.observer.inbox import Batch, ForeignUsageChanges, Inbox
 from workflows.observer.sources import Followed, clusters_to_follow, sources_of
 from workflows.observer.streams import Follower
-from workflows.observer.writer import write, write_others
+from workflows.observer.writer import write, write_foreign_usage
 
-LOOK_SECONDS = 5.0
+ROWS_SECONDS = 5.0
 DATABASE_PAUSE = 1.0
 STOP_SECONDS = 5.0
 
@@ -39,14 +39,14 @@ class Observer:
     stopped: threading.Event = field(default_factory=threading.Event)
     followers: dict[StreamKey, Follower] = field(default_factory=dict)
     retired: list[Follower] = field(default_factory=list)
-    looked_at: float = field(default=float("-inf"))
+    refreshed_at: float = field(default=float("-inf"))
 
     def run(self) -> None:
         """Follow and write until stopped, then end every stream."""
         metrics.INBOX_CHANGES.set_function(self.inbox.size)
         try:
             while not self.stopped.is_set():
-                self._look_around()
+                self._refresh_sources()
                 for cluster, batch in self.inbox.take(timeout=1.0).items():
                     self._write(cluster, batch)
         finally:
@@ -57,28 +57,28 @@ class Observer:
         self.stopped.set()
         self.inbox.close()
 
-    def _look_around(self) -> None:
-        if time.monotonic() - self.looked_at < LOOK_SECONDS:
+    def _refresh_sources(self) -> None:
+        if time.monotonic() - self.refreshed_at < ROWS_SECONDS:
             return
         close_old_connections()
         try:
-            wanted = clusters_to_follow()
-            self._bring_in_line(wanted)
+            clusters = clusters_to_follow()
+            self._bring_in_line(clusters)
         except DatabaseError as error:
             log.warning("rows_not_read", error=str(error))
-        self.looked_at = time.monotonic()
+        self.refreshed_at = time.monotonic()
         for key, follower in self.followers.items():
             if follower.connected:
-                self.inbox.heard(key[0])
+                self.inbox.note_reachable(key[0])
 
-    def _bring_in_line(self, wanted: list[Followed]) -> None:
+    def _bring_in_line(self, clusters: list[Followed]) -> None:
         """Start the streams that are missing and stop those that nobody needs."""
         streams = {
             _key(followed.backend, source.cluster_uid, str(source.kind), source.namespace): (
                 source,
                 followed.backend,
             )
-            for followed in wanted
+            for followed in clusters
             for source in sources_of(followed)
         }
         for key in self.followers.keys() - streams.keys():
@@ -90,7 +90,7 @@ class Observer:
         for key in streams.keys() - self.followers.keys():
             source, backend = streams[key]
             log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])
-            kind = OthersFollower if source.others else Follower
+            kind = ForeignPodFollower if source.foreign else Follower
             follower = kind(source, connect=partial(cluster_for, backend), inbox=self.inbox)
             self.followers[key] = follower
             follower.start()
@@ -107,16 +107,16 @@ class Observer:
                 self.stopped.wait(DATABASE_PAUSE)
             else:
                 break
-        if batch.others and not self.stopped.is_set():
-            self._write_others(cluster, batch.others)
+        if batch.foreign_usage and not self.stopped.is_set():
+            self._write_foreign_usage(cluster, batch.foreign_usage)
 
-    def _write_others(self, cluster: str, others: Others) -> None:
-        """Write what other tenants' pods hold, on its own: nothing of ours waits until that succeeds."""
+    def _write_foreign_usage(self, cluster: str, changes: ForeignUsageChanges) -> None:
+        """Write the usage of other tenants' pods on its own: a failure does not delay our own changes."""
         try:
-            write_others(cluster, others)
+            write_foreign_usage(cluster, changes)
         except DatabaseError as error:
             log.warning("others_not_written", cluster=cluster, error=str(error))
-            self.inbox.put_back(cluster, others)
+            self.inbox.put_back(cluster, changes)
 
     def _end(self) -> None:
         everyone = [*self.followers.values(), *self.retired]

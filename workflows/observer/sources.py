@@ -16,8 +16,8 @@ from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
+from workflows.observer.foreign_usage import BOUND, see_foreign_pod
 from workflows.observer.inbox import Change
-from workflows.observer.others import BOUND, see_other
 from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
     DOMAIN_LABEL,
@@ -72,13 +72,13 @@ def _followed(uid: str, backends: list[Backend]) -> Followed:
 
 def sources_of(followed: Followed) -> Iterator[Source]:
     """All streams of a cluster."""
-    ours = f"{names.INSTALLATION_LABEL}={_installation()}"
+    own_label = f"{names.INSTALLATION_LABEL}={_installation()}"
     uid = followed.uid
 
     def source(
         kind: Kind,
         reduce: Reduce,
-        known: Callable[[], Iterable[Change]],
+        recorded: Callable[[], Iterable[Change]],
         *,
         namespace: str = "",
         label: str = "",
@@ -90,38 +90,40 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             namespace=namespace,
             label_selector=label,
             reduce=reduce,
-            known=known,
+            recorded=recorded,
             topology=topology,
         )
 
-    yield source(NODE, see_node, partial(_known_nodes, uid))
+    yield source(NODE, see_node, partial(_recorded_nodes, uid))
     yield Source(
         cluster_uid=uid,
         kind=POD,
         namespace="",
-        label_selector=ours.replace("=", "!="),
+        label_selector=own_label.replace("=", "!="),
         field_selector=BOUND,
-        reduce=see_other,
-        known=partial(_known_others, uid),
-        others=True,
+        reduce=see_foreign_pod,
+        recorded=partial(_recorded_foreign_usage, uid),
+        foreign=True,
     )
     for owner in _topology_owners(followed):
         resource = owner.topology.crd
         yield source(
             as_kind(owner.topology),
             partial(see_topology, owner),
-            partial(_known_topologies, uid, resource),
+            partial(_recorded_topologies, uid, resource),
             topology=resource,
         )
     for namespace in sorted(followed.namespaces):
-        objects = partial(_known_objects, uid, namespace)
-        yield source(POD, see_pod, partial(_known_pods, uid, namespace), namespace=namespace, label=ours)
+        objects = partial(_recorded_objects, uid, namespace)
+        yield source(
+            POD, see_pod, partial(_recorded_pods, uid, namespace), namespace=namespace, label=own_label
+        )
         yield source(
             COMPUTE_DOMAIN,
             see_compute_domain,
             partial(objects, COMPUTE_DOMAIN),
             namespace=namespace,
-            label=ours,
+            label=own_label,
         )
         yield source(
             RESOURCE_CLAIM_TEMPLATE,
@@ -132,30 +134,32 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         )
         for scheduler in followed.schedulers:
             if kind := pod_group_kind(scheduler):
-                known = partial(_known_pod_groups, uid, namespace, kind)
-                yield source(kind, pod_groups_seen_by(scheduler), known, namespace=namespace, label=ours)
-        yield source(EVENT, events_heard_of(followed.schedulers), list, namespace=namespace)
+                recorded = partial(_recorded_pod_groups, uid, namespace, kind)
+                yield source(
+                    kind, pod_group_reducer(scheduler), recorded, namespace=namespace, label=own_label
+                )
+        yield source(EVENT, event_reducer(followed.schedulers), list, namespace=namespace)
 
 
-def pod_groups_seen_by(scheduler: SchedulerBackend) -> Reduce:
+def pod_group_reducer(scheduler: SchedulerBackend) -> Reduce:
     """What is kept of a scheduler's pod groups: what its backend reads."""
     kind = pod_group_kind(scheduler)
     api = kind.api_version if kind else ""
     return partial(see_pod_group, api=api, read_back=scheduler.read_back)
 
 
-def events_heard_of(schedulers: Iterable[SchedulerBackend]) -> Reduce:
+def event_reducer(schedulers: Iterable[SchedulerBackend]) -> Reduce:
     """Events on pods, ComputeDomains and the pod groups of these schedulers."""
     schedulers = tuple(schedulers)
-    pod_groups = {one.pod_group.kind for one in schedulers if one.pod_group}
-    annotations = {one.read_back.event_annotation for one in schedulers} - {""}
+    pod_groups = {scheduler.pod_group.kind for scheduler in schedulers if scheduler.pod_group}
+    annotations = {scheduler.read_back.event_annotation for scheduler in schedulers} - {""}
     kinds = {POD.name, COMPUTE_DOMAIN.name, *pod_groups}
     return partial(see_event, kinds=kinds, annotations=sorted(annotations))
 
 
 def _topology_owners(followed: Followed) -> list[TopologyOwner]:
     """One scheduler backend for each kind of topology object in the cluster."""
-    owners = [one for one in followed.schedulers if isinstance(one, TopologyOwner)]
+    owners = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, TopologyOwner)]
     return list({owner.topology.crd: owner for owner in owners}.values())
 
 
@@ -164,7 +168,7 @@ def _installation() -> str:
     return row.uuid.hex
 
 
-def _known_nodes(uid: str) -> list[Change]:
+def _recorded_nodes(uid: str) -> list[Change]:
     rows = Node.objects.filter(cluster_id=uid).values_list("name", "uid")
     return [
         NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
@@ -172,7 +176,7 @@ def _known_nodes(uid: str) -> list[Change]:
     ]
 
 
-def _known_others(uid: str) -> list[ForeignUsageSeen]:
+def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:
     rows = ForeignUsage.objects.filter(cluster_id=uid)
     return [
         ForeignUsageSeen(node=node, amounts=(gpu, cpu, memory, storage, pods))
@@ -182,15 +186,15 @@ def _known_others(uid: str) -> list[ForeignUsageSeen]:
     ]
 
 
-def _known_topologies(uid: str, resource: str) -> list[Change]:
+def _recorded_topologies(uid: str, resource: str) -> list[Change]:
     rows = ObservedTopology.objects.filter(cluster_id=uid, resource=resource)
     return [
-        TopologySeen(resource=resource, name=name, uid=one, labels=())
-        for name, one in rows.values_list("name", "uid")
+        TopologySeen(resource=resource, name=name, uid=object_uid, labels=())
+        for name, object_uid in rows.values_list("name", "uid")
     ]
 
 
-def _known_pods(uid: str, namespace: str) -> list[Change]:
+def _recorded_pods(uid: str, namespace: str) -> list[Change]:
     rows = ObservedPod.objects.filter(cluster_id=uid, namespace=namespace, absent=False)
     return [
         PodSeen(namespace=namespace, name=name, uid=pod, group_uuid=group, phase=phase)
@@ -198,20 +202,20 @@ def _known_pods(uid: str, namespace: str) -> list[Change]:
     ]
 
 
-def _known_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
+def _recorded_pod_groups(uid: str, namespace: str, kind: Kind) -> list[Change]:
     """Pod groups of this API alone: those of another scheduler in this namespace are not in its lists."""
     rows = ObservedObject.objects.filter(
         cluster_id=uid, namespace=namespace, kind=POD_GROUP, digest__api=kind.api_version
     )
     return [
-        ObjectSeen(kind=POD_GROUP, namespace=namespace, name=name, uid=one, group_uuid=group)
-        for name, one, group in rows.values_list("name", "uid", "group_uuid")
+        ObjectSeen(kind=POD_GROUP, namespace=namespace, name=name, uid=object_uid, group_uuid=group)
+        for name, object_uid, group in rows.values_list("name", "uid", "group_uuid")
     ]
 
 
-def _known_objects(uid: str, namespace: str, kind: Kind) -> list[Change]:
+def _recorded_objects(uid: str, namespace: str, kind: Kind) -> list[Change]:
     rows = ObservedObject.objects.filter(cluster_id=uid, namespace=namespace, kind=kind.name)
     return [
-        ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=one, group_uuid=group)
-        for name, one, group in rows.values_list("name", "uid", "group_uuid")
+        ObjectSeen(kind=kind.name, namespace=namespace, name=name, uid=object_uid, group_uuid=group)
+        for name, object_uid, group in rows.values_list("name", "uid", "group_uuid")
     ]

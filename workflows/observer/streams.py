@@ -30,7 +30,7 @@ Reduce = Callable[[Obj], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to follow. ``known`` gives what the rows show of it, once, at the start.
+    """What to follow. ``recorded`` gives what the rows show of it, once, at the start.
 
     ``topology`` is the resource of a kind of topology object, empty for any other kind. ``others`` says that
     it is other tenants' pods, which are kept as sums.
@@ -41,18 +41,18 @@ class Source:
     namespace: str
     label_selector: str
     reduce: Reduce
-    known: Callable[[], Iterable[Any]]
+    recorded: Callable[[], Iterable[Any]]
     field_selector: str = ""
     topology: str = ""
-    others: bool = False
+    foreign: bool = False
 
 
 class Memory:
     """What was passed on last, as fingerprints; says what of a look is news."""
 
-    def __init__(self, known: Iterable[Change]) -> None:
+    def __init__(self, recorded: Iterable[Change]) -> None:
         self._prints: dict[Hashable, tuple[bytes, Change]] = {}
-        for change in known:
+        for change in recorded:
             self._prints[key_of(change)] = (b"", _slim(change))
 
     def changed(self, change: Change) -> bool:
@@ -61,12 +61,12 @@ class Memory:
         self._prints[key] = (mark, _slim(change))
         return before is None or before[0] != mark
 
-    def gone(self, change: Change) -> None:
+    def forget(self, change: Change) -> None:
         self._prints.pop(key_of(change), None)
 
-    def vanished(self, there: Iterable[Change]) -> list[Change]:
+    def vanished(self, present: Iterable[Change]) -> list[Change]:
         """What was there and is not in a complete list; forgotten with this."""
-        keys = {key_of(change) for change in there}
+        keys = {key_of(change) for change in present}
         missing = [key for key in self._prints if key not in keys]
         return [self._prints.pop(key)[1] for key in missing]
 
@@ -100,7 +100,7 @@ class Follower:
         self.connected = False
         name = f"{source.kind}/{source.namespace or '*'}"
         self._thread = threading.Thread(
-            target=self._run, name=f"{name} of others" if source.others else name, daemon=True
+            target=self._run, name=f"{name} of others" if source.foreign else name, daemon=True
         )
 
     def start(self) -> None:
@@ -140,9 +140,9 @@ class Follower:
         """Follow until cut; then say it is the same cluster before anything is believed again."""
         source = self._source
         cluster = self._connect()
-        found = cluster.kube_system_uid()
-        if found != source.cluster_uid:
-            log.error("another_cluster", source=self._thread.name, want=source.cluster_uid, found=found)
+        uid = cluster.kube_system_uid()
+        if uid != source.cluster_uid:
+            log.error("another_cluster", source=self._thread.name, want=source.cluster_uid, found=uid)
             return
         memory = self._remembered()
         connection.close()  # a thread that waits for a cluster holds no connection to the database
@@ -171,10 +171,10 @@ class Follower:
 
     def _remembered(self) -> Any:
         """What was passed on before, for ``_pass_on`` to compare with."""
-        return Memory(self._source.known())
+        return Memory(self._source.recorded())
 
     def _cut(self, error: ClusterError) -> None:
-        """Say that nothing new is known for now; what was passed on is old, not wrong."""
+        """Say that nothing new is recorded for now; what was passed on is old, not wrong."""
 
     def _restarts(self, reason: str) -> None:
         source = self._source
@@ -182,7 +182,7 @@ class Follower:
 
     def _count(self) -> None:
         uid = self._source.cluster_uid
-        self._inbox.heard(uid)
+        self._inbox.note_reachable(uid)
         metrics.WATCH_LAST_EVENT.labels(uid).set_to_current_time()
         metrics.WATCH_EVENTS.labels(uid, str(self._source.kind)).inc()
 
@@ -192,7 +192,7 @@ class Follower:
             case Synced():
                 items = [item for item in event.items if item is not None]
                 for change in memory.vanished(items):
-                    self._gone(change)
+                    self._put_deleted(change)
                 for item in items:
                     if memory.changed(item):
                         self._inbox.put(uid, item)
@@ -202,8 +202,8 @@ class Follower:
                     self._inbox.put(uid, event.item)
             case Deleted():
                 if event.item is not None:
-                    memory.gone(event.item)
-                    self._gone(event.item)
+                    memory.forget(event.item)
+                    self._put_deleted(event.item)
 
     def _say_complete(self) -> None:
         uid = self._source.cluster_uid
@@ -212,6 +212,6 @@ class Follower:
         elif self._source.topology:
             self._inbox.topologies_complete(uid, self._source.topology)
 
-    def _gone(self, change: Change) -> None:
+    def _put_deleted(self, change: Change) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news
             self._inbox.put(self._source.cluster_uid, replace(change, absent=True))

@@ -1,8 +1,8 @@
-"""Putting a batch of what was seen into the rows, and nudging whom it concerns.
+"""Putting a batch of observations into the rows, and notifying the groups that it concerns.
 
 One transaction for a batch: rows and notifications appear together, so no group is reconciled before what
 it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. What
-other tenants' pods hold is a transaction of its own, whose failure stops nothing.
+other tenants' pods use is a transaction of its own, whose failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,8 @@ from pools.models import Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from web.times import read_instant
 from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
-from workflows.observer.inbox import Batch, Others
-from workflows.observer.requests import NOTHING
+from workflows.observer.inbox import Batch, ForeignUsageChanges
+from workflows.observer.pod_usage import NO_USAGE
 from workflows.services.notify import mark_due
 from workflows.services.record import database_now
 from workflows.values.observation import (
@@ -34,7 +34,7 @@ from workflows.values.observation import (
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
-_HELD_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
+_USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
 
 
@@ -47,46 +47,50 @@ def write(cluster: str, batch: Batch) -> int:
         _write_objects(cluster, batch.objects, now)
         moved = _write_nodes(cluster, batch.nodes, now)
         _write_topologies(cluster, batch.topologies, now)
-        told = _write_events(batch.events, now)
+        named_groups = _write_events(batch.events, now)
         _note(cluster, batch, now, moved=moved)
-        groups = {pod.group_uuid for pod in batch.pods} | {obj.group_uuid for obj in batch.objects} | told
+        groups = {
+            *(pod.group_uuid for pod in batch.pods),
+            *(obj.group_uuid for obj in batch.objects),
+            *named_groups,
+        }
         if groups:
             mark_due(groups)
     return len(groups)
 
 
-def write_others(cluster: str, others: Others) -> None:
-    """Write what other tenants' pods hold, and how it stands with following them."""
+def write_foreign_usage(cluster: str, changes: ForeignUsageChanges) -> None:
+    """Write what other tenants' pods use, and whether they can be followed."""
     with transaction.atomic():
         now = database_now()
-        free = [one.node for one in others.held.values() if one.amounts == NOTHING]
+        free = [usage.node for usage in changes.usage.values() if usage.amounts == NO_USAGE]
         if free:
             ForeignUsage.objects.filter(cluster_id=cluster, node__in=free).delete()
         ForeignUsage.objects.bulk_create(
             (
-                _held_row(cluster, one, now)
-                for _, one in sorted(others.held.items())  # in one order: two observers cannot deadlock
-                if one.amounts != NOTHING
+                _usage_row(cluster, usage, now)
+                for _, usage in sorted(changes.usage.items())  # in one order: two observers cannot deadlock
+                if usage.amounts != NO_USAGE
             ),
             update_conflicts=True,
             unique_fields=("cluster", "node"),
-            update_fields=(*_HELD_FIELDS, "seen_at"),
+            update_fields=(*_USAGE_FIELDS, "seen_at"),
             batch_size=500,
         )
-        if others.complete or others.problem:
+        if changes.complete or changes.problem:
             Cluster.objects.filter(pk=cluster).update(
-                others_synced_at=now if others.complete else None, others_problem=others.problem
+                others_synced_at=now if changes.complete else None, others_problem=changes.problem
             )
 
 
-def _held_row(cluster: str, one: ForeignUsageSeen, now: datetime) -> ForeignUsage:
-    held = dict(zip(_HELD_FIELDS, one.amounts, strict=True))
-    return ForeignUsage(cluster_id=cluster, node=one.node, seen_at=now, **held)
+def _usage_row(cluster: str, usage: ForeignUsageSeen, now: datetime) -> ForeignUsage:
+    amounts = dict(zip(_USAGE_FIELDS, usage.amounts, strict=True))
+    return ForeignUsage(cluster_id=cluster, node=usage.node, seen_at=now, **amounts)
 
 
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     """Say of the cluster what was heard, and whether conditions must be evaluated anew."""
-    news: dict[str, Any] = {"heartbeat_at": now} if batch.heard else {}
+    news: dict[str, Any] = {"heartbeat_at": now} if batch.is_reachable else {}
     if batch.nodes_complete:
         news["nodes_synced_at"] = now
     listed = set(batch.topologies_complete)
@@ -148,9 +152,9 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
     before = dict(rows.values_list("name", "labels")) if nodes else {}
     moved = any(before.get(node.name) != (None if node.absent else node.labels) for node in nodes)
-    gone = [node.name for node in nodes if node.absent]
-    if gone:
-        Node.objects.filter(cluster_id=cluster, name__in=gone).delete()
+    deleted = [node.name for node in nodes if node.absent]
+    if deleted:
+        Node.objects.filter(cluster_id=cluster, name__in=deleted).delete()
     Node.objects.bulk_create(
         (
             Node(
@@ -176,21 +180,23 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
 
 
 def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:
-    for one in topologies:
-        if one.absent:
-            ObservedTopology.objects.filter(cluster_id=cluster, resource=one.resource, name=one.name).delete()
+    for topology in topologies:
+        if topology.absent:
+            ObservedTopology.objects.filter(
+                cluster_id=cluster, resource=topology.resource, name=topology.name
+            ).delete()
     ObservedTopology.objects.bulk_create(
         (
             ObservedTopology(
                 cluster_id=cluster,
-                resource=one.resource,
-                name=one.name,
-                uid=one.uid,
-                labels=list(one.labels),
+                resource=topology.resource,
+                name=topology.name,
+                uid=topology.uid,
+                labels=list(topology.labels),
                 seen_at=now,
             )
-            for one in topologies
-            if not one.absent
+            for topology in topologies
+            if not topology.absent
         ),
         update_conflicts=True,
         unique_fields=("cluster", "resource", "name"),
@@ -200,15 +206,15 @@ def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: dat
 
 
 def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
-    """Add events to the timelines of the workflows they are about; returns groups told something."""
+    """Add events to the timelines of the workflows they are about; returns the groups to notify."""
     if not events:
         return set()
     tasks = _tasks_by_pod(event.name for event in events if event.kind == "Pod")
     named = {event.group for event in events if event.group is not None}
     groups = dict(TaskGroup.objects.filter(pk__in=named).values_list("pk", "workflow_id"))
-    telling = {reason for one in installed().values() for reason in one.read_back.events}
+    notifying = {reason for scheduler in installed().values() for reason in scheduler.read_back.events}
     rows: list[Event] = []
-    told: set[UUID] = set()
+    groups_to_notify: set[UUID] = set()
     for event in events:
         if event.kind == "Pod":
             task = tasks.get(event.name)
@@ -216,10 +222,10 @@ def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
                 rows.append(_event(event, task.group.workflow_id, task.group_id, now, task=task))
         elif event.group in groups:
             rows.append(_event(event, groups[event.group], event.group, now, task=None))
-            if event.reason in telling:
-                told.add(event.group)
+            if event.reason in notifying:
+                groups_to_notify.add(event.group)
     Event.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
-    return told
+    return groups_to_notify
 
 
 def _tasks_by_pod(pods: Iterable[str]) -> dict[str, Task]:

@@ -11,7 +11,7 @@ from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.streams import FakeLog
-from workflows.logs import follow, streams
+from workflows.logs import follow, slots
 from workflows.logs.archive import keep_before_delete
 from workflows.models import Task, TaskGroup, Workflow
 
@@ -61,7 +61,7 @@ class Speaking(FakeCluster):
 def cluster(monkeypatch):
     cluster = Speaking()
     monkeypatch.setattr(connect, "connect", lambda *args: cluster)
-    monkeypatch.setattr(follow, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(follow, "ROWS_SECONDS", 0.05)
     monkeypatch.setattr(follow, "AGAIN_SECONDS", 0.05)
     return cluster
 
@@ -69,9 +69,9 @@ def cluster(monkeypatch):
 @pytest.fixture(autouse=True)
 def no_place_taken():
     """Places are of the process: what other tests still hold is none of these tests' business."""
-    streams._taken.clear()
+    slots._used.clear()
     yield
-    streams._taken.clear()
+    slots._used.clear()
 
 
 def limited(settings, **values):
@@ -223,14 +223,14 @@ def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, clu
     held = [ask(ann, group), ask(ann, group)]
     refused = ask(ann, group)
     assert "one user" in assert_error_shape(refused, 429)["message"]
-    assert refused["Retry-After"] == str(streams.AGAIN_SECONDS)
+    assert refused["Retry-After"] == str(slots.AGAIN_SECONDS)
     held.append(ask(bob, group, "?follow=False"))
     assert_error_shape(ask(bob, group), 429)
     for answer in held:
         hang_up(answer)
     assert ask(bob, group, "?follow=False").status_code == 200
-    assert streams._taken.total() == 1
-    streams._taken.clear()
+    assert slots._used.total() == 1
+    slots._used.clear()
 
 
 def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):

@@ -122,9 +122,9 @@ def test_clusters_are_kept_apart():
     inbox = Inbox()
     inbox.put("c", seen("a"))
     inbox.put("d", seen("a"))
-    inbox.heard("e")
+    inbox.note_reachable("e")
     batches = inbox.take(timeout=1.0, linger=0.0)
-    assert {uid: (len(b.pods), b.heard) for uid, b in batches.items()} == {
+    assert {uid: (len(b.pods), b.is_reachable) for uid, b in batches.items()} == {
         "c": (1, False),
         "d": (1, False),
         "e": (0, True),

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from workflows.logs.text import LONGEST_LINE, gather, pack, unpack, whole_lines
+from workflows.logs.text import LONGEST_LINE, bounded_text, pack, unpack, whole_lines
 
 LONG = b"".join(b"line %04d\n" % number for number in range(1000))
 
@@ -16,14 +16,14 @@ def in_chunks(text, size):
 @pytest.mark.parametrize("size", [1, 7, 100, 100_000])
 @pytest.mark.parametrize("text", [b"", b"one\n", b"one\ntwo", b"x" * 400])
 def test_a_log_that_fits_is_kept_as_it_is(text, size):
-    found = gather(in_chunks(text, size), most=400)
+    found = bounded_text(in_chunks(text, size), most=400)
     assert (found.text, found.left_out) == (text, 0)
     assert found.lines == len(text.splitlines())
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 100_000])
 def test_of_one_that_does_not_its_beginning_and_its_end_are_kept_in_whole_lines(size):
-    found = gather(in_chunks(LONG, size), most=400)
+    found = bounded_text(in_chunks(LONG, size), most=400)
     lines = found.text.decode().splitlines()
     cut = next(index for index, line in enumerate(lines) if line.startswith("(osmo-topology:"))
     begin, end = lines[:cut], lines[cut + 1 :]
@@ -36,7 +36,7 @@ def test_of_one_that_does_not_its_beginning_and_its_end_are_kept_in_whole_lines(
 
 
 def test_a_line_without_end_is_cut_where_it_must_be():
-    found = gather(in_chunks(b"x" * 10_000, 64), most=400)
+    found = bounded_text(in_chunks(b"x" * 10_000, 64), most=400)
     assert found.left_out == 9600
     assert len(found.text) < 500
     assert b"\n(osmo-topology: 9600 bytes are left out here)\n" in found.text

@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from workflows.observer.inbox import BATCH, Inbox, Others
-from workflows.observer.others import Tally, see_other
-from workflows.observer.requests import MOST, held_by
+from workflows.observer.foreign_usage import ForeignUsageSums, see_foreign_pod
+from workflows.observer.inbox import BATCH, ForeignUsageChanges, Inbox
+from workflows.observer.pod_usage import MOST, usage_of
 from workflows.values.observation import ForeignUsageSeen, PodSeen
 
 GIB = 2**30
@@ -56,11 +56,11 @@ HELD = {
 @pytest.mark.parametrize("case", HELD)
 def test_a_pod_holds_what_a_scheduler_counts(case):
     spec, want = HELD[case]
-    assert held_by(spec) == want
+    assert usage_of(spec) == want
 
 
 def pod(uid, node="n1", *, phase="Running", **amounts):
-    return see_other(
+    return see_foreign_pod(
         {
             "metadata": {"name": uid, "namespace": "theirs", "uid": uid},
             "spec": {"nodeName": node, "containers": [asks(**amounts)]},
@@ -74,7 +74,7 @@ def told(news):
 
 
 def test_only_nodes_whose_sum_changed_are_told():
-    tally = Tally(())
+    tally = ForeignUsageSums(())
     assert told(tally.listed([pod("a", gpu="2"), pod("b", gpu="4"), pod("c", "n2")])) == {
         "n1": (6, 2),
         "n2": (0, 1),
@@ -82,12 +82,12 @@ def test_only_nodes_whose_sum_changed_are_told():
     assert told(tally.changed(pod("a", gpu="2"))) == {}
     assert told(tally.changed(pod("d", "n2", gpu="8"))) == {"n2": (8, 2)}
     assert told(tally.changed(pod("d", "n2", gpu="8", phase="Succeeded"))) == {"n2": (0, 1)}
-    assert told(tally.gone(pod("b"))) == {"n1": (2, 1)}
-    assert told(tally.gone(pod("unheard of"))) == {}
+    assert told(tally.deleted(pod("b"))) == {"n1": (2, 1)}
+    assert told(tally.deleted(pod("unheard of"))) == {}
 
 
 def test_a_complete_list_corrects_everything_and_a_node_that_is_free_of_them_gets_zeros():
-    tally = Tally([ForeignUsageSeen(node="gone", amounts=(1, 0, 0, 0, 1))])
+    tally = ForeignUsageSums([ForeignUsageSeen(node="gone", amounts=(1, 0, 0, 0, 1))])
     assert told(tally.listed([pod("a")])) == {"gone": (0, 0), "n1": (0, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {"n1": (0, 0), "n2": (1, 1)}
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {}
@@ -100,18 +100,22 @@ def held(node, gpu=1):
 def test_their_lane_never_waits_and_leaves_ours_its_room():
     inbox = Inbox(most=1)
     for number in range(3 * BATCH):
-        inbox.others("c", held(f"n{number}"))
-    inbox.others_complete("c")
+        inbox.put_foreign_usage("c", held(f"n{number}"))
+    inbox.foreign_usage_complete("c")
     inbox.put("c", PodSeen(namespace="osmo", name="p", uid="u", group_uuid=uuid4(), phase="Running"))
     batch = inbox.take(timeout=1.0, linger=0.0)["c"]
-    assert (len(batch.pods), len(batch.others.held), batch.others.complete) == (1, BATCH, False)
+    assert (len(batch.pods), len(batch.foreign_usage.usage), batch.foreign_usage.complete) == (
+        1,
+        BATCH,
+        False,
+    )
     assert inbox.size() == 2 * BATCH
     assert inbox.take(timeout=0.0, linger=0.0) == {}, "the next part leaves later"
 
 
 def test_what_could_not_be_written_does_not_go_over_what_is_newer():
     inbox = Inbox()
-    inbox.others("c", held("n1", gpu=8))
-    inbox.put_back("c", Others({"n1": held("n1"), "n2": held("n2")}, complete=True))
-    kept = inbox.take(timeout=0.0, linger=0.0)["c"].others
-    assert (kept.held, kept.complete) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, True)
+    inbox.put_foreign_usage("c", held("n1", gpu=8))
+    inbox.put_back("c", ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, complete=True))
+    kept = inbox.take(timeout=0.0, linger=0.0)["c"].foreign_usage
+    assert (kept.usage, kept.complete) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, True)

@@ -1,0 +1,85 @@
+"""The usage of a pod on its node, counted as schedulers count it. Pure.
+
+Containers run side by side, init containers one after the other, and a *sidecar* (an init container with
+``restartPolicy: Always``) beside everything that comes after it. So a pod needs at any time at most the
+larger of two: all containers and sidecars together; the costliest init container with the sidecars before
+it. Requests of the pod itself replace that, and its runtime's overhead is added.
+
+Source: Kubernetes 1.36 ``component-helpers/resource/helpers.go``. Left out: a resize that is under way, of
+which a scheduler counts the larger size.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import Any
+
+from cluster.quantities import quantity
+from scheduling.kubernetes_syntax import GPU
+
+PodUsage = tuple[int, int, int, int, int]
+"""GPUs, thousandths of a core, bytes of memory, bytes of ephemeral storage, pods."""
+
+NO_USAGE: PodUsage = (0, 0, 0, 0, 0)
+MOST = 2**62
+"""No sum is larger: it must fit the column, whatever a cluster writes."""
+
+_NAMES = (GPU, "cpu", "memory", "ephemeral-storage")
+_POD_LEVEL = ("cpu", "memory")
+"""Resources that a pod itself may request and that are counted here."""
+
+_Amounts = tuple[int, ...]
+_NONE: _Amounts = (0,) * len(_NAMES)
+
+
+def usage_of(spec: Mapping[str, Any]) -> PodUsage:
+    """The usage of a pod with this spec."""
+    sidecars, costliest = _NONE, _NONE
+    for container in spec.get("initContainers") or ():
+        requests = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            requests = sidecars = plus(sidecars, requests)
+        else:
+            requests = plus(sidecars, requests)
+        costliest = tuple(map(max, costliest, requests))
+    running = sidecars
+    for container in spec.get("containers") or ():
+        running = plus(running, _requests(container))
+    needed = _pod_level(spec, tuple(map(max, running, costliest)))
+    gpu, cpu, memory, storage = plus(needed, _amounts(spec.get("overhead")))
+    return (gpu, cpu, memory, storage, 1)
+
+
+def plus(left: Sequence[int], right: Sequence[int]) -> _Amounts:
+    """The sum, bounded."""
+    return tuple(min(MOST, a + b) for a, b in zip(left, right, strict=True))
+
+
+def _pod_level(spec: Mapping[str, Any], needed: _Amounts) -> _Amounts:
+    """The requests of the pod itself, where it has any, else those of its containers."""
+    requests = (spec.get("resources") or {}).get("requests") or {}
+    is_set = [name in _POD_LEVEL and name in requests for name in _NAMES]
+    return tuple(
+        pod if is_pod_level else containers
+        for pod, containers, is_pod_level in zip(_amounts(requests), needed, is_set, strict=True)
+    )
+
+
+def _requests(container: Mapping[str, Any]) -> _Amounts:
+    return _amounts((container.get("resources") or {}).get("requests"))
+
+
+def _amounts(quantities: Mapping[str, Any] | None) -> _Amounts:
+    if not quantities:
+        return _NONE
+    return tuple(_number(str(quantities.get(name, "0")), name) for name in _NAMES)
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str, name: str) -> int:
+    """A quantity in whole units, rounded up; text that is no quantity counts as 0."""
+    try:
+        amount = quantity(text) * (1000 if name == "cpu" else 1)
+    except ValueError:
+        return 0
+    return int(min(max(amount, Decimal(0)), Decimal(MOST)).to_integral_value(rounding=ROUND_CEILING))
