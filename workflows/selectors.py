@@ -1,7 +1,7 @@
-"""Reads of workflows, each with a fixed number of queries and none to a cluster.
+"""Reads of workflows, each with a fixed number of queries and no call to a cluster.
 
-Pages take one row more than asked for instead of counting. Large columns (the spec, frozen placements)
-are left in the database unless they are the answer.
+A page reads one row more than its limit instead of counting. Large columns (the spec, frozen placements) stay
+in the database unless they are the answer.
 """
 
 import re
@@ -31,9 +31,9 @@ class UnknownWorkflow(NotFound):
 
     code = "DATABASE"  # what OSMO's client knows it by
 
-    def __init__(self, said: str) -> None:
-        super().__init__(f"There is no workflow {said[:80]!a}.")
-        self.workflow_id = said[:80]
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"There is no workflow {identifier[:80]!a}.")
+        self.workflow_id = identifier[:80]
 
 
 class UnknownTask(NotFound):
@@ -42,7 +42,7 @@ class UnknownTask(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFilter:
-    """What a list is narrowed to; empty means all. ``labels`` are (key, value or None for any)."""
+    """The filter of a list; empty means all. ``labels`` are (key, value or None for any)."""
 
     users: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
@@ -63,39 +63,39 @@ class WorkflowPage:
 
 
 def workflow_page(
-    wanted: WorkflowFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
+    filters: WorkflowFilter, *, user: Caller, limit: int, offset: int, order: Literal["ASC", "DESC"]
 ) -> WorkflowPage:
-    """One page by time of submission, of what the user may list. One query."""
+    """One page of the workflows that the user may list, by time of submission. One query."""
     sign = "" if order == "ASC" else "-"
     rows = (
         _listable(user)
-        .filter(_condition(wanted))
+        .filter(_condition(filters))
         .select_related("backend")
         .defer("spec", "template_spec", "reply", "warnings")
         .order_by(f"{sign}submit_time", f"{sign}uuid")
     )
-    found = list(rows[offset : offset + limit + 1])
-    return WorkflowPage(found[:limit], more=len(found) > limit)
+    workflows = list(rows[offset : offset + limit + 1])
+    return WorkflowPage(workflows[:limit], more=len(workflows) > limit)
 
 
-def _condition(wanted: WorkflowFilter) -> Q:
+def _condition(filters: WorkflowFilter) -> Q:
     condition = Q()
     for field, values in (
-        ("submitted_by__in", wanted.users),
-        ("status__in", wanted.statuses),
-        ("pool_name__in", wanted.pools),
-        ("priority__in", wanted.priorities),
-        ("name__icontains", wanted.name),
-        ("submit_time__gte", wanted.submitted_after),
-        ("submit_time__lte", wanted.submitted_before),
+        ("submitted_by__in", filters.users),
+        ("status__in", filters.statuses),
+        ("pool_name__in", filters.pools),
+        ("priority__in", filters.priorities),
+        ("name__icontains", filters.name),
+        ("submit_time__gte", filters.submitted_after),
+        ("submit_time__lte", filters.submitted_before),
     ):
         if values:
             condition &= Q(**{field: values})
-    for tag in wanted.tags:
+    for tag in filters.tags:
         condition &= Q(tags__contains=[tag])
-    for key, value in wanted.labels:
+    for key, value in filters.labels:
         condition &= _label(key, value)
-    for key, value in wanted.without_labels:
+    for key, value in filters.without_labels:
         condition &= ~_label(key, value)
     return condition
 
@@ -121,35 +121,35 @@ def _listable(user: Caller) -> QuerySet[Workflow]:
     return Workflow.objects.all() if pools is None else Workflow.objects.filter(pool_name__in=pools)
 
 
-def workflow_known_as(said: str, *, user: Caller, action: Action) -> Workflow:
+def workflow_known_as(identifier: str, *, user: Caller, action: Action) -> Workflow:
     """The workflow of this name or uuid, with its backend, for an action.
 
-    Raises UnknownWorkflow where there is none or its pool is not the user's to see, Forbidden where they
-    see it and may not do this. Whose workflow it is decides nothing, as in OSMO: its pool does.
+    Raises UnknownWorkflow if there is none or the user may not see its pool, Forbidden if they may see it and
+    not do this. As in OSMO its pool decides, not who submitted it.
     """
-    found = _workflow(said)
+    workflow = _workflow(identifier)
     grants = grants_of(user)
-    if found is None or not grants.sees_pool(found.pool_name):
-        raise UnknownWorkflow(said)
-    if not grants.allows(action, f"pool/{found.pool_name}"):
-        raise refusal(action, f"pool/{found.pool_name}")
-    return found
+    if workflow is None or not grants.sees_pool(workflow.pool_name):
+        raise UnknownWorkflow(identifier)
+    if not grants.allows(action, f"pool/{workflow.pool_name}"):
+        raise refusal(action, f"pool/{workflow.pool_name}")
+    return workflow
 
 
-def _workflow(said: str) -> Workflow | None:
+def _workflow(identifier: str) -> Workflow | None:
     rows = Workflow.objects.select_related("backend").defer("reply")
-    if _UUID.fullmatch(said) and (found := rows.filter(pk=UUID(said)).first()):
-        return found
-    return rows.filter(name=said).first() if _NAME.fullmatch(said) else None
+    if _UUID.fullmatch(identifier) and (workflow := rows.filter(pk=UUID(identifier)).first()):
+        return workflow
+    return rows.filter(name=identifier).first() if _NAME.fullmatch(identifier) else None
 
 
 def names_known_to(user: Caller, names: Iterable[str]) -> frozenset[str]:
-    """Those of some workflows' names that the user may know. No query for who may list all."""
+    """The names of those workflows that the user may list. No query for a user who may list all."""
     pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
     if pools is None:
         return frozenset(names)
-    known = Workflow.objects.filter(name__in=set(names), pool_name__in=pools).order_by()
-    return frozenset(known.values_list("name", flat=True))
+    rows = Workflow.objects.filter(name__in=set(names), pool_name__in=pools).order_by()
+    return frozenset(rows.values_list("name", flat=True))
 
 
 def groups_of(workflow: Workflow, *, every_try: bool) -> list[TaskGroup]:
@@ -203,5 +203,5 @@ def last_events(
         rows = rows.filter(Q(task_name=task) | Q(task_name="", group__tasks__name=task)).distinct()
     if retry_id is not None:
         rows = rows.filter(Q(retry_id=retry_id) | Q(retry_id=None))
-    found = list(rows.order_by("-time", "-id")[: limit + 1])
-    return found[:limit][::-1], len(found) > limit
+    events = list(rows.order_by("-time", "-id")[: limit + 1])
+    return events[:limit][::-1], len(events) > limit
