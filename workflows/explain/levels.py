@@ -1,10 +1,9 @@
 """Whether the levels that a group's constraints name still exist, and the condition that says so.
 
-A group was accepted under levels that its cluster had. When no node it may use carries a level's label any
-more, or somebody else's Topology object has lost the level, the scheduler finds no place for it, however
-long it waits; nothing of that is the group's fault, nothing running is touched, and nothing ends for it.
-Pure: labels in, a condition out. The explanation of a waiting group says what the condition says, so the two
-cannot differ.
+A group is accepted under levels that its cluster has. When no node that it may use carries a level's label
+any more, or an external Topology object has lost the level, the scheduler finds no place for it, however long
+it waits. That is not the group's fault: running work is not touched and no group ends for it. Pure: labels
+in, a condition out. The explanation of a waiting group uses the condition's message, so both agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTopology:
-    """Somebody else's Topology object: the labels that it lists, None if it does not exist."""
+    """An external Topology object: the labels that it lists, None if it does not exist."""
 
     name: str
     labels: Sequence[str] | None
@@ -36,9 +35,9 @@ class ExternalTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLevels:
-    """What a group's constraints name: ``labels`` among the frozen ``levels``, perhaps in an external object.
+    """The levels that a group's constraints name: ``labels`` among the frozen ``levels``.
 
-    ``paths`` says that domains are paths of labels.
+    ``paths``: domains are paths of labels. ``external``: the Topology object they are in, if it is not ours.
     """
 
     levels: Levels
@@ -54,9 +53,9 @@ class NamedLevels:
 
 
 def coverage_of(named: NamedLevels, nodes: Mapping[str, Mapping[str, str]]) -> LabelCoverage:
-    """How far nodes carry the labels without which none of the constraints sees them.
+    """How far nodes carry the labels without which a constraint does not see them.
 
-    Those are all that the Topology object of a constraint lists, where there is one.
+    Those are all labels that the constraint's Topology object lists, where there is one.
     """
     levels = named.down_to_the_narrowest
     if named.external is not None:
@@ -67,7 +66,7 @@ def coverage_of(named: NamedLevels, nodes: Mapping[str, Mapping[str, str]]) -> L
 
 
 def condition_of(named: NamedLevels, coverage: LabelCoverage) -> Condition:
-    """Say whether all levels that the constraints need are there."""
+    """The condition whether all levels that the constraints need exist."""
     if named.external is not None and (lost := _lost(named, named.external)):
         reason = "TopologyNotFound" if named.external.labels is None else "TopologyLostLevel"
         return _true(reason, _of_topology(lost, named.external))
@@ -96,7 +95,7 @@ def _of_topology(lost: Levels, external: ExternalTopology) -> str:
 
 
 def unavailable(coverage: LabelCoverage) -> str:
-    """Say which labels no node carries; nothing while some do."""
+    """Say which labels no node carries; empty if each is carried."""
     lost = coverage.unavailable
     if not lost:
         return ""
