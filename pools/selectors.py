@@ -170,9 +170,14 @@ def domains_of(pool: Pool) -> PoolDomains:
     cluster = pool.backend.cluster
     return PoolDomains(
         nodes=places.total(),
-        keys=tuple(_key_domains(level, rank, places) for rank, level in enumerate(levels)),
+        keys=key_domains(levels, places),
         synced_at=cluster.nodes_synced_at if cluster else None,
     )
+
+
+def key_domains(levels: Sequence[Level], places: Counter[Domain]) -> tuple[KeyDomains, ...]:
+    """The domains of each level, from the number of nodes at each place."""
+    return tuple(_key_domains(level, rank, places) for rank, level in enumerate(levels))
 
 
 def _key_domains(level: Level, rank: int, places: Counter[Domain]) -> KeyDomains:

@@ -1,5 +1,6 @@
 """What the pages of pools show, from rows: a fixed number of queries, none of them to a cluster."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +12,15 @@ from pools.api.representations import pool_status
 from pools.clusters.capabilities import capabilities_of
 from pools.interfaces import usage
 from pools.models import Pool
-from pools.selectors import Caller, KeyDomains, domains_of, pool_levels
+from pools.pod_templates.applied import node_selection
+from pools.selectors import Caller, KeyDomains, key_domains, pool_levels
 from scheduling.capabilities import Capability
+from scheduling.fit.snapshot import FitNode
+from scheduling.levels import domain_of
 from web.access import grants_of
 from web.policy import Action, Grants
-from workflows.feasibility.fragmentation import PoolFragments, pool_fragments
+from workflows.feasibility.fragmentation import PoolFragments, fragments_of
+from workflows.feasibility.nodes import ObservedNodes, observed_nodes
 from workflows.feasibility.pool_outcomes import PoolOutcomes, outcomes_in
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
@@ -27,6 +32,7 @@ MOST_DOMAINS = 12
 SNIPPET_TASKS = 2
 OUTCOME_DAYS = 30
 _GIB = 2**30
+_GPU, _CPU, _MEMORY = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
             pool=pool,
             status=pool_status(pool, now=now),
             keys=tuple(row.key for row in pool.topology_keys.all()),
-            room=_room([node for node in nodes if pool.name in node.pools], free),
+            room=_room_of_rows([node for node in nodes if pool.name in node.pools], free),
             live=live.get(pool.name, 0) if _may_list(grants, pool) else None,
         )
         for pool in pools
@@ -120,28 +126,40 @@ def pool_lines(pools: Sequence[Pool], *, user: Caller) -> list[PoolLine]:
 
 
 def pool_content(pool: Pool, *, user: Caller) -> PoolContent:
-    """One pool, which came with its keys and platforms."""
-    pool_domains = domains_of(pool)
-    nodes = nodes_of([pool])
+    """One pool, which came with its keys and platforms. Its nodes are read once."""
+    observed = _observed(pool)
+    nodes, levels = observed.snapshot.nodes, observed.snapshot.levels
+    places = Counter(domain_of(node.labels, levels) for node in nodes)
     may_list = _may_list(grants_of(user), pool)
     waiting = _waiting(pool) if may_list else []
     return PoolContent(
         pool=pool,
         status=pool_status(pool, now=timezone.now()),
-        room=_room(nodes, _free(nodes)),
-        synced_at=pool_domains.synced_at,
-        keys=tuple(_key_line(key) for key in pool_domains.keys),
+        room=_room(nodes),
+        synced_at=observed.synced_at,
+        keys=tuple(map(_key_line, key_domains(levels, places))),
         snippet=snippet(_offer(pool, nodes)),
         waiting=tuple(waiting[:MOST_WAITING]) if may_list else None,
         more_waiting=len(waiting) > MOST_WAITING,
-        fits=_fits(pool_fragments(pool)),
+        fits=_fits(fragments_of(observed)),
         outcomes=outcomes_in(pool.name, days=OUTCOME_DAYS) if may_list else None,
     )
 
 
 def pool_snippet(pool: Pool) -> str:
     """A workflow that the pool accepts as it stands; it came with its keys and platforms."""
-    return snippet(_offer(pool, nodes_of([pool])))
+    return snippet(_offer(pool, _observed(pool).snapshot.nodes))
+
+
+def _observed(pool: Pool) -> ObservedNodes:
+    """The pool's nodes, with the labels of its levels and those that its platforms select by."""
+    return observed_nodes(
+        pool.backend.cluster_id or "",
+        selectors=[node_selection(pool)],
+        levels=pool_levels(pool),
+        capabilities=capabilities_of(pool.backend),
+        labels={label for platform in pool.platforms.all() for label in node_selection(pool, platform)},
+    )
 
 
 def _may_list(grants: Grants, pool: Pool) -> bool:
@@ -154,13 +172,23 @@ def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
     return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
 
 
-def _room(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
-    takers = [node for node in nodes if node.is_open]
+def _room_of_rows(nodes: Sequence[PoolNode], free: dict[tuple[str, str], int]) -> PoolRoom:
+    open_nodes = [node for node in nodes if node.is_open]
     return PoolRoom(
         nodes=len(nodes),
-        open_nodes=len(takers),
+        open_nodes=len(open_nodes),
         gpus=sum(node.allocatable.gpu for node in nodes),
-        free_gpus=sum(free[node.key] for node in takers),
+        free_gpus=sum(free[node.key] for node in open_nodes),
+    )
+
+
+def _room(nodes: Sequence[FitNode]) -> PoolRoom:
+    open_nodes = [node for node in nodes if not node.closed]
+    return PoolRoom(
+        nodes=len(nodes),
+        open_nodes=len(open_nodes),
+        gpus=sum(node.allocatable[_GPU] for node in nodes),
+        free_gpus=sum(node.free[_GPU] for node in open_nodes),
     )
 
 
@@ -199,28 +227,27 @@ def _fits(fragments: PoolFragments) -> Fits:
     return Fits(nodes=fragments.nodes, free=fragments.free, sizes=sizes, lines=tuple(lines))
 
 
-def _offer(pool: Pool, nodes: Sequence[PoolNode]) -> Offer:
+def _offer(pool: Pool, nodes: Sequence[FitNode]) -> Offer:
     capabilities = capabilities_of(pool.backend)
-    named = [row.name for row in pool.platforms.all()]
-    default = pool.default_platform if pool.default_platform in named else None
-    platform = default or (min(named) if named else None)
-    seats = [
-        node
-        for node in nodes
-        if any(membership.platform == (platform or "") for membership in node.memberships)
-    ]
+    platforms = {row.name: row for row in pool.platforms.all()}
+    default = pool.default_platform if pool.default_platform in platforms else None
+    platform = default or (min(platforms) if platforms else None)
+    selection = node_selection(pool, platforms[platform] if platform else None).items()
+    candidates = [node for node in nodes if not node.closed and selection <= node.labels.items()]
     return Offer(
         levels=pool_levels(pool),
         nvlink=pool.nvlink,
         can_require=Capability.TOPOLOGY_REQUIRED in capabilities,
         can_prefer=Capability.TOPOLOGY_PREFERRED in capabilities,
         platform=None if default else platform,
-        asks=amounts_for([_asks(node) for node in seats if node.is_open]),
+        asks=amounts_for([_asks(node) for node in candidates]),
         tasks=SNIPPET_TASKS,
     )
 
 
-def _asks(node: PoolNode) -> Asks:
+def _asks(node: FitNode) -> Asks:
     return Asks(
-        gpu=node.allocatable.gpu, cpu=int(node.allocatable.cpu), memory=node.allocatable.memory // _GIB
+        gpu=node.allocatable[_GPU],
+        cpu=node.allocatable[_CPU] // 1000,
+        memory=node.allocatable[_MEMORY] // _GIB,
     )
