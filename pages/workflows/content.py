@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Prefetch
+from django.db.models import Prefetch
 
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
 from pages.workflows.explanation_cache import cached_explanations
-from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
+from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
 from pages.workflows.labels import Badge, span, status_badge
 from pages.workflows.outcome import PlacementView, placement_view
+from pages.workflows.tasks import TaskPage, TaskSelection, task_counts, task_page, total_counts
 from pages.workflows.timeline import EventText, TimelineLine, timeline
 from pages.workflows.verdicts import WaitsView, waits_view
 from pools.selectors import Caller
@@ -34,102 +35,9 @@ from workflows.selectors import compute_domains_of
 Json = Mapping[str, Any]
 
 MOST_GROUPS = 200
-TASKS_A_PAGE = 100
 MOST_EVENTS = 300
-BOX_TEXT = 23
-"""Characters that a line in a box of the drawing has room for."""
-
 SPEC_CHARACTERS = 60_000
 """Characters of a spec that are on the page; the whole is a link away."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLine:
-    """A group, with how many of its tasks there are in each status."""
-
-    anchor: str
-    name: str
-    badge: Badge
-    tasks: tuple[tuple[Badge, int], ...]
-    upstream: tuple[str, ...]
-    constraints: tuple[str, ...]
-    failure: str
-    start_time: datetime | None
-    end_time: datetime | None
-    run_time: str
-
-    @property
-    def size(self) -> int:
-        return sum(number for _, number in self.tasks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoxView:
-    """A group's box in the drawing, with where its lines of text begin."""
-
-    group: GroupLine
-    x: float
-    y: float
-    title: str
-    line: str
-
-    @property
-    def text_x(self) -> float:
-        return self.x + 14
-
-    @property
-    def title_y(self) -> float:
-        return self.y + 25
-
-    @property
-    def line_y(self) -> float:
-        return self.y + 46
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphView:
-    boxes: tuple[BoxView, ...]
-    arrows: tuple[Arrow, ...]
-    width: float
-    height: float
-    box_width: int = BOX_WIDTH
-    box_height: int = BOX_HEIGHT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLine:
-    name: str
-    group: str
-    lead: bool
-    retry_id: int
-    badge: Badge
-    node: str
-    start_time: datetime | None
-    run_time: str
-    exit_code: int | None
-    failure: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPage:
-    """One page of the latest tries, in every status or in ``status`` alone.
-
-    ``total`` and ``in_status`` count all there are. ``first`` counts from 1; ``earlier`` and ``later`` are
-    offsets.
-    """
-
-    rows: tuple[TaskLine, ...]
-    status: str
-    in_status: tuple[tuple[Badge, int], ...]
-    total: int
-    of: int
-    first: int
-    earlier: int | None
-    later: int | None
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.rows) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,14 +81,6 @@ class WorkflowContent:
     may_submit: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSelection:
-    """Which of the tasks are wanted: from the ``offset``th on, and in one status alone unless it is empty."""
-
-    offset: int = 0
-    status: str = ""
-
-
 def workflow_content(
     workflow: Workflow, *, user: Caller, tasks: TaskSelection, now: datetime
 ) -> WorkflowContent:
@@ -188,8 +88,8 @@ def workflow_content(
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
     waits = waits_view(cached_explanations(groups, user=user, now=now))
-    counts = _task_counts(workflow)
-    group_views = tuple(_group(group, counts.get(group.pk, {}), now=now) for group in groups)
+    counts = task_counts(workflow)
+    group_views = tuple(group_line(group, counts.get(group.pk, {}), now=now) for group in groups)
     events = _events(workflow)
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
@@ -216,10 +116,10 @@ def workflow_content(
         run_time=span(workflow.start_time, workflow.end_time, now=now),
         groups=group_views,
         more_groups=more_groups,
-        graph=None if more_groups else _graph(group_views),
+        graph=None if more_groups else graph_view(group_views),
         waits=waits,
         domains=_domains(groups),
-        tasks=_tasks(workflow, tasks, counts=_all(counts), now=now),
+        tasks=task_page(workflow, tasks, counts=total_counts(counts), now=now),
         placements=tuple(
             placement_view(group.name, PlacementResult.from_row(group.placement_result))
             for group in groups
@@ -278,75 +178,6 @@ def _groups(workflow: Workflow) -> list[TaskGroup]:
     return list(rows.prefetch_related(Prefetch("upstream", queryset=neighbours))[: MOST_GROUPS + 1])
 
 
-def _task_counts(workflow: Workflow) -> dict[UUID, dict[str, int]]:
-    """How many latest tries each group has in each status."""
-    rows = Task.objects.filter(group__workflow=workflow, latest=True).order_by()
-    counts: dict[UUID, dict[str, int]] = defaultdict(dict)
-    for group, status, number in rows.values_list("group_id", "status").annotate(number=Count("pk")):
-        counts[group][status] = number
-    return counts
-
-
-def _all(counts: Mapping[UUID, Mapping[str, int]]) -> Counter[str]:
-    """How many latest tries the workflow has in each status."""
-    totals: Counter[str] = Counter()
-    for of_group in counts.values():
-        totals.update(of_group)
-    return totals
-
-
-def _group(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupLine:
-    return GroupLine(
-        anchor=f"group-{group.pk.hex}",
-        name=group.name,
-        badge=status_badge(group.status),
-        tasks=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
-        upstream=tuple(upstream.name for upstream in group.upstream.all()),
-        constraints=_constraints(group.constraints),
-        failure=group.failure_message,
-        start_time=group.start_time,
-        end_time=group.end_time,
-        run_time=span(group.start_time, group.end_time, now=now),
-    )
-
-
-def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
-    """What its scheduler was told, sets that are alike in one line."""
-    alike = Counter(
-        (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
-        for line in lines
-    )
-    return tuple(
-        f"one {key} {kind} for {_for_sets(number, tasks)}{', given up' if relaxed else ''}"
-        for (key, kind, tasks, relaxed), number in alike.items()
-    )
-
-
-def _for_sets(sets: int, tasks: Any) -> str:
-    size = len(tasks) if isinstance(tasks, list) else int(tasks or 0)
-    return count_of(size, "task") if sets == 1 else f"each of {sets} sets of {count_of(size, 'task')}"
-
-
-def _graph(groups: Sequence[GroupLine]) -> GraphView | None:
-    drawing: Drawing | None = draw({group.name: group.upstream for group in groups})
-    if drawing is None:
-        return None
-    boxes = tuple(
-        BoxView(group=group, x=box.x, y=box.y, title=_short(group.name, 20), line=_box_line(group))
-        for group, box in zip(groups, drawing.boxes, strict=True)
-    )
-    return GraphView(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
-
-
-def _box_line(group: GroupLine) -> str:
-    full = f"{group.badge.word} · {count_of(group.size, 'task')}"
-    return full if len(full) <= BOX_TEXT else _short(f"{group.badge.word} · {group.size:,}", BOX_TEXT)
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:
     """The ComputeDomain of each group that gets one, whether it is there or not."""
     with_domain = [group for group in groups if group.placement.get("nvlink")]
@@ -381,43 +212,6 @@ def _observed_domain(row: Any) -> ComputeDomainStatus | None:
         return None
     return ComputeDomainStatus(
         status=row.digest.get("status") or {}, deleting=row.deleting, observed_at=row.seen_at
-    )
-
-
-def _tasks(workflow: Workflow, selection: TaskSelection, *, counts: Counter[str], now: datetime) -> TaskPage:
-    latest = Task.objects.filter(group__workflow=workflow, latest=True)
-    latest = latest.filter(status=selection.status) if selection.status else latest
-    rows = latest.order_by("group__position", "position").values_list(
-        *("name", "group__name", "lead", "retry_id", "status", "node_name"),
-        *("start_time", "end_time", "exit_code", "failure_message"),
-    )
-    end = selection.offset + TASKS_A_PAGE
-    of = counts[selection.status] if selection.status else counts.total()
-    return TaskPage(
-        rows=tuple(_task(row, now=now) for row in rows[selection.offset : end]),
-        status=selection.status,
-        in_status=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
-        total=counts.total(),
-        of=of,
-        first=selection.offset + 1,
-        earlier=max(0, selection.offset - TASKS_A_PAGE) if selection.offset else None,
-        later=end if end < of else None,
-    )
-
-
-def _task(row: Sequence[Any], *, now: datetime) -> TaskLine:
-    name, group, lead, retry_id, status, node, start, end, exit_code, failure = row
-    return TaskLine(
-        name=name,
-        group=group,
-        lead=lead,
-        retry_id=retry_id,
-        badge=status_badge(status),
-        node=node,
-        start_time=start,
-        run_time=span(start, end, now=now),
-        exit_code=exit_code,
-        failure=failure,
     )
 
 

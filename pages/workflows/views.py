@@ -12,8 +12,9 @@ from rest_framework.throttling import BaseThrottle
 
 from pages.base import PageView, unless_known
 from pages.forms import Form, check_form
-from pages.workflows.content import TaskSelection, workflow_content
+from pages.workflows.content import workflow_content
 from pages.workflows.listing import STATUSES, list_content
+from pages.workflows.tasks import TaskSelection
 from web.permissions import Needs, caller
 from web.policy import Action
 from web.queries import NoQuery, Query, valid_values

@@ -1,0 +1,122 @@
+"""The groups of a workflow as its page shows them: a table, and a drawing of which waits for which."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pages.workflows.graph import BOX_HEIGHT, BOX_WIDTH, Arrow, Drawing, draw
+from pages.workflows.labels import Badge, span, status_badge
+from scheduling.sentences import count_of
+from workflows.models import TaskGroup
+
+Json = Mapping[str, Any]
+
+BOX_TEXT = 23
+"""Characters that a line in a box of the drawing has room for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """A group, with how many of its tasks there are in each status."""
+
+    anchor: str
+    name: str
+    badge: Badge
+    tasks: tuple[tuple[Badge, int], ...]
+    upstream: tuple[str, ...]
+    constraints: tuple[str, ...]
+    failure: str
+    start_time: datetime | None
+    end_time: datetime | None
+    run_time: str
+
+    @property
+    def size(self) -> int:
+        return sum(number for _, number in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxView:
+    """A group's box in the drawing, with where its lines of text begin."""
+
+    group: GroupLine
+    x: float
+    y: float
+    title: str
+    line: str
+
+    @property
+    def text_x(self) -> float:
+        return self.x + 14
+
+    @property
+    def title_y(self) -> float:
+        return self.y + 25
+
+    @property
+    def line_y(self) -> float:
+        return self.y + 46
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphView:
+    boxes: tuple[BoxView, ...]
+    arrows: tuple[Arrow, ...]
+    width: float
+    height: float
+    box_width: int = BOX_WIDTH
+    box_height: int = BOX_HEIGHT
+
+
+def group_line(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupLine:
+    return GroupLine(
+        anchor=f"group-{group.pk.hex}",
+        name=group.name,
+        badge=status_badge(group.status),
+        tasks=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
+        upstream=tuple(upstream.name for upstream in group.upstream.all()),
+        constraints=_constraints(group.constraints),
+        failure=group.failure_message,
+        start_time=group.start_time,
+        end_time=group.end_time,
+        run_time=span(group.start_time, group.end_time, now=now),
+    )
+
+
+def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
+    """What its scheduler was told, sets that are alike in one line."""
+    alike = Counter(
+        (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
+        for line in lines
+    )
+    return tuple(
+        f"one {key} {kind} for {_for_sets(number, tasks)}{', given up' if relaxed else ''}"
+        for (key, kind, tasks, relaxed), number in alike.items()
+    )
+
+
+def _for_sets(sets: int, tasks: Any) -> str:
+    size = len(tasks) if isinstance(tasks, list) else int(tasks or 0)
+    return count_of(size, "task") if sets == 1 else f"each of {sets} sets of {count_of(size, 'task')}"
+
+
+def graph_view(groups: Sequence[GroupLine]) -> GraphView | None:
+    drawing: Drawing | None = draw({group.name: group.upstream for group in groups})
+    if drawing is None:
+        return None
+    boxes = tuple(
+        BoxView(group=group, x=box.x, y=box.y, title=_short(group.name, 20), line=_box_line(group))
+        for group, box in zip(groups, drawing.boxes, strict=True)
+    )
+    return GraphView(boxes=boxes, arrows=drawing.arrows, width=drawing.width, height=drawing.height)
+
+
+def _box_line(group: GroupLine) -> str:
+    full = f"{group.badge.word} · {count_of(group.size, 'task')}"
+    return full if len(full) <= BOX_TEXT else _short(f"{group.badge.word} · {group.size:,}", BOX_TEXT)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
