@@ -79,12 +79,6 @@ class UnsupportedCapability(TopologyError):
     code = "USAGE"
 
 
-class UnknownTopologyKeys(TopologyError):
-    """Keys that the pool does not have."""
-
-    code = "USAGE"
-
-
 class NotFound(TopologyError):
     """No such object, or none the caller may see."""
 
@@ -105,12 +99,6 @@ class Conflict(TopologyError):
 
 class PreconditionFailed(Conflict):
     """The object is not at the revision that the caller saw."""
-
-
-class ClusterUnavailable(TopologyError):
-    """A cluster does not answer."""
-
-    code = "BACKEND"
 
 
 class LimitReached(TopologyError):

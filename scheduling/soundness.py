@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from scheduling.errors import Fault, Notice, Path, in_order
+from scheduling.errors import Fault, Path, in_order
 from scheduling.levels import Level, ranks
 from scheduling.requirements import (
     Gang,
@@ -173,29 +173,6 @@ def _not_narrower(key: str, narrowest: str, gang: Gang, place: Path, rank: Mappi
         + (f" ({', '.join(narrower)})." if narrower else ", and the pool has none.")
     )
     return Fault((*place, "key"), "not_narrower_than_group", message, allowed=narrower)
-
-
-def check_apart(gangs: Sequence[Gang]) -> list[Notice]:
-    """Warn where tasks of different task groups name one set: nothing holds between groups.
-
-    For gangs of one task each, as a bare ``tasks:`` list gives.
-    """
-    naming: dict[Pair, list[GangTask]] = defaultdict(list)
-    for gang in gangs:
-        for task in effective(gang).tasks:
-            for requirement in task.requirements:
-                naming[requirement.key, requirement.group].append(task)
-    return [
-        Notice(
-            "sets_across_groups",
-            f'{_tasks(iter(tasks)).capitalize()} all name {key} "{group}", but each task under `tasks:` is a '
-            "task group of its own, and nothing holds between task groups. To keep them together write "
-            f"`groups: [{{name: together, tasks: [{', '.join(task.name for task in tasks[:3])}, ...]}}]`.",
-            tasks[0].path,
-        )
-        for (key, group), tasks in naming.items()
-        if len(tasks) > 1
-    ]
 
 
 _Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]

@@ -11,7 +11,6 @@ of that level), so every stage names the same Topology objects. Seen on KAI v0.1
 constraints of a pending group is honoured in the next cycle.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -34,11 +33,6 @@ def stage_begins(gang: Gang) -> tuple[float, ...]:
     """When each stage begins, in seconds of waiting; the first at 0, and the only one without patience."""
     waits = {r.held_for for task in effective(gang).tasks for r in task.requirements if not r.required}
     return (0.0, *sorted(waits - {0.0}))
-
-
-def stage_after(gang: Gang, *, waited: float) -> int:
-    """The stage of a gang that has waited so many seconds."""
-    return bisect_right(stage_begins(gang), waited) - 1
 
 
 def stages(tree: ConstraintTree) -> tuple[Stage, ...]:

@@ -16,7 +16,6 @@ from rest_framework.response import Response
 
 from scheduling.errors import (
     Busy,
-    ClusterUnavailable,
     Conflict,
     Fault,
     Forbidden,
@@ -24,7 +23,6 @@ from scheduling.errors import (
     NotFound,
     PreconditionFailed,
     TopologyError,
-    UnknownTopologyKeys,
     UnsupportedCapability,
     format_path,
 )
@@ -35,13 +33,11 @@ log = structlog.get_logger(__name__)
 HTTP_STATUS: dict[type[TopologyError], int] = {
     InvalidSpec: 400,
     UnsupportedCapability: 400,
-    UnknownTopologyKeys: 400,
     Forbidden: 403,
     NotFound: 404,
     Conflict: 409,
     PreconditionFailed: 412,
     Busy: 429,
-    ClusterUnavailable: 503,
     TopologyError: 400,
 }
 """The only place where an error gets its HTTP status."""

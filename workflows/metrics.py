@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from scheduling.errors import Busy, ClusterUnavailable, Conflict, InvalidSpec, NotFound, TopologyError
+from scheduling.errors import Busy, Conflict, InvalidSpec, NotFound, TopologyError
 
 SUBMISSIONS = Counter(
     "osmo_submissions",
@@ -70,7 +70,6 @@ _REFUSALS: tuple[tuple[type[TopologyError], str], ...] = (
     (Busy, "busy"),
     (NotFound, "not_found"),
     (Conflict, "conflict"),
-    (ClusterUnavailable, "unavailable"),
     (InvalidSpec, "refused"),
     (TopologyError, "refused"),
 )

@@ -4,7 +4,7 @@ import pytest
 
 from scheduling.errors import format_path
 from scheduling.requirements import Gang, GangTask, Requirement
-from scheduling.soundness import check_apart, check_requirements
+from scheduling.soundness import check_requirements
 from tests.unit.scheduling.build import gang, levels
 
 POOL = levels("zone spine rack")
@@ -118,10 +118,3 @@ def test_ten_thousand_unknown_keys_are_all_reported():
     )
     faults = check_requirements(many, POOL)
     assert [fault.path[1] for fault in faults] == list(range(10_000))
-
-
-def test_tasks_of_different_groups_that_name_one_set_are_warned():
-    lone = [gang("a: rack! r", name="a"), gang("b: rack! r", name="b"), gang("c: rack! s", name="c")]
-    (notice,) = check_apart(lone)
-    assert 'Tasks "a" and "b" all name rack "r"' in notice.message
-    assert "`groups:" in notice.message

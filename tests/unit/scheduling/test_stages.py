@@ -14,7 +14,7 @@ from scheduling.checks import check_gang
 from scheduling.errors import format_path
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.soundness import check_requirements
-from scheduling.stages import stage_after, stage_begins, stages
+from scheduling.stages import stage_begins, stages
 from scheduling.tree import build_tree, dropped_preferences
 from tests.unit.scheduling.build import gang, levels, request
 from tests.unit.scheduling.gangs import sets_of, sound
@@ -70,7 +70,6 @@ def test_each_stage_is_held_as(stage):
 
 def test_stages_begin_when_a_wait_ends():
     assert stage_begins(TWO_WAITS) == (0, 30, 60)
-    assert [stage_after(TWO_WAITS, waited=t) for t in (0, 29.9, 30, 59.9, 60, 1e9)] == [0, 0, 1, 1, 2, 2]
     assert stage_begins(gang("a b: rack? r", "c: zone! z")) == (0,)
 
 
