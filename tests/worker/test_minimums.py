@@ -66,7 +66,7 @@ def test_it_is_lowered_before_the_next_try_is_made_and_raised_when_that_has_a_no
     world.settle()
     assert minimum(world) == 3
     assert fresh(group).status == "RUNNING"
-    assert fresh(group).waiting_reason.startswith('Tried again, "task-1" waits for a place.')
+    assert fresh(group).waiting_reason.startswith('Task "task-1" is tried again and waits for a place.')
     edit_pod(world, pod_of(group, "task-1"), lambda obj: obj["spec"].update(nodeName="node-0"))
     world.settle()
     assert (statuses(group), minimum(world)) == (["RUNNING"] * 4, 4)

@@ -321,8 +321,9 @@ def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | N
 def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBackend) -> Reason | None:
     if not group.retried:
         return None
-    verb = agree(len(group.retried), "waits", "wait")
-    text = f"Tried again, {listing(group.retried)} {verb} for a place."
+    number = len(group.retried)
+    verbs = agree(number, "is tried again and waits", "are tried again and wait")
+    text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
     reasons = _current(scheduler.waiting_reasons(waiting), waiting)
     messages = (reason.message for reason in of_one_cause(reasons)[:2])
     evidence = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)

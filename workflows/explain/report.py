@@ -132,9 +132,9 @@ def explain_waits(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -
 def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) -> WaitExplanation:
     preferences = _preferences(group)
     why = Why(group.waiting_why) if group.waiting_why else Why.SCHEDULER
-    verdict = _beside(report, why) if report else ""
-    if preferences and verdict:  # the verdict is on what it is held to now, not on what it will settle for
-        verdict = f"While it is so held, {verdict[0].lower()}{verdict[1:]}"
+    verdict = _verdict_sentence(report, why) if report else ""
+    if preferences and verdict:  # the verdict counts preferences that are still required
+        verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
     if report and report.answer is not Answer.NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if report.has_room_apart else Why.CAPACITY
     if preferences and why in PLACELESS:
@@ -163,17 +163,17 @@ def _preferences(group: TaskGroup) -> HeldPreferences | None:
     )
 
 
-def _beside(report: FeasibilityReport, why: Why) -> str:
-    """The verdict beside the scheduler's reason; where the scheduler finds no room, it does not claim any."""
+def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
+    """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = report.answer is Answer.NOW
     if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
     if not fits or why not in {Why.TOPOLOGY, Why.CAPACITY}:
         return report.sentence
-    unseen = "" if report.others_known else "other tenants' pods, "
+    others = "" if report.others_known else "other tenants' pods, "
     return (
-        "By what is observed there would be room, so something that is not observed stands in the way "
-        f"({unseen}a quota, a resource claim, a pod that has only just come or gone)."
+        "By what is observed there would be room, so the obstacle is something that is not observed "
+        f"({others}a quota, a resource claim, or a pod that has just started or ended)."
     )
 
 

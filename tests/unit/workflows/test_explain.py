@@ -172,7 +172,7 @@ def test_what_the_scheduler_said_of_room_is_not_told_while_pods_are_missing():
 def test_a_task_that_is_tried_again_waits_for_one_thing_as_well():
     again = replace(waiting(message=NO_ROOM), pods=3, events=(NOT_READY,))
     assert said(status="RUNNING", waiting=again, retried=("a",)) == (
-        'Tried again, "a" waits for a place. 3 of 4 pods exist; the gang waits for the rest.'
+        'Task "a" is tried again and waits for a place. 3 of 4 pods exist; the gang waits for the rest.'
     )
 
 
