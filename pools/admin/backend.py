@@ -105,7 +105,7 @@ class BackendAdmin(ConfigurationAdmin):
     def conditions_table(self, backend: Backend) -> SafeString:
         return render_conditions(backend)
 
-    @admin.display(description="as last seen")
+    @admin.display(description="last observed")
     def observed_table(self, backend: Backend) -> SafeString:
         scheduler = f"{backend.scheduler_type} {backend.scheduler_version or '(version not known)'}"
         rows = [
@@ -113,9 +113,9 @@ class BackendAdmin(ConfigurationAdmin):
             ("Kubernetes", backend.kubernetes_version or "not known"),
             ("Cluster", backend.cluster_id or "not known"),
             ("Probed (UTC)", _moment(backend.probed_at)),
-            ("Brought in line (UTC)", _moment(backend.synced_at)),
+            ("Last synced (UTC)", _moment(backend.synced_at)),
         ]
-        return render_table("What was last seen of it", ("What", "Seen"), rows)
+        return render_table("Last observed state", ("What", "Observed"), rows)
 
     @admin.display(description="capabilities")
     def capabilities_table(self, backend: Backend) -> SafeString:
@@ -145,7 +145,7 @@ class BackendAdmin(ConfigurationAdmin):
             )
             for finding in backend.card.get("findings", [])
         ]
-        return render_table("Conformance card", ("Feature", "Needed for", "Found", "How it is known"), rows)
+        return render_table("Conformance card", ("Feature", "Needed for", "Found", "Evidence"), rows)
 
     @admin.display(description="history")
     def history_table(self, backend: Backend) -> SafeString:

@@ -202,12 +202,10 @@ def _report_declared_file(request: HttpRequest) -> None:
     """Say that a file is the source of configuration, and how its last application went."""
     if not declared_file() or request.method != "GET":
         return
-    messages.info(
-        request, f"Configuration is declared in the file {declared_file()}: it is shown here to read."
-    )
+    messages.info(request, f"Configuration is declared in the file {declared_file()}: it is read-only here.")
     condition = declared.condition()
     if condition and condition["status"] != "True":
-        messages.error(request, f"The last good configuration holds: {condition['message']}")
+        messages.error(request, f"The last good configuration is in force: {condition['message']}")
 
 
 def _is_staff(request: HttpRequest) -> bool:

@@ -15,7 +15,7 @@ from pools.interfaces import usage
 from pools.models import Backend, Pool
 
 MOST = 200
-"""Pools, and backends, on the desk; the gravest first. The lists have all of them."""
+"""Pools, and backends, on the desk; the most severe first. The lists have all of them."""
 
 admin.site.index_template = "pools/admin/desk.html"
 

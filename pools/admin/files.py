@@ -25,7 +25,7 @@ class ImportForm(forms.Form):
         strip=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 20, "spellcheck": "false"}),
         label="Configuration as YAML",
-        help_text="As the export writes it, or as OSMO's client shows it.",
+        help_text="In the format of the export, or as OSMO's client prints it.",
     )
     prune = forms.BooleanField(
         required=False, widget=UnfoldBooleanWidget, help_text="Delete what its sections leave out."
@@ -67,12 +67,13 @@ class FileActions:
                 faults = error_lines(error)
             else:
                 if request.POST.get("do") == "import":
-                    messages.success(request, f"{len(done.changed)} objects were changed.")
+                    messages.success(request, f"{len(done.changed)} objects changed.")
                     return redirect(back)
                 content = render_diff(done.diff)
         page = AdminPage(
             title="Import configuration",
-            intro="All of it or nothing, checked like every other write. Look at what it would change first.",
+            intro="Everything is imported or nothing, with the checks of every other write. "
+            "Preview the changes first.",
             back=back,
             form=form,
             buttons=[("look", "Show what would change"), ("import", "Import")],

@@ -64,7 +64,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     capabilities = capabilities_of(pool.backend) if pool else None
     faults = _faults(rows, capabilities)
     order = tuple(row.prefix for row in rows)
-    unknown = unknown or ("" if pool else "Choose a backend to see what its nodes carry.")
+    unknown = unknown or ("" if pool else "Choose a backend to see the labels of its nodes.")
     if unknown or pool is None or capabilities is None:
         return KeyCoverage(unknown=unknown, order=order, faults=faults)
     cluster = pool.backend.cluster

@@ -39,7 +39,7 @@ class TopologyKeyForm(RowForm):
         required=False,
         min_value=0,
         widget=forms.NumberInput(attrs={"class": "desk-input desk-number"}),
-        help_text="0 is the broadest. Drag rows, or number them; without a number a row comes last.",
+        help_text="0 is the broadest. Drag rows or number them; a row without a number comes last.",
     )
 
     class Meta:
@@ -227,11 +227,11 @@ def _drafted_pool(form: Any) -> tuple[Pool | None, str]:
     try:
         selector = form.fields["node_selector"].clean(form["node_selector"].value())
     except ValidationError:
-        return None, "The node selector cannot be read, so it is not known which nodes are the pool's."
+        return None, "The node selector cannot be read, so the pool's nodes are unknown."
     if not _is_selector(selector):
         return (
             None,
-            "The node selector is none: give labels with their values, such as example.com/pool: train.",
+            "The node selector is invalid: write labels with their values, such as example.com/pool: train.",
         )
     pool.backend = Backend.objects.select_related("cluster").get(pk=backend.pk)
     pool.node_selector = selector

@@ -32,8 +32,8 @@ from pools.services import ConfigChange, Saved
 MAX_DOMAINS = 20
 SELECTOR = "Node labels as YAML, such as: example.com/pool: train"
 TOLERATIONS = "Tolerations as YAML, such as: [{key: nvidia.com/gpu, operator: Exists}]"
-TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later ones go over earlier."
-VARIABLES = "Amounts of tasks that ask for none, as YAML, such as: USER_CPU: 4"
+TEMPLATES = "Names of pod templates as YAML, such as: [shm, tolerate]; later templates override earlier ones."
+VARIABLES = "Default amounts for tasks without their own, as YAML, such as: USER_CPU: 4"
 MOUNTS = "Paths as YAML, such as: [/data, '/scratch:/mnt']"
 
 
@@ -44,7 +44,7 @@ class PoolForm(DocumentForm):
     tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
     shared_credentials = YamlField(
         empty=[],
-        help_text="Secrets of the backend's namespace, as YAML; tasks of everybody here may read them.",
+        help_text="Secrets of the backend's namespace, as YAML; all tasks of this pool may read them.",
     )
     common_pod_template = YamlField(empty=[], help_text=TEMPLATES)
     common_default_variables = YamlField(empty={}, help_text=VARIABLES)
@@ -73,8 +73,8 @@ class PlatformForm(RowForm):
     tolerations = YamlField(empty=[], help_text=f"{TOLERATIONS}.")
     allowed_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
     default_mounts = YamlField(empty=[], help_text=f"{MOUNTS}.")
-    override_pod_template = YamlField(empty=[], help_text=f"{TEMPLATES} These go over the pool's.")
-    default_variables = YamlField(empty={}, help_text=f"{VARIABLES}. These go over the pool's.")
+    override_pod_template = YamlField(empty=[], help_text=f"{TEMPLATES} They override the pool's.")
+    default_variables = YamlField(empty={}, help_text=f"{VARIABLES}. They override the pool's.")
 
     class Meta:
         model = Platform

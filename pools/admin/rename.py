@@ -24,7 +24,7 @@ class RenameForm(forms.Form):
     force = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget,
-        help_text="Although workflows live; they run on under the old name.",
+        help_text="Rename although workflows live; they run on under the old name.",
     )
     reason = forms.CharField(
         required=False,
@@ -57,7 +57,7 @@ class RenameAction:
                 faults = error_lines(error)
         page = AdminPage(
             title=f"Rename pool {pool.name}",
-            intro="What was accepted keeps the old name. Default pools of profiles follow; roles do not.",
+            intro="Accepted workflows keep the old name. Default pools of profiles follow; roles do not.",
             back=back,
             form=form,
             buttons=[("rename", "Rename")],

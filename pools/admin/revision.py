@@ -36,7 +36,7 @@ class GoBackForm(forms.Form):
     force = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanWidget,
-        help_text="Delete, if that is what it comes to, although work still runs there.",
+        help_text="Where the rollback deletes the object: delete it although work still runs there.",
     )
     revision_read = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -91,7 +91,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).filter(deleted_at=None)
 
-    @admin.display(description="as it is now")
+    @admin.display(description="current object")
     def current_object(self, revision: ConfigRevision) -> SafeString:
         """A link to the object itself, if one of this name exists."""
         rows: dict[str, tuple[str, Any]] = {
@@ -102,11 +102,11 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         model, objects = rows.get(revision.config_type, ("", Pool.objects.none()))
         key = objects.filter(name=revision.name).values_list("pk", flat=True).first()
         if key is None:
-            return format_html("{}", "Not there, or without a page here.")
+            return format_html("{}", "It does not exist or has no page here.")
         address = reverse(f"admin:pools_{model}_change", args=[key])
         return format_html('<a class="desk-link" href="{}">{}</a>', address, revision.name)
 
-    @admin.display(description="what it changed")
+    @admin.display(description="changes")
     def changes(self, revision: ConfigRevision) -> SafeString:
         older = revisions_of(revision.config_type, revision.name).filter(revision__lt=revision.revision)
         return render_diff(_diff(older.first(), revision))
@@ -117,7 +117,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             return format_html("{}", "Deleted.")
         return format_html("<pre>{}</pre>", json.dumps(revision.content, indent=2, ensure_ascii=False))
 
-    @action(description="Go back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
+    @action(description="Roll back to this", url_path="go-back")  # type: ignore[untyped-decorator]  # unfold
     def go_back(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show what a rollback would change, and do it after confirmation."""
         revision = row_or_404(self.get_queryset(request), object_id)
@@ -132,12 +132,12 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             except TopologyError as error:
                 faults = error_lines(error)
         page = AdminPage(
-            title=f"Go back to {_name(revision)}",
-            intro=f'This restores "{revision.name}" to what that revision left, and touches nothing else. '
-            "It is checked like every other write. From what is now to what would be:",
+            title=f"Roll back to {_name(revision)}",
+            intro=f'This restores "{revision.name}" to its state after that revision; nothing else changes. '
+            "It passes the checks of every other write. The changes from the current state:",
             back=_address(revision),
             form=form,
-            buttons=[("go-back", "Go back")],
+            buttons=[("go-back", "Roll back")],
             faults=faults,
             content=render_diff(_diff(present, revision)),
         )
@@ -153,7 +153,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
             force=values["force"],
             expected_revision=values["revision_read"],
         )
-        messages.success(request, f'"{saved.name}" is as {_name(revision)} left it.')
+        messages.success(request, f'"{saved.name}" is rolled back to {_name(revision)}.')
         return redirect(_address(saved))
 
     @action(description="Compare", url_path="compare")  # type: ignore[untyped-decorator]  # unfold
@@ -191,7 +191,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
                 return redirect(_address(revision))
         page = AdminPage(
             title=f"Tags of {_name(revision)}",
-            intro="Words by which a revision is found again.",
+            intro="Words to find a revision by.",
             back=_address(revision),
             form=form,
             buttons=[("save", "Save")],
@@ -218,7 +218,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
                 return redirect(reverse("admin:pools_configrevision_changelist"))
         page = AdminPage(
             title=f"Take {_name(revision)} out of the history",
-            intro="It is shown nowhere any more and cannot be gone back to. What it changed stays as it is.",
+            intro="It is hidden from now on, and no rollback reaches it. Its change stays in force.",
             back=_address(revision),
             form=ConfirmForm(),
             buttons=[("take-out", "Take it out")],

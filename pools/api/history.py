@@ -227,7 +227,7 @@ def _target(body: Any) -> tuple[str, int]:
 
 
 def _may_write(request: Request, config_type: str, revision: int) -> ConfigRevision:
-    """The revision, if the caller may see it and write what it changed. Raises NotFound or Forbidden."""
+    """The revision, if the caller may see it and write changes. Raises NotFound or Forbidden."""
     row = history.revision_visible_to(caller(request), config_type, revision)
     resource = history.resource_of(row.config_type, row.name)
     check(grants_of(request.user), Needs(Action.CONFIG_UPDATE, on=resource), {})

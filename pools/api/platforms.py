@@ -148,7 +148,7 @@ def _reply(pool: Pool, platform: str) -> Response:
 def _text(sent: Envelope) -> str:
     if isinstance(sent.content, str):
         return sent.content
-    fault = Fault(("new_name",), "invalid_text", "The new name is a text.")
+    fault = Fault(("new_name",), "invalid_text", "The new name must be a string.")
     raise InvalidSpec(fault.message, [fault])
 
 

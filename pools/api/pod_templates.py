@@ -110,11 +110,11 @@ class PodTemplateView(APIView):
 
 _INSTEAD: Mapping[str, str] = {
     "group_template": (
-        "Group templates are not offered by this service: ComputeDomains are made where a pool says nvlink, "
-        "pod groups and topologies from its topology_keys, and what concerns pods is a pod_template."
+        "Group templates are not offered by this service: ComputeDomains follow from a pool's nvlink, "
+        "pod groups and topologies from its topology_keys, and pods from pod templates."
     ),
     "resource_validation": (
-        "Resource validations are not offered by this service: what a platform has is read from its nodes, "
+        "Resource validations are not offered by this service: a platform's capacity is read from its nodes, "
         "and limits are a pool's resources and max_num_tasks."
     ),
 }

@@ -164,10 +164,10 @@ def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:
     except AlreadyExists:
         pass
     except (RequestForbidden, NotServed) as error:
-        message = f'Whether namespace "{name}" is there could not be seen: {error}'
+        message = f'Whether namespace "{name}" is there is unknown: {error}'
         return Condition(type="NamespaceReady", status="Unknown", reason="Forbidden", message=message)
     except ClusterError as error:
-        message = f'Namespace "{name}" could not be made: {error}'
+        message = f'Namespace "{name}" could not be created: {error}'
         return Condition(type="NamespaceReady", status="False", reason=error.code, message=message)
     return Condition(type="NamespaceReady", status="True", reason="Exists")
 

@@ -113,8 +113,8 @@ def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> st
             "its levels."
         )
     if isinstance(state, Drift):
-        return "It is ours and is made anew with the levels that its name stands for."
-    return "It is ours and is made again."
+        return "It is managed, and is replaced with the levels that its name stands for."
+    return "It is managed, and is created again."
 
 
 def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:
@@ -143,7 +143,7 @@ def _lacking(coverage: LabelCoverage, level: LevelCoverage) -> str:
 
 def _parents(pool: EvaluatedPool, value: SharedValue) -> str:
     meaning = (
-        "they are taken for different domains"
+        "they count as different domains"
         if pool.paths
         else "a requirement on this key alone cannot tell them apart"
     )
@@ -177,7 +177,7 @@ def _shared(pool: EvaluatedPool, members: Nodes, sharers: Mapping[str, list[Eval
     named = [f'"{name}" (scheduler {scheduler})' for name, scheduler in sorted(others)]
     message = (
         f"{count_of(len(shared_nodes), 'node')} of the pool {agree(len(shared_nodes), 'is', 'are')} also of "
-        f"{plain_listing(named, limit=NAMED)}, and neither scheduler knows what the other has placed: "
+        f"{plain_listing(named, limit=NAMED)}, and neither scheduler sees the other's pods: "
         f"{plain_listing(shared_nodes, limit=NAMED)}. Give the pools node selectors that exclude each other."
     )
     return Condition(type=SHARED, status="True", reason="SeveralSchedulers", message=message)

@@ -96,7 +96,7 @@ def _objects(file: ConfigFile, section: str, written: Any) -> Iterator[tuple[str
 
 
 def _not_carried(section: str, written: Any) -> Iterator[Fault]:
-    message = f"{NOT_CARRIED[section]} are not carried out by this service: take it out of the file."
+    message = f"{NOT_CARRIED[section]} are not implemented by this service: remove the entry from the file."
     if isinstance(written, Mapping):
         yield from (Fault((section, name), "not_carried", message) for name in written)
     elif isinstance(written, list):

@@ -184,7 +184,7 @@ def _one_namespace(written: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fau
         return fields, []
     namespace = fields.pop("namespace")
     if fields.setdefault("k8s_namespace", namespace) != namespace:
-        message = "Said twice, and differently: leave it out beside k8s_namespace."
+        message = "It contradicts k8s_namespace: leave it out."
         return fields, [Fault(("namespace",), "contradiction", message)]
     return fields, []
 
@@ -231,7 +231,7 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     moved = probe and probe.reachable and backend.cluster_id not in (None, probe.cluster_uid)
     if moved and (left := usage().unreleased_groups(backend.pk)):
         message = (
-            f"This leads to another cluster, and {left} task groups are not released in the present one: "
+            f"This leads to another cluster, and {left} task groups in the current one are not released: "
             "wait for them, or register another backend."
         )
         faults.append(Fault(("kubeconfig",), "another_cluster", message))

@@ -69,7 +69,7 @@ def import_configuration(
     file = read_config_file(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
     file.faults += [
-        Fault((section, name), "not_carried", "This is not carried out by this service.")
+        Fault((section, name), "not_carried", "This service does not implement it.")
         for section in unkept
         for name in file.objects.pop(SECTIONS[section], {})
     ]

@@ -69,11 +69,11 @@ def configuration() -> list[DependencyStatus]:
 
 def _file_line(condition: dict[str, str] | None) -> str:
     if condition is None:
-        return "its file was not looked at yet; are beat and a worker running?"
+        return "its file was not applied yet; are beat and a worker running?"
     since = f"since {condition['lastTransitionTime']}"
     if condition["status"] == "True":
         return f"{OK}, as its file says {since}"
-    return f"its file is not accepted ({condition['reason']}) {since}; the last good one holds"
+    return f"its file is not accepted ({condition['reason']}) {since}; the last good one is in force"
 
 
 def register_findings() -> None:

@@ -121,9 +121,7 @@ def _no_longer_holds(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
         Fault((at, *f.path), f.code, f.message, f.allowed, capability=f.capability) for f in error.faults
     ]
     reasons = summary(error.faults) if error.faults else error.message
-    return InvalidSpec(
-        f'{at} of "{row.name}" does not hold any more, and nothing was changed. {reasons}', faults
-    )
+    return InvalidSpec(f'{at} of "{row.name}" is no longer valid, and nothing was changed. {reasons}', faults)
 
 
 def retag(
@@ -156,7 +154,9 @@ def take_out(*, config_type: str, revision: int, change: ConfigChange) -> Config
         row = _revision(config_type, revision, lock=True)
         newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name)
         if newest.aggregate(newest=Max("revision"))["newest"] == revision:
-            message = f'{config_type}:{revision} is what "{row.name}" is now, so it stays in the history.'
+            message = (
+                f'{config_type}:{revision} is the current state of "{row.name}", so it stays in the history.'
+            )
             raise Conflict(message)
         row.deleted_at = timezone.now()
         row.deleted_by = change.username

@@ -42,8 +42,8 @@ def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, 
     workflows, groups = count_of(left.workflows, "workflow"), count_of(left.groups, "task group")
     placements = "; ".join(_accepted(backend, levels) for backend, levels in left.accepted)
     message = (
-        f"{workflows} with {groups} accepted before and not released yet stay as they were accepted, for "
-        f"{placements}: this change of {', '.join(changed)} reaches none of them. What they need in the "
+        f"{workflows} with {groups} accepted earlier and not released yet keep their accepted configuration, "
+        f"for {placements}: this change of {', '.join(changed)} does not affect them. What they need in the "
         "cluster stays until they are released."
     )
     return [Notice("frozen", message, (changed[0],))]
@@ -67,8 +67,8 @@ def _of_backend(pool: Pool) -> list[Notice]:
     backend = pool.backend
     if conditions.status_of(backend.conditions, "Reachable") != "True":
         message = (
-            f'Backend "{backend.name}" has not answered: the pool was checked against the oldest version of '
-            f'"{backend.scheduler_type}" that is supported.'
+            f'Backend "{backend.name}" does not answer: the pool was checked against the oldest supported '
+            f'version of "{backend.scheduler_type}".'
         )
         return [Notice("unreachable", message, ("backend",))]
     if pool.nvlink and conditions.status_of(backend.conditions, "ComputeDomainServed") == "False":
@@ -84,8 +84,8 @@ def _of_source(pool: Pool) -> list[Notice]:
     if pool.topology_source != Pool.TopologySource.EXTERNAL:
         return []
     message = (
-        f'Topology "{pool.topology_name}" is used whole and never written: nodes without the label of its '
-        "narrowest level are used by no requirement of this pool."
+        f'Topology "{pool.topology_name}" is used as it is and never written: nodes without the label of its '
+        "narrowest level are invisible to every requirement of this pool."
     )
     return [Notice("external_topology", message, ("topology_name",))]
 

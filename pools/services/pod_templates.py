@@ -47,7 +47,7 @@ def delete_pod_template(*, name: str, change: ConfigChange, expected_revision: i
             raise NotFound(f'There is no pod template "{name[:63]}".')
         expect(row, expected_revision)
         if used := users_of(name):
-            message = f'Pod template "{name}" is used by {listing(used)}: take it out there first.'
+            message = f'Pod template "{name}" is used by {listing(used)}: remove it there first.'
             raise Conflict(message)
         record(config_type=POD_TEMPLATE, name=name, content=None, change=change)
         row.delete()

@@ -150,7 +150,7 @@ def _wrong_name(draft: _Draft) -> list[Fault]:
     written = draft.written.get("name") if isinstance(draft.written, Mapping) else None
     if written is None or written == draft.name:
         return []
-    message = f'The pool is named "{draft.name[:63]}" by the address; leave the name out.'
+    message = f'The address names the pool "{draft.name[:63]}": leave the name out.'
     return [Fault(("name",), "wrong_name", message, allowed=(draft.name,))]
 
 

@@ -124,7 +124,7 @@ def expect(row: Backend | Pool | PodTemplate | ServiceConfig | None, revision: i
     if revision is not None and present != revision:
         state = f"at revision {present}" if present else "not there"
         expected = f"at revision {revision}" if revision else "absent"
-        raise PreconditionFailed(f"It is {state}, and was expected to be {expected}: read it again.")
+        raise PreconditionFailed(f"It is {state}, not {expected} as expected: read it again.")
 
 
 def refuse(faults: Sequence[Fault]) -> None:

@@ -46,7 +46,7 @@ def rename_pool(
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '
-                "new name, which leaves them running under the old one."
+                "rename, which leaves them running under the old one."
             )
         pool.name = new_name
         pool.revision = record(
@@ -56,7 +56,7 @@ def rename_pool(
         pool.save()
         Profile.objects.filter(pool=name).update(pool=new_name)
         enqueue("pools.sync_backend", pool.backend_id)
-    message = f'Roles that grant something on "{name}", and role osmo-{name}, do not reach "{new_name}".'
+    message = f'Roles with grants on "{name}", and role osmo-{name}, do not apply to "{new_name}".'
     return Saved(pool, (Notice("roles_not_renamed", message),))
 
 

@@ -298,7 +298,7 @@ def _foreign(named: Sequence[str]) -> Condition:
     if not named:
         return Condition(type="ForeignObjects", status="False", reason="None")
     message = (
-        f"Not made by this installation and left alone: {', '.join(named)}. Pools that need them are not "
+        f"Not created by this installation and left alone: {', '.join(named)}. Pools that need them are not "
         "served until they are renamed or removed."
     )
     return Condition(type="ForeignObjects", status="True", reason="NameTaken", message=message)

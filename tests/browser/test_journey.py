@@ -119,10 +119,10 @@ def turn_round(desk, world):
 def go_back(desk):
     page = desk.page
     desk.open()
-    page.locator("#history").get_by_role("link", name="Go back to").first.click()
+    page.locator("#history").get_by_role("link", name="Roll back to").first.click()
     page.get_by_text("This restores").wait_for()
     desk.admin.picture("journey-4-going-back")
-    desk.press("Go back")
+    desk.press("Roll back")
     page.wait_for_load_state()
 
 

@@ -13,7 +13,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **__: Any) -> None:
         condition = declared.apply()
         if condition is None:
-            raise CommandError("OSMO_CONFIG_FILE names no file, so there is nothing to apply.")
+            raise CommandError("OSMO_CONFIG_FILE is not set, so there is nothing to apply.")
         if condition["status"] != "True":
             raise CommandError(f"{condition['reason']}: {condition['message']}")
         self.stdout.write(f"{condition['reason']}: {condition['message']}")

@@ -15,10 +15,10 @@ from scheduling.sentences import count_of
 
 
 class Command(BaseCommand):
-    help = "Write configuration from a YAML file in OSMO's shape; what is so already is left alone."
+    help = "Write configuration from a YAML file in OSMO's shape; unchanged objects are left alone."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", help="A path, or - for what is piped in.")
+        parser.add_argument("file", help="A path, or - for standard input.")
         parser.add_argument("--dry-run", action="store_true", help="Show what would change; change nothing.")
         parser.add_argument("--prune", action="store_true", help="Delete what the file's sections leave out.")
         parser.add_argument("--force", action="store_true", help="Delete although work still runs there.")

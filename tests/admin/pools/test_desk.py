@@ -43,7 +43,7 @@ def test_the_first_page_tells_what_is_wrong_where_and_what_to_do(browser):
 def test_the_first_page_says_so_if_all_is_well(browser, kai):
     kai.conditions = [condition("Reachable", "True", "Answered")]
     kai.save(update_fields=["conditions"])
-    assert shown_in_page(browser.get("/admin/"), "Nothing: every condition is as it should be.")
+    assert shown_in_page(browser.get("/admin/"), "Nothing: every condition is good.")
 
 
 def test_the_gravest_comes_first(browser):

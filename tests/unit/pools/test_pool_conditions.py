@@ -41,13 +41,13 @@ DRIFTS = {
         replace(POOL, topologies=topologies(["z"], ["z"])),
         "True",
         "Drift",
-        "Topology t1 lists z where z, r is expected. It is ours",
+        "Topology t1 lists z where z, r is expected. It is managed",
     ),
     "one is not there": (
         replace(POOL, topologies=topologies(["z"], None)),
         "Unknown",
         "TopologyNotFound",
-        "Topology t1 is not in the cluster. It is ours and is made again.",
+        "Topology t1 is not in the cluster. It is managed, and is created again.",
     ),
     "a wrong one is worse than a missing one": (
         replace(POOL, topologies=topologies(None, ["r", "z"])),
@@ -91,7 +91,7 @@ def test_nodes_that_lack_a_label_are_counted_and_named_for_each_level():
 
 
 @pytest.mark.parametrize(
-    ("paths", "meaning"), [(True, "taken for different domains"), (False, "cannot tell them apart")]
+    ("paths", "meaning"), [(True, "count as different domains"), (False, "cannot tell them apart")]
 )
 def test_a_value_under_two_parents_is_told_with_what_the_scheduler_makes_of_it(paths, meaning):
     nodes = {"n1": {"z": "a", "r": "1"}, "n2": {"z": "b", "r": "1"}}
