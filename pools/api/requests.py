@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rest_framework.request import Request
@@ -93,8 +93,5 @@ def placed(holder: str) -> Iterator[None]:
     try:
         yield
     except InvalidSpec as error:
-        faults = [
-            Fault((holder, *f.path), f.code, f.message, f.allowed, capability=f.capability)
-            for f in error.faults
-        ]
+        faults = [replace(fault, path=(holder, *fault.path)) for fault in error.faults]
         raise InvalidSpec(error.message, faults) from error

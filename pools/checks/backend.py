@@ -5,11 +5,12 @@ Paths are relative to the backend; the caller prefixes them.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from dataclasses import replace
 
 from pools.checks.names import MAX_NAME
 from pools.checks.pool import owns_no_topologies
 from pools.documents.backend import BackendDocument
+from pools.documents.reading import suggestion
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import is_dns_label
@@ -24,8 +25,7 @@ def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> li
     faults: list[Fault] = []
     settings = document.scheduler_settings
     if settings.scheduler_type not in schedulers:
-        near = get_close_matches(settings.scheduler_type, schedulers, n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else "."
+        hint = suggestion(settings.scheduler_type, schedulers)
         message = f'There is no scheduler backend "{settings.scheduler_type[:MAX_NAME]}"{hint}'
         where = ("scheduler_settings", "scheduler_type")
         faults.append(Fault(where, "unknown_scheduler", message, allowed=tuple(sorted(schedulers))))
@@ -51,7 +51,7 @@ def check_scheduler_holds_pools(
     for name, levels in sorted(pools.items()):
         for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
             message = f'Pool "{name}" of this backend has topology keys. {fault.message}'
-            faults.append(Fault(path, fault.code, message, fault.allowed, capability=fault.capability))
+            faults.append(replace(fault, path=path, message=message))
     return faults
 
 

@@ -7,12 +7,12 @@ locks. Paths are relative to the pool; the caller prefixes them.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pools.checks.limits import over_maximum
 from pools.checks.names import MAX_NAME, check_name
 from pools.documents.pool import PlatformDocument, PoolDocument, TolerationDocument
+from pools.documents.reading import suggestion
 from pools.pod_templates.rules import default_faults
 from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.exit_codes import exit_codes
@@ -83,9 +83,8 @@ def check_placement(
 
 
 def unknown_backend(name: str, *, names: Sequence[str]) -> Fault:
-    near = get_close_matches(name, names, n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    message = f'There is no backend "{name[:MAX_NAME]}"{hint}'
+    """The fault of a backend that does not exist."""
+    message = f'There is no backend "{name[:MAX_NAME]}"{suggestion(name, names)}'
     return Fault(("backend",), "unknown_backend", message, allowed=tuple(sorted(names)))
 
 

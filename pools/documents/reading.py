@@ -90,10 +90,14 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
 def unknown_field(path: Path, fields: Collection[str]) -> Fault:
     """The fault of an unknown field, with the most similar known one."""
     name = str(path[-1])
-    near = get_close_matches(name, fields, n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else "."
-    message = f'There is no field "{name[:63]}" here{hint}'
+    message = f'There is no field "{name[:63]}" here{suggestion(name, fields)}'
     return Fault(path, "unknown_field", message, allowed=tuple(sorted(fields)))
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar known one, if any is similar."""
+    near = get_close_matches(name, names, n=1)
+    return f'; did you mean "{near[0]}"?' if near else "."
 
 
 def _fields_at(shape: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:

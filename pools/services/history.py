@@ -107,19 +107,17 @@ def roll_back(
             expected_revision=expected_revision,
         )
     except InvalidSpec as error:
-        raise _no_longer_holds(row, error) from error
+        raise _no_longer_valid(row, error) from error
     except NotFound:
         if row.content is not None:
-            raise  # something else is gone; what was deleted before is as it should be
+            raise  # another object is missing; a repeated deletion is no error
     newest = ConfigRevision.objects.filter(config_type=config_type, name=row.name).order_by("-revision")
     return newest.defer("content")[0]
 
 
-def _no_longer_holds(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
+def _no_longer_valid(row: ConfigRevision, error: InvalidSpec) -> InvalidSpec:
     at = f"{row.config_type}:{row.revision}"
-    faults = [
-        Fault((at, *f.path), f.code, f.message, f.allowed, capability=f.capability) for f in error.faults
-    ]
+    faults = [replace(fault, path=(at, *fault.path)) for fault in error.faults]
     reasons = summary(error.faults) if error.faults else error.message
     return InvalidSpec(f'{at} of "{row.name}" is no longer valid, and nothing was changed. {reasons}', faults)
 

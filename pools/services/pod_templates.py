@@ -7,6 +7,7 @@ the revisions of the templates it was accepted under beside that of its pool.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Q
@@ -99,7 +100,7 @@ def _save(
         wrong = check_name(name, path=("name",)) if name not in rows else []
         contents[name], unread = plain(written)
         wrong += unread or template_faults(contents[name])
-        faults += [Fault((*path, *f.path), f.code, f.message, f.allowed) for f in wrong]
+        faults += [replace(fault, path=(*path, *fault.path)) for fault in wrong]
     refuse(faults)
     before = all_templates()
     changed = [name for name in contents if before.get(name, (None, 0))[0] != contents[name]]

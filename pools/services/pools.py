@@ -5,7 +5,7 @@ replaced, never edited in place, because a reorder has no valid intermediate ste
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pools import conditions, selectors
@@ -155,7 +155,7 @@ def _wrong_name(draft: _Draft) -> list[Fault]:
 
 
 def _at(fault: Fault, path: Path) -> Fault:
-    return Fault((*path, *fault.path), fault.code, fault.message, fault.allowed, capability=fault.capability)
+    return replace(fault, path=(*path, *fault.path))
 
 
 def _locked_backends(drafts: Sequence[_Draft]) -> dict[str, Backend]:

@@ -11,6 +11,7 @@ belongs to one name. A rollback to either restores that one.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pools.checks.names import check_name
@@ -89,10 +90,8 @@ def _under(platform: str) -> Iterator[None]:
     except InvalidSpec as error:
         above = ("platforms", platform)
         faults = [
-            Fault(f.path[2:], f.code, f.message, f.allowed, capability=f.capability)
-            if f.path[:2] == above
-            else f
-            for f in error.faults
+            replace(fault, path=fault.path[2:]) if fault.path[:2] == above else fault
+            for fault in error.faults
         ]
         raise InvalidSpec(error.message, faults) from error
 

@@ -1,5 +1,5 @@
-// The editor of topology keys: rows that are dragged or moved, buttons that edit in place, and coverage asked for
-// anew while somebody edits. Without it the same buttons post the form as a preview; nothing here decides.
+// The editor of topology keys: rows that are dragged or moved, buttons that edit in place, and coverage that is
+// requested again after each edit. Without it the same buttons post the form as a preview; nothing here decides.
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -13,13 +13,13 @@ function edit(editor) {
   const prefix = editor.dataset.keys;
   const form = editor.closest("form");
   const body = document.getElementById(`${prefix}-rows`);
-  const whole = document.getElementById(`${prefix}-coverage`);
+  const summary = document.getElementById(`${prefix}-coverage`);
   const total = form.elements[`${prefix}-TOTAL_FORMS`];
   const rows = () => [...body.querySelectorAll(".desk-row")];
   const field = (row, name) => form.elements[`${row.dataset.prefix}-${name}`];
   const isEmpty = (row) => !field(row, "key").value && !field(row, "label").value;
   let timer = null;
-  let asked = null;
+  let pending = null;
   let dragged = null;
 
   function number() {
@@ -37,10 +37,10 @@ function edit(editor) {
   }
 
   async function refresh() {
-    if (asked) asked.abort();
-    asked = new AbortController();
-    const own = asked;
-    whole.setAttribute("aria-busy", "true");
+    if (pending) pending.abort();
+    pending = new AbortController();
+    const own = pending;
+    summary.setAttribute("aria-busy", "true");
     try {
       const reply = await fetch(editor.dataset.coverage, {
         method: "POST", body: new FormData(form), signal: own.signal, credentials: "same-origin",
@@ -49,22 +49,22 @@ function edit(editor) {
       show(await reply.json());
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      whole.textContent = `Coverage is not known: ${problem.message}. Preview still works.`;
+      summary.textContent = `Coverage is not known: ${problem.message}. Preview still works.`;
     }
-    whole.setAttribute("aria-busy", "false");
+    summary.setAttribute("aria-busy", "false");
   }
 
   function show(pieces) {
-    editor.querySelectorAll(".desk-stale").forEach((told) => told.remove());
+    editor.querySelectorAll(".desk-stale").forEach((message) => message.remove());
     for (const [row, html] of Object.entries(pieces.rows)) {
       replace(document.getElementById(`${row}-coverage`), html);
     }
-    replace(whole, pieces.coverage);
+    replace(summary, pieces.coverage);
     replace(document.getElementById(`${prefix}-suggestions`), pieces.suggestions);
     replace(document.getElementById("labels-seen"), pieces.labels);
   }
 
-  // Only what differs is replaced, so that nothing is read out twice and no focus is lost for nothing.
+  // Only differences are replaced, so that screen readers repeat nothing and focus is kept.
   function replace(place, html) {
     if (!place || place.dataset.shown === html) return;
     place.dataset.shown = html;
@@ -97,7 +97,7 @@ function edit(editor) {
     },
     add: (button) => {
       const row = rows().find(isEmpty) || add();
-      const filled = rows().filter((one) => one !== row && !isEmpty(one) && !isRemoved(one));
+      const filled = rows().filter((other) => other !== row && !isEmpty(other) && !isRemoved(other));
       field(row, "key").value = button.dataset.key;
       field(row, "label").value = button.dataset.label;
       const next = filled[Number(button.dataset.rank)];
@@ -125,14 +125,14 @@ function edit(editor) {
     }
   });
 
-  // A number that is typed puts its row in its place, so that the order seen is the order saved.
+  // A typed number moves its row, so that the visible order is the saved order.
   function sort() {
     const place = (row) => (field(row, "position").value === "" ? Infinity : Number(field(row, "position").value));
-    const had = document.activeElement;
+    const focused = document.activeElement;
     const sorted = rows().map((row, index) => [place(row), index, row]);
-    sorted.sort((one, other) => (one[0] === other[0] ? one[1] - other[1] : one[0] - other[0]));
+    sorted.sort((a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] - b[0]));
     sorted.forEach(([, , row]) => body.append(row));
-    had.focus();
+    focused.focus();
   }
 
   form.addEventListener("input", later);
@@ -154,7 +154,7 @@ function edit(editor) {
     const row = event.target.closest(".desk-row");
     if (!dragged || !row) return;
     event.preventDefault();
-    rows().forEach((one) => one.classList.toggle("desk-over", one === row && one !== dragged));
+    rows().forEach((other) => other.classList.toggle("desk-over", other === row && other !== dragged));
   });
   body.addEventListener("drop", (event) => {
     const row = event.target.closest(".desk-row");
@@ -166,7 +166,7 @@ function edit(editor) {
     changed();
   });
   body.addEventListener("dragend", () => {
-    rows().forEach((one) => one.classList.remove("desk-over", "desk-dragged"));
+    rows().forEach((row) => row.classList.remove("desk-over", "desk-dragged"));
     dragged = null;
   });
 }
