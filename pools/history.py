@@ -208,7 +208,7 @@ def changed_names(before: Contents, after: Contents) -> list[str]:
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def unified(before: Any, after: Any, *, name: str, was: str, now: str) -> str:
+def unified_diff(before: Any, after: Any, *, name: str, was: str, now: str) -> str:
     """The changes of one object as a unified diff of its YAML; empty if there are none."""
     old, new = as_yaml(before).splitlines(), as_yaml(after).splitlines()
     source = f"{name} ({was})" if before is not None else "nothing"

@@ -10,7 +10,7 @@ from celery import shared_task
 from cluster import concurrency
 from pools import conditions
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, ensure_namespace
+from pools.clusters.probe import READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
 from pools.models import Backend
 from pools.selectors import installation
 from pools.services import declared, sync
@@ -64,7 +64,9 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
         return silent
     address = Address.of(backend)
     cluster = cluster_for(backend, read_seconds=READ_SECONDS)
-    probe = silent or ask(cluster, scheduler, namespace=address.namespace, installation=installation())
+    probe = silent or probe_cluster(
+        cluster, scheduler, namespace=address.namespace, installation=installation()
+    )
     lives = probe.reachable and not backend.deleted_at
     more = [ensure_namespace(cluster, backend.namespace)] if lives else []
     record_probe(backend.pk, probe, address=address, more=more)

@@ -257,7 +257,7 @@ def _place(row: Any) -> tuple[bool, int, int]:
     return number is None, number or 0, int(row.prefix.rpartition("-")[2])
 
 
-def edited(sent: QueryDict, edit: str) -> QueryDict:
+def apply_edit(sent: QueryDict, edit: str) -> QueryDict:
     """The form after a button's edit; unchanged for an invalid edit.
 
     ``label:2:example.com/rack`` gives row 2 another label, ``add:1:rack:example.com/rack`` puts a new row at

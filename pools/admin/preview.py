@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from pools import services
-from pools.admin.key_editor import EDIT, edited
+from pools.admin.key_editor import EDIT, apply_edit
 from pools.admin.pages import render_diff
 from pools.services import ConfigChange
 from scheduling.errors import Fault
@@ -31,7 +31,7 @@ class Previewing:
     ) -> HttpResponseBase:
         context = dict(extra_context or {})
         if request.method == "POST" and EDIT in request.POST:
-            request.POST = edited(request.POST, request.POST[EDIT])  # type: ignore[assignment]  # a copy, as it would be
+            request.POST = apply_edit(request.POST, request.POST[EDIT])  # type: ignore[assignment]  # a copy, as it would be
             context["previewed"] = True
         response: HttpResponseBase = super().changeform_view(request, object_id, form_url, context)  # type: ignore[misc]  # of the admin it is mixed into
         return response

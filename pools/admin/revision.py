@@ -262,7 +262,7 @@ def _write_tags(request: HttpRequest, revision: ConfigRevision, written: str) ->
 
 def _diff(before: ConfigRevision | None, after: ConfigRevision) -> str:
     was = _name(before) if before else ""
-    return history.unified(
+    return history.unified_diff(
         before.content if before else None, after.content, name=after.name, was=was, now=_name(after)
     )
 

@@ -179,7 +179,7 @@ class DiffView(APIView):
         before, after = sets[kind, first], sets[kind, second]
         changed = history.changed_names(before, after)
         parts = [
-            history.unified(
+            history.unified_diff(
                 before.get(name), after.get(name), name=name, was=f"{kind}:{first}", now=f"{kind}:{second}"
             )
             for name in changed

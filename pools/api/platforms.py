@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from pools import selectors, services
 from pools.api import representations as show
-from pools.api.requests import Envelope, envelope, etag, expected_revision, placed
+from pools.api.requests import Envelope, envelope, etag, expected_revision, faults_under
 from pools.api.serializers import PlatformSerializer, WriteSerializer
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ, VERBOSE
 from pools.documents import pool as shape
@@ -74,7 +74,7 @@ class PlatformView(APIView):
     def put(self, request: Request, name: str, platform: str) -> Response:
         """Add a platform to a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with faults_under("configs"):
             saved = services.put_platform(
                 name=name,
                 platform=platform,
@@ -98,7 +98,7 @@ class PlatformRenameView(APIView):
         """Give a platform another name."""
         sent = envelope(request, holds="new_name")
         new_name = _text(sent)
-        with placed("new_name"):
+        with faults_under("new_name"):
             saved = services.rename_platform(
                 name=name,
                 platform=platform,
@@ -123,7 +123,7 @@ class PoolRenameView(APIView):
         sent = envelope(request, holds="new_name", also=("force",))
         new_name = _text(sent)
         check(grants_of(request.user), Needs(Action.CONFIG_UPDATE, on="pool/{name}"), {"name": new_name})
-        with placed("new_name"):
+        with faults_under("new_name"):
             saved = services.rename_pool(
                 name=name,
                 new_name=new_name,

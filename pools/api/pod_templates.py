@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import services
-from pools.api.requests import envelope, etag, expected_revision, placed
+from pools.api.requests import envelope, etag, expected_revision, faults_under
 from pools.api.serializers import DeletedSerializer
 from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
@@ -54,7 +54,7 @@ class PodTemplatesView(APIView):
     def put(self, request: Request) -> Response:
         """Create or replace each template named, all or none; others stay as they are."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of templates by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
@@ -84,7 +84,7 @@ class PodTemplateView(APIView):
         """Create a pod template, or replace it whole; what was accepted before stays as it was."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with faults_under("configs"):
             row = services.put_pod_template(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )

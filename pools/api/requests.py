@@ -88,7 +88,7 @@ def etag(revision: int) -> dict[str, str]:
 
 
 @contextmanager
-def placed(holder: str) -> Iterator[None]:
+def faults_under(holder: str) -> Iterator[None]:
     """Put the envelope's field before the path of every fault, so it is the path in the request's body."""
     try:
         yield

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api import serializers as shapes
-from pools.api.requests import envelope, etag, expected_revision, placed
+from pools.api.requests import envelope, etag, expected_revision, faults_under
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
 from scheduling.errors import Fault, InvalidSpec
@@ -72,7 +72,7 @@ class BackendView(APIView):
         """Register a backend, or change the fields that are given."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with faults_under("configs"):
             saved = services.post_backend(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -88,7 +88,7 @@ class BackendView(APIView):
         """Register a backend, or replace its configuration whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with faults_under("configs"):
             saved = services.put_backend(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -135,7 +135,7 @@ class PoolsConfigView(APIView):
     def put(self, request: Request) -> Response:
         """Create or replace each pool named, all or none; pools not named stay as they are."""
         sent = envelope(request, holds="configs")
-        with placed("configs"):
+        with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
                 fault = Fault((), "not_a_mapping", "An object of pools by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
@@ -162,7 +162,7 @@ class PoolConfigView(APIView):
         """Create a pool, or replace it whole."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with faults_under("configs"):
             saved = services.put_pool(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -178,7 +178,7 @@ class PoolConfigView(APIView):
         """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
-        with placed("configs_dict"):
+        with faults_under("configs_dict"):
             saved = services.patch_pool(
                 name=name, changes=sent.content, change=sent.change, expected_revision=expected
             )
@@ -228,7 +228,7 @@ class WorkflowConfigView(APIView):
         """Replace the limits; what is left out takes its default."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
-        with placed("configs"):
+        with faults_under("configs"):
             saved = services.put_workflow_config(
                 document=sent.content, change=sent.change, expected_revision=expected
             )
@@ -244,7 +244,7 @@ class WorkflowConfigView(APIView):
         """Change the limits that are given."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
-        with placed("configs_dict"):
+        with faults_under("configs_dict"):
             saved = services.patch_workflow_config(
                 changes=sent.content, change=sent.change, expected_revision=expected
             )

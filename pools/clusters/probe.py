@@ -2,8 +2,8 @@
 
 The scheduler's version comes from the schemas that the cluster serves, never from image tags, which anybody
 may change. Three results stay apart: the cluster says what it serves, the cluster refuses to say (missing
-rights), the cluster does not answer. ``ask`` reads, and sends one pod group as a dry run, so it may run
-before anything is saved. Its findings about each feature (``scheduling.conformance``) are the backend's
+rights), the cluster does not answer. ``probe_cluster`` reads and sends one pod group as a dry run, so it may
+run before anything is saved. Its findings about each feature (``scheduling.conformance``) are the backend's
 conformance card.
 """
 
@@ -72,15 +72,17 @@ class Probe:
         return asdict(self)
 
 
-def ask(cluster: ClusterApi, scheduler: SchedulerBackend, *, namespace: str, installation: UUID) -> Probe:
+def probe_cluster(
+    cluster: ClusterApi, scheduler: SchedulerBackend, *, namespace: str, installation: UUID
+) -> Probe:
     """Probe a cluster; raises nothing about it. ``namespace`` is the backend's, for the dry run."""
     try:
-        return _ask(cluster, scheduler, namespace, installation)
+        return _probe(cluster, scheduler, namespace, installation)
     except ClusterError as error:
         return Probe(problem=str(error), reason=error.code)
 
 
-def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, installation: UUID) -> Probe:
+def _probe(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, installation: UUID) -> Probe:
     kubernetes = cluster.server_version()
     uid = cluster.kube_system_uid()
     version = refusal = doubt = ""
@@ -92,9 +94,9 @@ def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, insta
         refusal = error.message
     except (RequestForbidden, ValueError) as error:
         doubt = f"What the scheduler can hold could not be read: {error}"
-    findings = [*_looked_up(cluster, scheduler)]
+    findings = [*_schema_findings(cluster, scheduler)]
     if version:
-        findings += _tried(cluster, scheduler, version, namespace, installation)
+        findings += _dry_run_findings(cluster, scheduler, version, namespace, installation)
     return Probe(
         cluster_uid=uid,
         kubernetes_version=kubernetes,
@@ -106,7 +108,7 @@ def _ask(cluster: ClusterApi, scheduler: SchedulerBackend, namespace: str, insta
     )
 
 
-def _looked_up(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:
+def _schema_findings(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[FeatureFinding]:
     """What the served schemas say about each feature; each schema is read once."""
     features = (*scheduler.features, *conformance.NVLINK)
     schemas: dict[ResourceKind, Schema | None] = {}
@@ -120,7 +122,7 @@ def _looked_up(cluster: ClusterApi, scheduler: SchedulerBackend) -> Iterator[Fea
     return conformance.check_features(features, schemas)
 
 
-def _tried(
+def _dry_run_findings(
     cluster: ClusterApi, scheduler: SchedulerBackend, version: str, namespace: str, installation: UUID
 ) -> Iterator[FeatureFinding]:
     """The result of creating a pod group as a dry run: feature gates and webhooks show in no schema."""

@@ -17,7 +17,7 @@ from pools.checks.backend import check_backend, check_backend_serves_pools, chec
 from pools.checks.names import check_name
 from pools.clusters.capabilities import capabilities_at
 from pools.clusters.connect import cluster_for
-from pools.clusters.probe import READ_SECONDS, Address, Probe, ask, lacks
+from pools.clusters.probe import READ_SECONDS, Address, Probe, lacks, probe_cluster
 from pools.documents import backend as shape
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
@@ -94,7 +94,7 @@ def probe_address(address: Address) -> Probe | None:
     if scheduler is None:
         return None
     stand_in = Backend(kubeconfig=address.kubeconfig, context=address.context)
-    return ask(
+    return probe_cluster(
         cluster_for(stand_in, read_seconds=READ_SECONDS),
         scheduler,
         namespace=address.namespace,

@@ -118,7 +118,7 @@ def _prepare_backends(file: ConfigFile) -> dict[str, PreparedBackend]:
         try:
             prepared[name] = prepare_backend(name=name, written=document, merge=False)
         except TopologyError as error:
-            file.faults += _placed(error, file.paths[BACKEND, name])
+            file.faults += _faults_at(error, file.paths[BACKEND, name])
     return prepared
 
 
@@ -177,7 +177,7 @@ class _Import:
                     self._restore(faults, config_type, name, document, path=path)
 
     def _write_template(self, faults: list[Fault], name: str, document: Any, *, path: Path) -> None:
-        with _collected(faults, path):
+        with _collecting(faults, path):
             write_pod_template(name=name, document=document, change=self.change, later=self.applied_later)
 
     def _apply_templates(self, faults: list[Fault]) -> None:
@@ -185,19 +185,19 @@ class _Import:
         if any(fault.path[:1] == ("pools",) for fault in faults):
             return
         for name in self.applied_later:
-            with _collected(faults, self.file.paths[POD_TEMPLATE, name]):
+            with _collecting(faults, self.file.paths[POD_TEMPLATE, name]):
                 apply_again([name])
 
     def _write_backends(self, faults: list[Fault], names: Sequence[str]) -> None:
         for name in names:
             path = self.file.paths[BACKEND, name]
-            with _collected(faults, path):
+            with _collecting(faults, path):
                 write_prepared(self.prepared[name], change=self.change)
 
     def _write_pools(self, faults: list[Fault]) -> tuple[Notice, ...]:
         pool_faults: list[Fault] = []
         notices: tuple[Notice, ...] = ()
-        with _collected(pool_faults, ("pools",)):
+        with _collecting(pool_faults, ("pools",)):
             notices = put_pools(documents=self.file.objects.get(POOL, {}), change=self.change).notices
         faults += [fault for fault in pool_faults if not self._is_reported(fault)]
         return notices
@@ -217,23 +217,23 @@ class _Import:
             self._restore(faults, config_type, name, None, path=(section, name))
 
     def _restore(self, faults: list[Fault], config_type: str, name: str, content: Any, *, path: Path) -> None:
-        with _collected(faults, path):
+        with _collecting(faults, path):
             RESTORERS[config_type](
                 name=name, content=content, change=self.change, force=self.force, expected_revision=None
             )
 
 
 @contextmanager
-def _collected(faults: list[Fault], path: Path) -> Iterator[None]:
+def _collecting(faults: list[Fault], path: Path) -> Iterator[None]:
     """Undo one object's write if it is refused and collect its faults; the others are checked too."""
     try:
         with transaction.atomic():
             yield
     except TopologyError as error:
-        faults += _placed(error, path)
+        faults += _faults_at(error, path)
 
 
-def _placed(error: TopologyError, path: Path) -> list[Fault]:
+def _faults_at(error: TopologyError, path: Path) -> list[Fault]:
     if isinstance(error, InvalidSpec) and error.faults:
         return [replace(fault, path=(*path, *fault.path)) for fault in error.faults]
     return [Fault(path, "refused", error.message)]
@@ -251,7 +251,7 @@ def _outcome(before: Configuration, after: Configuration, notices: tuple[Notice,
         for name in history.changed_names(was, now):
             changed.append((config_type, name))
             parts.append(
-                history.unified(
+                history.unified_diff(
                     was.get(name), now.get(name), name=f"{config_type} {name}", was="now", now="imported"
                 )
             )

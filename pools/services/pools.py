@@ -77,7 +77,7 @@ def patch_pool(
 ) -> Saved[Pool]:
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
     with configuration_change(change):
-        pool = existing(name)
+        pool = locked_pool(name)
         expect(pool, expected_revision)
         if isinstance(changes, Mapping):
             changes = merged(shape.document_of(pool), changes)
@@ -93,7 +93,7 @@ def delete_pool(
     Raises Conflict while workflows of the pool live, unless ``force``.
     """
     with configuration_change(change):
-        pool = existing(name)
+        pool = locked_pool(name)
         expect(pool, expected_revision)
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
@@ -114,7 +114,7 @@ def _locked(names: Sequence[str]) -> dict[str, Pool]:
 _PARTS = ("topology_keys", "platforms")
 
 
-def existing(name: str) -> Pool:
+def locked_pool(name: str) -> Pool:
     """The pool, locked. Only inside ``configuration_change``. Raises NotFound."""
     pool = _locked([name]).get(name)
     if pool is None:
@@ -143,7 +143,7 @@ def _read(draft: _Draft) -> list[Fault]:
     faults += unread
     if draft.document is not None:
         faults += check_pool(draft.document)
-    return [_at(fault, draft.path) for fault in faults]
+    return [_below(fault, draft.path) for fault in faults]
 
 
 def _wrong_name(draft: _Draft) -> list[Fault]:
@@ -154,7 +154,7 @@ def _wrong_name(draft: _Draft) -> list[Fault]:
     return [Fault(("name",), "wrong_name", message, allowed=(draft.name,))]
 
 
-def _at(fault: Fault, path: Path) -> Fault:
+def _below(fault: Fault, path: Path) -> Fault:
     return replace(fault, path=(*path, *fault.path))
 
 
@@ -171,7 +171,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
     backend = draft.backend = backends.get(draft.document.backend)
     if backend is None:
         names = list(selectors.living_backends().values_list("name", flat=True))
-        return [_at(unknown_backend(draft.document.backend, names=names), draft.path)]
+        return [_below(unknown_backend(draft.document.backend, names=names), draft.path)]
     moved = draft.pool is None or draft.pool.backend_id != backend.pk
     faults = check_placement(
         draft.document,
@@ -184,7 +184,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
     )
-    return [_at(fault, draft.path) for fault in faults]
+    return [_below(fault, draft.path) for fault in faults]
 
 
 def _names_templates(document: shape.PoolDocument | None) -> bool:
@@ -207,7 +207,7 @@ def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
         },
         templates=templates,
     )
-    return [_at(fault, draft.path) for fault in faults]
+    return [_below(fault, draft.path) for fault in faults]
 
 
 def _usable_backends() -> list[str]:

@@ -48,14 +48,14 @@ def preview_pool(
 ) -> PoolPreview:
     """Predict what ``put_pool`` with the same arguments would do. Writes nothing."""
     stored = _stored(name)
-    faults, saved = _tried(name, document, change, expected_revision)
+    faults, saved = _dry_run(name, document, change, expected_revision)
     before = shape.document_of(stored) if stored else None
     after = shape.document_of(saved.value) if saved else _content(document)
     left = usage().unreleased_in_pool(name) if stored else Unreleased()
     return PoolPreview(
         faults=faults,
         notices=saved.notices if saved else (),
-        diff=history.unified(before, after, name=name, was="now", now="as edited") if after else "",
+        diff=history.unified_diff(before, after, name=name, was="now", now="as edited") if after else "",
         keys=tuple(key_changes(_levels(before), _levels(after))) if after else (),
         nodes=tuple(_reach_changes(stored, saved.value)) if saved else (),
         living=usage().live_workflows(name) if stored else 0,
@@ -68,7 +68,7 @@ def _stored(name: str) -> Pool | None:
     return rows.prefetch_related("topology_keys", "platforms").first()
 
 
-def _tried(
+def _dry_run(
     name: str, document: Mapping[str, Any], change: ConfigChange, expected_revision: int
 ) -> tuple[tuple[Fault, ...], Saved[Pool] | None]:
     try:

@@ -18,7 +18,7 @@ from pools.checks.names import check_name
 from pools.documents import pool as shape
 from pools.interfaces import usage
 from pools.models import ConfigRevision, Pool
-from pools.services.pools import existing, put_pool
+from pools.services.pools import locked_pool, put_pool
 from pools.services.recording import (
     ConfigChange,
     Saved,
@@ -39,7 +39,7 @@ def rename_pool(
 ) -> Saved[Pool]:
     """Rename a pool. Raises Conflict while workflows of the pool live, unless ``force``."""
     with configuration_change(change):
-        pool = existing(name)
+        pool = locked_pool(name)
         expect(pool, expected_revision)
         if new_name == name:
             return Saved(pool)
@@ -72,8 +72,8 @@ def put_platform(
     *, name: str, platform: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Add a platform to a pool or replace it; the pool's other platforms stay."""
-    with configuration_change(change) as part, _under(platform):
-        pool = existing(name)
+    with configuration_change(change) as part, _faults_of_platform(platform):
+        pool = locked_pool(name)
         expect(pool, expected_revision)
         if document is None:  # in a pool's document it would stand for no platform, and take this one away
             refuse([Fault((), "not_a_mapping", "An object is needed here, not null.")])
@@ -83,7 +83,7 @@ def put_platform(
 
 
 @contextmanager
-def _under(platform: str) -> Iterator[None]:
+def _faults_of_platform(platform: str) -> Iterator[None]:
     """Give the faults of one platform their paths in its own document."""
     try:
         yield
@@ -101,7 +101,7 @@ def rename_platform(
 ) -> Saved[Pool]:
     """Rename a platform. Accepted work has its node selection frozen and runs on."""
     with configuration_change(change) as part:
-        pool = existing(name)
+        pool = locked_pool(name)
         expect(pool, expected_revision)
         written = shape.document_of(pool)
         platforms = written["platforms"]
