@@ -84,7 +84,7 @@ def revisions_visible_to(user: Caller) -> QuerySet[ConfigRevision]:
 
 
 def page(user: Caller, criteria: HistoryFilter) -> list[ConfigRevision]:
-    """One page of the history, without contents: the newest that match, in the order asked for."""
+    """One page of the history, without contents: the newest that match, in the requested order."""
     rows = _matching(revisions_visible_to(user), criteria).only(*METADATA)
     if criteria.at:
         newest = rows.filter(created_at__lte=criteria.at).order_by("config_type", "-revision")

@@ -19,10 +19,10 @@ from scheduling.kubernetes_syntax import is_label_key
 from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels
 
 MAX_CANDIDATES = 24
-"""Labels that are looked at as suggestions, for one grouping of the nodes by all of them."""
+"""Labels considered as suggestions: one query groups the nodes by all of them."""
 
 MAX_ROWS = 32
-"""Rows that are looked at; a pool has at most 16 keys."""
+"""Rows with coverage; a pool has at most 16 keys."""
 
 MAX_OFFERED = 200
 """Labels in the list that a browser completes from."""
@@ -85,9 +85,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
         faults=faults,
         suggestions=_suggestions(pool, levels, _without(labels, covered), nodes=places.total(), paths=paths),
         offered=tuple(
-            sorted(labels.values(), key=lambda row_coverage: (-row_coverage.nodes, row_coverage.label))[
-                :MAX_OFFERED
-            ]
+            sorted(labels.values(), key=lambda counts: (-counts.nodes, counts.label))[:MAX_OFFERED]
         ),
     )
 

@@ -28,7 +28,7 @@ from scheduling.kubernetes_syntax import is_label_key
 
 PREFIX = "topology_keys"
 EDIT = "_preview"
-"""The button that shows what a change comes to; its value may name an edit to make first."""
+"""The button of the preview; its value may name an edit to make first."""
 
 MOST_ROWS = 48
 """Rows that are read: three times what a pool may have of keys, because each costs a query over all nodes."""
@@ -158,7 +158,7 @@ class KeyEditor:
                     row.findings = _of_row(row.prefix, coverage) | ({"faults": ()} if row.errors else {})
                 context |= summary_context(coverage)
                 if inline.formset.is_bound and inline.formset.non_form_errors():
-                    context["faults_of_all"] = ()  # the form tells them
+                    context["faults_of_all"] = ()  # the form shows them
                 context["key_rows"] = sorted(inline.formset.forms, key=_place)
         context["coverage_address"] = (
             reverse("admin:pools_pool_coverage", args=[pool.pk])
@@ -173,15 +173,14 @@ SUMMARIES = {
     "suggestions": "pools/admin/suggestions.html",
     "labels": "pools/admin/labels_seen.html",
 }
-"""What is told of all rows together: by its place in the page, the template of its piece."""
+"""The pieces about all rows together: place in the page -> template."""
 
 
 def summary_context(coverage: KeyCoverage) -> dict[str, Any]:
     """The context of the pieces about all rows together."""
-    lines = [(row, coverage.rows[row]) for row in coverage.order if row in coverage.rows]
     return {
         "coverage": coverage,
-        "lines": [row_coverage for _, row_coverage in lines],
+        "lines": [coverage.rows[row] for row in coverage.order if row in coverage.rows],
         "faults_of_all": coverage.faults.get("", ()),
     }
 

@@ -214,7 +214,7 @@ class RollbackView(APIView):
 
 def _target(body: Any) -> tuple[str, int]:
     """The type and number of a revision in a body. Raises InvalidSpec with every fault."""
-    kind, number = body.get("config_type"), body.get("revision")  # a mapping: the envelope has seen to it
+    kind, number = body.get("config_type"), body.get("revision")  # a mapping: the envelope checked it
     faults = []
     types = history.known_types()
     if not isinstance(kind, str) or kind.upper() not in types:

@@ -1,6 +1,6 @@
 """Pod templates over REST, and the kinds of OSMO's templates that are not carried out.
 
-A client that reads everything finds the latter empty; one that writes them is told what to use instead.
+A client that reads the latter gets an empty set; a write is refused with what to use instead.
 """
 
 from collections.abc import Mapping

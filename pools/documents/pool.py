@@ -31,7 +31,7 @@ READ_ONLY = frozenset(
 def _not_carried_out(value: Any) -> Any:
     if value:
         message = f"This is not carried out here ({', '.join(map(str, value))[:200]}): leave it empty"
-        raise PydanticCustomError("not_carried", "{said}", {"said": message})
+        raise PydanticCustomError("not_carried", "{message}", {"message": message})
     return value
 
 

@@ -6,7 +6,7 @@ from pools.pod_templates.applied import Templates, applied
 from scheduling.errors import Fault, Path
 
 Named = tuple[Sequence[str], Mapping[str, str]]
-"""The templates somebody names, and its own node selector."""
+"""The templates that a pool or platform names, and its own node selector."""
 
 COMMON, OVERRIDE = "common_pod_template", "override_pod_template"
 

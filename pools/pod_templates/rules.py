@@ -35,7 +35,7 @@ _RESERVED = re.compile(
     r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|"
     r"scheduling\.k8s\.io|(kueue\.)?x-k8s\.io)/"
 )
-_SET_BY_SERVICE = "This service says it of every pod: leave it out."
+_SET_BY_SERVICE = "This service sets it on every pod: leave it out."
 _EXCLUDED: Mapping[str, str] = {
     "activeDeadlineSeconds": "Write default_exec_timeout and max_exec_timeout on the pool.",
     "ephemeralContainers": "They are made in a running pod only.",
@@ -88,7 +88,9 @@ def _metadata_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
     metadata = template.get("metadata", {})
     for field in metadata:
         if field not in {"labels", "annotations"}:
-            message = "A template gives labels and annotations; all else of a pod's metadata is said here."
+            message = (
+                "A template gives labels and annotations; this service sets the rest of a pod's metadata."
+            )
             yield Fault(("metadata", field), "not_in_template", message, allowed=("annotations", "labels"))
     for field in ("labels", "annotations"):
         for key in metadata.get(field, {}):

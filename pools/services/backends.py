@@ -116,7 +116,7 @@ class PreparedBackend:
 def _save(
     name: str, written: Any, *, change: ConfigChange, merge: bool, expected_revision: int | None
 ) -> Saved[Backend]:
-    refuse_declared(change)  # before a cluster is asked
+    refuse_declared(change)  # before a cluster is probed
     prepared = prepare_backend(name=name, written=written, merge=merge, expected_revision=expected_revision)
     return write_prepared(prepared, change=change, expected_revision=expected_revision)
 

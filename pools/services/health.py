@@ -12,7 +12,7 @@ from pools.services.recording import declared_file
 from web.health import OK, SILENT, DependencyStatus, register
 
 LATE_SWEEPS = 15
-"""Sweeps that may be missed before it is said: a busy queue delays some."""
+"""Missed sweeps before they are reported: a busy queue delays some."""
 OBSERVER_SECONDS = 60.0
 
 _SWEEP = "SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation"

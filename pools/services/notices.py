@@ -102,7 +102,10 @@ def _of_labels(pool: Pool) -> list[Notice]:
     if any(key.outside == domains.nodes for key in domains.keys):
         carried = selectors.node_labels(selectors.pool_nodes(pool))
         notices += check_look_alikes(levels, carried, path=("topology_keys",))
-    before = [0, *(key.outside for key in domains.keys)]  # a broader key's nodes are told there
+    before = [
+        0,
+        *(key.outside for key in domains.keys),
+    ]  # nodes outside a broader key are in that key's notice
     return notices + [
         Notice(
             "nodes_without_label",

@@ -238,7 +238,7 @@ def _call(errors: list[ClusterError], call: Callable[[], object]) -> None:
     try:
         call()
     except AlreadyExists:
-        pass  # made by another run, or by somebody else: the next run looks whose it is
+        pass  # created meanwhile, by another run or a foreign client: the next run finds out
     except ClusterUnreachable:
         raise
     except ClusterError as error:

@@ -14,7 +14,7 @@ WORKFLOW = ConfigRevision.Type.WORKFLOW
 
 
 LimitsAtRevision = tuple[WorkflowConfigDocument, int]
-"""The limits, and their revision; 0 for the defaults that nobody changed."""
+"""The limits, and their revision; 0 before the first change."""
 
 
 def put_workflow_config(
