@@ -32,8 +32,8 @@ MOST_VERDICTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldPreferences:
-    """Keys that a group prefers and is still held to, until the next of them is relaxed."""
+class PendingPreferences:
+    """Keys that a group prefers and that are still required, until the next of them is relaxed."""
 
     keys: tuple[str, ...]
     next_relaxation: datetime | None
@@ -56,7 +56,7 @@ class WaitExplanation:
     sentence: str
     since: datetime | None
     evidence: Json
-    preferences: HeldPreferences | None
+    preferences: PendingPreferences | None
     report: FeasibilityReport | None
     conditions: Sequence[Json]
 
@@ -66,7 +66,7 @@ class WaitExplanation:
 
     @property
     def all_evidence(self) -> Json:
-        """The evidence with the preferences that the group is held to."""
+        """The evidence with the pending preferences."""
         return self.evidence | ({"patience": self.preferences.as_json()} if self.preferences else {})
 
     def as_json(self) -> Json:
@@ -152,12 +152,12 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
     )
 
 
-def _preferences(group: TaskGroup) -> HeldPreferences | None:
-    """The preferences that a group is held to while its clock of patience runs."""
+def _preferences(group: TaskGroup) -> PendingPreferences | None:
+    """The preferences that are still required while the group's clock of patience runs."""
     keys = [line["key"] for line in group.constraints if line.get("waitSeconds") and not line["relaxed"]]
     if group.unplaced_since is None or not keys:
         return None
-    return HeldPreferences(
+    return PendingPreferences(
         keys=tuple(dict.fromkeys(keys)),
         next_relaxation=patience.next_relaxation(group.constraints, group.unplaced_since),
     )
