@@ -9,6 +9,8 @@ from typing import Any
 
 from django.db import connection
 
+from scheduling.fit.outcome import PlacementOutcome
+
 _GROUPS = """
     SELECT g.got->>'outcome', count(*)
       FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id
@@ -21,7 +23,7 @@ _SETS = """
      WHERE w.pool_name = %s AND w.submit_time > now() - make_interval(days => %s) AND g.got IS NOT NULL
      GROUP BY 1, 2, 3"""
 
-OUTCOMES = ("match", "degraded", "violation")
+OUTCOMES = tuple(outcome.value for outcome in PlacementOutcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,5 +57,5 @@ def outcomes_in(pool: str, *, days: int) -> PoolOutcomes:
         counts = keys.setdefault(key, {})
         kind, met = ("required", "required_held") if required else ("preferred", "preferred_had")
         counts[kind] = counts.get(kind, 0) + count
-        counts[met] = counts.get(met, 0) + (count if outcome == "match" else 0)
+        counts[met] = counts.get(met, 0) + (count if outcome == PlacementOutcome.MATCH else 0)
     return PoolOutcomes(groups, tuple(KeyOutcomes(key=key, **keys[key]) for key in sorted(keys)))
