@@ -79,8 +79,8 @@ def delete(
 ) -> Request:
     options: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     preconditions = {"uid": uid, "resourceVersion": resource_version}
-    if given := {key: value for key, value in preconditions.items() if value is not None}:
-        options["preconditions"] = given
+    if conditions := {key: value for key, value in preconditions.items() if value is not None}:
+        options["preconditions"] = conditions
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
     return Request("DELETE", path, encode(options))
@@ -108,17 +108,17 @@ def subject_of(request: Request) -> tuple[str, str]:
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
-    rest = parts[3:] if parts[0] == "apis" else parts[2:]
-    if rest[:1] == ["namespaces"] and len(rest) > 2:
-        rest = rest[2:]
-    if not rest:
+    steps = parts[3:] if parts[0] == "apis" else parts[2:]
+    if steps[:1] == ["namespaces"] and len(steps) > 2:
+        steps = steps[2:]
+    if not steps:
         return "get", "version" if parts == ["version"] else "discovery"
-    kind = f"{rest[0]}.{group}" if group else rest[0]
-    if len(rest) > 2:
-        kind += f"/{rest[2]}"
+    kind = f"{steps[0]}.{group}" if group else steps[0]
+    if len(steps) > 2:
+        kind += f"/{steps[2]}"
     if request.method != "GET":
         return _VERBS[request.method], kind
-    if len(rest) > 1:
+    if len(steps) > 1:
         return "get", kind
     return "watch" if "watch=true" in query else "list", kind
 

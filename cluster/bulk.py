@@ -98,11 +98,11 @@ class _BulkWrite:
     async def _work(self, session: aiohttp.ClientSession, turns: Iterator[int]) -> None:
         for turn in turns:  # shared by all workers: each takes the next
             namespace, name, request = self.jobs[turn]
-            wrote, uid, error = await self._one(session, request)
+            wrote, uid, error = await self._write_one(session, request)
             self.outcomes[turn] = WriteOutcome(namespace, name, wrote, uid, error)
             metrics.count_bulk(request, outcome=wrote.value)
 
-    async def _one(
+    async def _write_one(
         self, session: aiohttp.ClientSession, request: api_requests.Request
     ) -> tuple[WriteResult, str, ClusterError | None]:
         if (reason := self.dead or self._too_late()) is not None:
@@ -170,10 +170,10 @@ class _BulkWrite:
 
     async def _waited(self, error: ClusterError) -> bool:
         """Wait as the server asks, if it does and the deadline allows; say whether to try again."""
-        asked = error.retry_after
-        if not isinstance(error, errors.TooManyRequests) and (error.status < 500 or asked is None):
+        retry_after = error.retry_after
+        if not isinstance(error, errors.TooManyRequests) and (error.status < 500 or retry_after is None):
             return False
-        pause = min(WAIT_SECONDS if asked is None else asked, WAIT_SECONDS_MAX)
+        pause = min(WAIT_SECONDS if retry_after is None else retry_after, WAIT_SECONDS_MAX)
         if time.monotonic() + pause >= self.deadline:
             return False
         await asyncio.sleep(pause)

@@ -28,7 +28,7 @@ from cluster.connection import Access
 
 T = TypeVar("T")
 
-KEPT = 500
+MAX_WAITING = 500
 """Pieces of work kept for each cluster while its seats are taken; a sweep offers what is beyond."""
 
 
@@ -37,7 +37,7 @@ class Seats(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken: Counter[Access] = Counter()
+        self._occupied: Counter[Access] = Counter()
         self._waiting: dict[Access, OrderedDict[T, None]] = {}
         self._most = self._most_silent = 1_000_000
 
@@ -49,20 +49,20 @@ class Seats(Generic[T]):
         """Take a seat. Without one, leave ``work`` to those who have, if the cluster answers."""
         with self._lock:
             if self._is_free(access):
-                self._taken[access] += 1
+                self._occupied[access] += 1
                 return True
             if work is not None and not reachability.is_silent(access):
                 waiting = self._waiting.setdefault(access, OrderedDict())
-                if len(waiting) < KEPT:
+                if len(waiting) < MAX_WAITING:
                     waiting[work] = None
             return False
 
     def leave(self, access: Access) -> None:
         """Give the seat back."""
         with self._lock:
-            self._taken[access] -= 1
-            if self._taken[access] <= 0:
-                del self._taken[access]
+            self._occupied[access] -= 1
+            if self._occupied[access] <= 0:
+                del self._occupied[access]
 
     def next(self, access: Access) -> T | None:
         """Work that was left for whoever sits here; None if there is none, or the cluster is silent."""
@@ -78,18 +78,18 @@ class Seats(Generic[T]):
     @contextmanager
     def seat(self, access: Access) -> Iterator[bool]:
         """Take a seat for a while, or say that there is none."""
-        taken = self.enter(access)
+        entered = self.enter(access)
         try:
-            yield taken
+            yield entered
         finally:
-            if taken:
+            if entered:
                 self.leave(access)
 
     def _is_free(self, access: Access) -> bool:
         if not reachability.is_silent(access):
-            return self._taken[access] < self._most
-        silent = sum(taken for other, taken in self._taken.items() if reachability.is_silent(other))
-        return self._taken[access] < 1 and silent < self._most_silent
+            return self._occupied[access] < self._most
+        silent = sum(seats for other, seats in self._occupied.items() if reachability.is_silent(other))
+        return self._occupied[access] < 1 and silent < self._most_silent
 
 
 WORK: Seats[str] = Seats()

@@ -100,11 +100,11 @@ def connection_for(access: Access) -> Connection:
     """The connection of this process to a cluster. Raises BadConnectionSettings."""
     stamp = _stamp(access)
     with _guard:
-        known = _connections.get(access)
-        if known is None or known[0] != stamp:
-            known = (stamp, Connection(_settings(access)))
-            _connections[access] = known
-        return known[1]
+        entry = _connections.get(access)
+        if entry is None or entry[0] != stamp:
+            entry = (stamp, Connection(_settings(access)))
+            _connections[access] = entry
+        return entry[1]
 
 
 def forget(access: Access) -> None:
@@ -125,13 +125,13 @@ def _stamp(access: Access) -> object:
     if not access.kubeconfig:
         return None
     try:
-        found = Path(access.kubeconfig).stat()
+        status = Path(access.kubeconfig).stat()
     except OSError as error:
         raise BadConnectionSettings(
             f"{access}: the file cannot be read: {error.strerror}; give a file this process may read, "
             "or none to use the service account of the pod"
         ) from error
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _settings(access: Access) -> client.Configuration:
@@ -149,13 +149,13 @@ def _settings(access: Access) -> client.Configuration:
         else:
             config.load_incluster_config(client_configuration=settings)
     except _UNREADABLE as error:
-        raise BadConnectionSettings(f"{access}: {_said(error)}{_contexts(access)}") from error
+        raise BadConnectionSettings(f"{access}: {_cause_of(error)}{_contexts(access)}") from error
     if not isinstance(settings.host, str):
         raise BadConnectionSettings(f"{access}: the server of its cluster is no address")
     return settings
 
 
-def _said(error: Exception) -> str:
+def _cause_of(error: Exception) -> str:
     """What is wrong with a kubeconfig, in no word of what stands in it but the names it gives to things.
 
     The path is any that an administrator of configuration writes, and the answer is theirs to read.
@@ -175,10 +175,10 @@ def _contexts(access: Access) -> str:
     if not access.context:
         return ""
     try:
-        known, _ = config.list_kube_config_contexts(config_file=access.kubeconfig)
+        contexts, _ = config.list_kube_config_contexts(config_file=access.kubeconfig)
     except _UNREADABLE:
         return ""  # the message already says what is wrong with the file
-    return "; its contexts are: " + ", ".join(sorted(str(entry["name"]) for entry in known))
+    return "; its contexts are: " + ", ".join(sorted(str(entry["name"]) for entry in contexts))
 
 
 def _pool(settings: client.Configuration) -> urllib3.PoolManager:

@@ -153,17 +153,17 @@ def from_reply(
 
 
 def from_status(
-    said: Mapping[str, Any],
+    status_object: Mapping[str, Any],
     *,
     code: int | None = None,
     headers: Mapping[str, str] | None = None,
     request: str = "",
 ) -> ClusterError:
     """Name the error for a ``Status`` object, as found in a reply or in a watch's ERROR event."""
-    status = int(said.get("code") or 0) if code is None else code
-    reason = str(said.get("reason") or "")
-    details = said.get("details") or {}
-    message = str(said.get("message") or f"the API server answered {status} without a message")
+    status = int(status_object.get("code") or 0) if code is None else code
+    reason = str(status_object.get("reason") or "")
+    details = status_object.get("details") or {}
+    message = str(status_object.get("message") or f"the API server answered {status} without a message")
     causes = tuple(
         Cause(str(c.get("reason", "")), shorten(str(c.get("message", ""))), str(c.get("field", "")))
         for c in details.get("causes") or ()
@@ -210,11 +210,11 @@ def _class_of(status: int, reason: str, details: Mapping[str, Any]) -> type[Clus
 def _status_object(body: bytes) -> Mapping[str, Any]:
     """Read a ``Status``; anything else (a proxy's page, "404 page not found") becomes its message."""
     try:
-        said = json.loads(body)
+        reply = json.loads(body)
     except ValueError:
-        said = None
-    if isinstance(said, dict) and said.get("kind") == "Status":
-        return said
+        reply = None
+    if isinstance(reply, dict) and reply.get("kind") == "Status":
+        return reply
     return {"message": body[: 4 * MESSAGE_CHARS].decode(errors="replace").strip()}
 
 

@@ -213,13 +213,13 @@ class ClusterGateway:
         return _deletion(reply)
 
     def _uid_of(self, kind: Kind, name: str, namespace: str) -> str | None:
-        found = self.get(kind, name, namespace=namespace)
-        return None if found is None else str(found["metadata"]["uid"])
+        obj = self.get(kind, name, namespace=namespace)
+        return None if obj is None else str(obj["metadata"]["uid"])
 
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[DeleteTarget],
+        targets: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,
@@ -227,30 +227,32 @@ class ClusterGateway:
     ) -> Sequence[WriteOutcome]:
         jobs = [
             (
-                each.namespace,
-                each.name,
+                target.namespace,
+                target.name,
                 api_requests.delete(
-                    api_requests.path_of(kind, namespace=each.namespace, name=each.name),
-                    uid=each.uid,
+                    api_requests.path_of(kind, namespace=target.namespace, name=target.name),
+                    uid=target.uid,
                     resource_version=None,
                     grace_seconds=grace_seconds,
                     propagation=propagation,
                 ),
             )
-            for each in doomed
+            for target in targets
         ]
         outcomes = self._bulk(jobs, read=_deleted, deadline=deadline)
-        return [self._settled(kind, each, outcome) for each, outcome in zip(doomed, outcomes, strict=True)]
+        return [
+            self._settled(kind, target, outcome) for target, outcome in zip(targets, outcomes, strict=True)
+        ]
 
-    def _settled(self, kind: Kind, doomed: DeleteTarget, outcome: WriteOutcome) -> WriteOutcome:
+    def _settled(self, kind: Kind, target: DeleteTarget, outcome: WriteOutcome) -> WriteOutcome:
         """Tell a uid that no longer bears the name (ours is gone) from a delete that was refused."""
-        if not isinstance(outcome.error, WriteConflict) or doomed.uid is None:
+        if not isinstance(outcome.error, WriteConflict) or target.uid is None:
             return outcome
         try:
-            replaced = self._uid_of(kind, doomed.name, doomed.namespace) != doomed.uid
+            replaced = self._uid_of(kind, target.name, target.namespace) != target.uid
         except ClusterError:
             return outcome  # still REFUSED by a conflict, as the server said
-        return WriteOutcome(doomed.namespace, doomed.name, WriteResult.ABSENT) if replaced else outcome
+        return WriteOutcome(target.namespace, target.name, WriteResult.ABSENT) if replaced else outcome
 
     def _bulk(self, jobs: Sequence[bulk.Job], *, read: bulk.Read, deadline: float) -> Sequence[WriteOutcome]:
         try:
@@ -286,16 +288,16 @@ class ClusterGateway:
         previous: bool = False,
         timestamps: bool = False,
     ) -> HttpStream:
-        given = {"tailLines": tail_lines, "limitBytes": limit_bytes, "container": container or None}
-        query = {key: str(value) for key, value in given.items() if value is not None}
+        limits = {"tailLines": tail_lines, "limitBytes": limit_bytes, "container": container or None}
+        query = {key: str(value) for key, value in limits.items() if value is not None}
         flags = {"follow": follow, "previous": previous, "timestamps": timestamps}
         query |= {key: "true" for key, value in flags.items() if value}
         path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
         return self._stream(api_requests.read(path, query), silence=None if follow else self._read_seconds)
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
-        found = self.get(CRD, f"{kind.plural}.{kind.group}")
-        for version in (found or {}).get("spec", {}).get("versions", ()):
+        definition = self.get(CRD, f"{kind.plural}.{kind.group}")
+        for version in (definition or {}).get("spec", {}).get("versions", ()):
             if version["name"] == kind.version and version["served"]:
                 schema: Obj = (version.get("schema") or {}).get("openAPIV3Schema") or {}
                 return schema
@@ -320,7 +322,7 @@ class ClusterGateway:
     def _json(self, request: api_requests.Request) -> Obj:
         reply = self._send(request, timeout=self._patience(self._read_seconds))
         try:
-            said = json.loads(reply.data)
+            reply_object = json.loads(reply.data)
         except ValueError as failure:
             raise ClusterUnreachable(
                 f"the reply is not JSON: {errors.shorten(repr(reply.data[:200]))}",
@@ -328,32 +330,32 @@ class ClusterGateway:
                 status=reply.status,
                 maybe_applied=request.writes,
             ) from failure
-        if not isinstance(said, dict):
+        if not isinstance(reply_object, dict):
             raise ClusterUnreachable(
                 "the reply is not a JSON object", request=str(request), status=reply.status
             )
-        return said
+        return reply_object
 
     def _stream(self, request: api_requests.Request, *, silence: float | None) -> HttpStream:
-        reply = self._send(request, timeout=self._patience(silence), whole=False)
+        reply = self._send(request, timeout=self._patience(silence), preload=False)
         return HttpStream(reply, request=str(request))
 
     def _patience(self, silence: float | None) -> urllib3.Timeout:
         return urllib3.Timeout(connect=self._connect_seconds, read=silence)
 
     def _send(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool = True
     ) -> urllib3.BaseHTTPResponse:
         """Send, again where that can do no harm, and return a reply of less than 300."""
         with metrics.timed(request):
-            return self._send_again(request, timeout=timeout, whole=whole)
+            return self._send_again(request, timeout=timeout, preload=preload)
 
     def _send_again(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool
     ) -> urllib3.BaseHTTPResponse:
         for last in (False, True):
             try:
-                reply = self._exchange(request, timeout=timeout, whole=whole)
+                reply = self._exchange(request, timeout=timeout, preload=preload)
             except ClusterUnreachable as error:
                 if isinstance(error.__cause__, SSLError):
                     forget(self._access)
@@ -370,7 +372,7 @@ class ClusterGateway:
         raise AssertionError("unreachable: the last round returns or raises")
 
     def _exchange(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool
     ) -> urllib3.BaseHTTPResponse:
         connection = connection_for(self._access)
         replied = False
@@ -383,7 +385,7 @@ class ClusterGateway:
                 timeout=timeout,
                 retries=False,
                 redirect=False,
-                preload_content=whole,
+                preload_content=preload,
             )
             replied = True
         except _NEVER_SENT as failure:

@@ -191,7 +191,7 @@ class ClusterApi(Protocol):
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[DeleteTarget],
+        targets: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,

@@ -24,7 +24,7 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
     "bool": (bool,),
     "datetime": (str,),
 }
-_SAID = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"}
+_NOUNS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false"}
 MAX_DEPTH = 24
 
 
@@ -33,7 +33,7 @@ class Misshapen:
     """What does not fit: where, and the fields or the kind of value that would. ``unknown``: a field."""
 
     path: Path
-    said: str
+    message: str
     allowed: tuple[str, ...] = ()
     unknown: bool = False
 
@@ -75,9 +75,9 @@ def _map(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Missha
 def _scalar(kind: str, value: Any, path: Path, *, amounts: bool) -> Iterator[Misshapen]:
     accepted = (*_SCALARS[kind], int, float) if amounts else _SCALARS[kind]
     if isinstance(value, bool) and kind != "bool":
-        yield Misshapen(path, f"{_SAID.get(kind, 'A text').capitalize()} is needed here, not true or false.")
+        yield Misshapen(path, f"{_NOUNS.get(kind, 'A text').capitalize()} is needed here, not true or false.")
     elif not isinstance(value, accepted):
-        yield Misshapen(path, f"{_SAID.get(kind, 'a text').capitalize()} is needed here.")
+        yield Misshapen(path, f"{_NOUNS.get(kind, 'a text').capitalize()} is needed here.")
 
 
 def _object(model: Any, value: Any, path: Path) -> Iterator[Misshapen]:
@@ -90,5 +90,5 @@ def _object(model: Any, value: Any, path: Path) -> Iterator[Misshapen]:
             amounts = key in {"limits", "requests", "overhead", "capacity"}
             yield from _checked(fields[key], entry, (*path, key), amounts=amounts)
         else:
-            said = f'A pod has no field "{str(key)[:63]}" here.'
-            yield Misshapen((*path, str(key)), said, tuple(sorted(fields)), unknown=True)
+            message = f'A pod has no field "{str(key)[:63]}" here.'
+            yield Misshapen((*path, str(key)), message, tuple(sorted(fields)), unknown=True)

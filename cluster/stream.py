@@ -84,11 +84,11 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Cut chunks into lines. A last line without its end is dropped: its sender was cut off."""
     pending: list[bytes] = []
     for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        *complete, remainder = chunk.split(b"\n")
+        for line in complete:
             pending.append(line)
             if text := b"".join(pending).strip():
                 yield text
             pending.clear()
-        if rest:
-            pending.append(rest)
+        if remainder:
+            pending.append(remainder)

@@ -130,10 +130,10 @@ class Watch(Generic[T]):
                 self._version = ""
                 self._failures += 1
                 if self._failures > 1:  # the first costs nothing but a list
-                    yield from self._rest(error)
+                    yield from self._pause(error)
             except ClusterError as error:
                 self._failures += 1
-                yield from self._rest(error)
+                yield from self._pause(error)
 
     def _list(self) -> Iterator[Event[T]]:
         listing = self._cluster.scan(
@@ -161,27 +161,27 @@ class Watch(Generic[T]):
             timeout_seconds=max(1, min(self._watch_seconds, int(left))),
         ) as stream:
             self._stream = stream
-            heard = False
+            has_events = False
             try:
                 if self._stopped.is_set():  # stop came before there was a stream to close
                     return
                 yield from self._up()
-                for said in stream:
-                    heard = True
-                    yield from self._understand(said)
+                for event in stream:
+                    has_events = True
+                    yield from self._understand(event)
             finally:
                 self._stream = None
-        if not heard and self._now() - began < TOO_SHORT_SECONDS and not self._stopped.is_set():
+        if not has_events and self._now() - began < TOO_SHORT_SECONDS and not self._stopped.is_set():
             raise ClusterUnreachable("the watch ended at once without a word")
         self._failures = 0
 
-    def _understand(self, said: Obj) -> Iterator[Event[T]]:
-        event, obj = said.get("type"), said.get("object") or {}
+    def _understand(self, watch_event: Obj) -> Iterator[Event[T]]:
+        event, obj = watch_event.get("type"), watch_event.get("object") or {}
         if event == "ERROR":
             raise errors.from_status(obj, request=f"watch {self._kind.plural}")
         version = (obj.get("metadata") or {}).get("resourceVersion")
         if event not in {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} or not version:
-            raise ClusterUnreachable(f"not a watch event: {said!r:.200}")
+            raise ClusterUnreachable(f"not a watch event: {watch_event!r:.200}")
         self._failures = 0
         if event == "DELETED":
             yield Deleted(self._reduce(obj))
@@ -194,7 +194,7 @@ class Watch(Generic[T]):
             self._down = False
             yield Reconnected()
 
-    def _rest(self, error: ClusterError) -> Iterator[Event[T]]:
+    def _pause(self, error: ClusterError) -> Iterator[Event[T]]:
         if self._stopped.is_set():
             return
         if not self._down:

@@ -22,7 +22,7 @@ from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
-from scheduling.key_rows import SeenLabel
+from scheduling.key_rows import NodeLabel
 from scheduling.levels import Domain, Level, Levels
 from web.access import grants_of
 from web.policy import POOL_VISIBILITY, Action, refusal
@@ -208,8 +208,8 @@ _LABEL_COUNTS = """
 """
 
 
-def label_counts(pool: Pool) -> dict[str, SeenLabel]:
+def label_counts(pool: Pool) -> dict[str, NodeLabel]:
     """Every label that some of the pool's nodes carry. One query."""
     with connection.cursor() as cursor:
         cursor.execute(_LABEL_COUNTS, [pool.backend.cluster_id, json.dumps(node_selection(pool))])
-        return {label: SeenLabel(label, nodes, values) for label, nodes, values in cursor.fetchall()}
+        return {label: NodeLabel(label, nodes, values) for label, nodes, values in cursor.fetchall()}

@@ -82,7 +82,9 @@ class Capabilities:
         return {**{str(c): c in self.held for c in Capability}, "max_levels": self.max_levels}
 
 
-def held_at(needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion) -> frozenset[Capability]:
+def supported_at(
+    needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion
+) -> frozenset[Capability]:
     """The capabilities whose needed version is reached."""
     return frozenset(capability for capability, since in needs.items() if version >= since)
 
@@ -101,11 +103,11 @@ class Capable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CapabilityRow:
-    """One line of the table: ``held`` says by scheduler from which version, ``no``, or how many."""
+    """One line of the table: ``since`` says by scheduler from which version, ``no``, or how many."""
 
     capability: str
     meaning: str
-    held: Mapping[str, str]
+    since: Mapping[str, str]
 
 
 def rows(backends: Collection[Capable]) -> tuple[CapabilityRow, ...]:
@@ -113,9 +115,11 @@ def rows(backends: Collection[Capable]) -> tuple[CapabilityRow, ...]:
     return (
         *(
             CapabilityRow(
-                str(one), MEANING[one], {backend.name: _since(backend, one) for backend in backends}
+                str(capability),
+                MEANING[capability],
+                {backend.name: _since(backend, capability) for backend in backends},
             )
-            for one in Capability
+            for capability in Capability
         ),
         CapabilityRow(
             "max_levels",

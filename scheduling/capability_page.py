@@ -34,7 +34,7 @@ def page(backends: Iterable[Capable]) -> str:
 
 
 def _row(row: CapabilityRow, names: Iterable[str]) -> str:
-    return _line([f"`{row.capability}`", row.meaning, *(row.held[name] for name in names)])
+    return _line([f"`{row.capability}`", row.meaning, *(row.since[name] for name in names)])
 
 
 def _line(cells: Iterable[str]) -> str:

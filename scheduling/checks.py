@@ -65,7 +65,7 @@ def check_gang(
         path_faults, path_notices = _single_values(tree, capabilities, domains)
         faults += path_faults
         notices += path_notices
-    gang_faults, gang_notices = _whole(tree, capabilities, split_gangs)
+    gang_faults, gang_notices = _start_together(tree, capabilities, split_gangs)
     return in_order([*faults, *gang_faults]), [*notices, *gang_notices], tree
 
 
@@ -77,7 +77,7 @@ def _kinds(
     soft = Capability.TOPOLOGY_PREFERRED not in capabilities and unsupported_preferred == "refuse"
     if not (hard or soft):
         return
-    for where, requirement in _each(gang):
+    for where, requirement in _requirements(gang):
         if not (hard if requirement.required else soft):
             continue
         kind = "required" if requirement.required else "preferred"
@@ -91,7 +91,7 @@ def _kinds(
 
 def _ignored(gang: Gang, capabilities: Capabilities) -> Iterator[Notice]:
     """Say of each preference that it is not held, since the pool's administrator chose so."""
-    for where, requirement in _each(gang):
+    for where, requirement in _requirements(gang):
         if requirement.required:
             continue
         message = (
@@ -102,14 +102,14 @@ def _ignored(gang: Gang, capabilities: Capabilities) -> Iterator[Notice]:
         yield Notice("preference_ignored", message, where)
 
 
-def _each(gang: Gang) -> Iterator[tuple[Path, Requirement]]:
+def _requirements(gang: Gang) -> Iterator[tuple[Path, Requirement]]:
     """Every requirement in force, once for each place where it is written."""
-    seen: set[tuple[Path, Requirement]] = set()
+    visited: set[tuple[Path, Requirement]] = set()
     for task in gang.tasks:
         for i, requirement in enumerate(task.requirements):
             where = place_of(task, i)
-            if (where, requirement) not in seen:
-                seen.add((where, requirement))
+            if (where, requirement) not in visited:
+                visited.add((where, requirement))
                 yield where, requirement
 
 
@@ -179,7 +179,7 @@ def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
     return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 
 
-def _whole(
+def _start_together(
     tree: ConstraintTree, capabilities: Capabilities, split_gangs: SplitGangs
 ) -> tuple[list[Fault], list[Notice]]:
     """Whether all tasks start together."""

@@ -57,18 +57,18 @@ def check_features(
                 feature.name, feature.purpose, found=None, how="its schema could not be read"
             )
         else:
-            found = _has(schema, feature.path)
-            how = "in the served schema" if found else f"the served schema has no {feature.name}"
-            yield FeatureFinding(feature.name, feature.purpose, found=found, how=how)
+            is_served = _has(schema, feature.path)
+            how = "in the served schema" if is_served else f"the served schema has no {feature.name}"
+            yield FeatureFinding(feature.name, feature.purpose, found=is_served, how=how)
 
 
 def _has(schema: Schema, path: tuple[str, ...]) -> bool:
-    here: Any = schema
+    node: Any = schema
     for step in path:
-        while isinstance(here, Mapping) and "items" in here and "properties" not in here:
-            here = here["items"]
-        here = (here.get("properties") or {}).get(step) if isinstance(here, Mapping) else None
-    return here is not None
+        while isinstance(node, Mapping) and "items" in node and "properties" not in node:
+            node = node["items"]
+        node = (node.get("properties") or {}).get(step) if isinstance(node, Mapping) else None
+    return node is not None
 
 
 COMPUTE_DOMAIN = ResourceKind("resource.nvidia.com/v1beta1", "ComputeDomain", "computedomains")
@@ -113,26 +113,26 @@ def trial(
     return rendered.pod_groups[0] if rendered.pod_groups else None
 
 
-def lost(sent: Any, kept: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+def lost(sent: Any, returned: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     """The fields of what was sent that did not come back as they were, as dotted paths."""
     if isinstance(sent, Mapping):
         for key, value in sent.items():
-            inside = kept.get(key) if isinstance(kept, Mapping) else None
+            inside = returned.get(key) if isinstance(returned, Mapping) else None
             yield from lost(value, inside, (*path, str(key)))
     elif isinstance(sent, list):
-        same = isinstance(kept, list) and len(kept) == len(sent)
+        same = isinstance(returned, list) and len(returned) == len(sent)
         for place, value in enumerate(sent):
-            yield from lost(value, kept[place] if same else None, (*path, str(place)))
-    elif sent != kept:
+            yield from lost(value, returned[place] if same else None, (*path, str(place)))
+    elif sent != returned:
         yield ".".join(path)
 
 
-def tried(sent: Manifest, kept: Manifest) -> FeatureFinding:
+def tried(sent: Manifest, returned: Manifest) -> FeatureFinding:
     """What a dry run of ``sent`` showed."""
-    gone = list(lost(sent["spec"], kept.get("spec"), ("spec",)))
+    missing = list(lost(sent["spec"], returned.get("spec"), ("spec",)))
     kind = sent["kind"]
-    how = f"a dry run of a {kind} lost {', '.join(gone[:5])}" if gone else "a dry run kept all of it"
-    return FeatureFinding(as_written(sent), Purpose.SCHEDULER, found=not gone, how=how)
+    how = f"a dry run of a {kind} lost {', '.join(missing[:5])}" if missing else "a dry run kept all of it"
+    return FeatureFinding(as_written(sent), Purpose.SCHEDULER, found=not missing, how=how)
 
 
 def as_written(sent: Manifest) -> str:

@@ -53,7 +53,7 @@ class LabelCoverage:
     @property
     def is_complete(self) -> bool:
         """Whether every node carries every level's label."""
-        return not any(level.lacking for level in self.levels)
+        return not any(coverage.lacking for coverage in self.levels)
 
     @property
     def unavailable(self) -> tuple[Level, ...]:
@@ -61,12 +61,14 @@ class LabelCoverage:
 
         Every one if there is no node. A narrower level that only a broader one's loss hides is not told.
         """
-        lost = tuple(one.level for one in self.levels if one.lacking == self.nodes)
-        return lost or tuple(one.level for one in self.levels if one.hidden == self.nodes)
+        lost = tuple(coverage.level for coverage in self.levels if coverage.lacking == self.nodes)
+        return lost or tuple(coverage.level for coverage in self.levels if coverage.hidden == self.nodes)
 
     def only(self, labels: Collection[str]) -> "LabelCoverage":
         """The same of the levels with these labels."""
-        return replace(self, levels=tuple(one for one in self.levels if one.level.label in labels))
+        return replace(
+            self, levels=tuple(coverage for coverage in self.levels if coverage.level.label in labels)
+        )
 
 
 def cover(
@@ -77,14 +79,14 @@ def cover(
     ``paths`` says that domains are paths of labels (capability ``topology.path_domains``).
     """
     places = {name: domain_of(nodes[name], levels) for name in sorted(nodes)}
-    found = []
+    coverages = []
     for rank, level in enumerate(levels):
         lacking = [name for name, place in places.items() if place[rank] is None]
         hidden = [name for name, place in places.items() if _hides(place, rank, paths=paths)]
         first = (tuple(lacking[:named]), tuple(hidden[:named]))
-        found.append(LevelCoverage(level, len(lacking), len(hidden), *first))
+        coverages.append(LevelCoverage(level, len(lacking), len(hidden), *first))
     return LabelCoverage(
-        nodes=len(nodes), levels=tuple(found), shared=tuple(shared(set(places.values()), levels))
+        nodes=len(nodes), levels=tuple(coverages), shared=tuple(shared(set(places.values()), levels))
     )
 
 
@@ -115,11 +117,11 @@ def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> Label
 def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[SharedValue]:
     """Every value under several parents, with those of the nearest level that tells them apart."""
     for rank, level in enumerate(levels):
-        said: set[str] = set()
+        reported: set[str] = set()
         split = {key: names for key, names in broader_values(domains, rank).items() if len(names) > 1}
         for value, above in sorted(split, key=lambda key: (key[0], -key[1])):
-            if value not in said:
-                said.add(value)
+            if value not in reported:
+                reported.add(value)
                 yield SharedValue(level, value, levels[above], tuple(sorted(split[value, above])))
 
 

@@ -30,21 +30,21 @@ class Drift:
     """Node labels, broadest first: those expected, and those found."""
 
     expected: tuple[str, ...]
-    found: tuple[str, ...]
+    observed: tuple[str, ...]
     status: ClassVar[Literal["True"]] = "True"
     reason: ClassVar[str] = "Drift"
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Expected labels that the object does not list at all: no constraint can name them."""
-        return tuple(label for label in self.expected if label not in self.found)
+        return tuple(label for label in self.expected if label not in self.observed)
 
     @property
     def message(self) -> str:
         different = [
-            f"level {i} is {found or 'missing'} instead of {expected or 'none'}"
-            for i, (expected, found) in enumerate(zip_longest(self.expected, self.found))
-            if expected != found
+            f"level {i} is {observed or 'missing'} instead of {expected or 'none'}"
+            for i, (expected, observed) in enumerate(zip_longest(self.expected, self.observed))
+            if expected != observed
         ]
         return f"The Topology object has other levels than the pool: {'; '.join(different)}."
 
@@ -65,9 +65,9 @@ TopologyState = InSync | Drift | TopologyNotFound
 """``status``, ``reason`` and ``message`` are those of condition ``TopologyDrift``."""
 
 
-def compare(found: Sequence[str] | None, *, expected: Sequence[Level]) -> TopologyState:
-    """Compare an object's node labels, broadest first, with levels. ``found`` is None if there is none."""
-    if found is None:
+def compare(observed: Sequence[str] | None, *, expected: Sequence[Level]) -> TopologyState:
+    """Compare an object's node labels, broadest first, with levels. ``observed`` is None if there is none."""
+    if observed is None:
         return TopologyNotFound()
     labels = tuple(level.label for level in expected)
-    return InSync() if tuple(found) == labels else Drift(labels, tuple(found))
+    return InSync() if tuple(observed) == labels else Drift(labels, tuple(observed))

@@ -7,20 +7,25 @@ from scheduling.levels import Levels
 
 def key_changes(before: Levels, after: Levels) -> list[str]:
     """Tell the change; empty if there is none. Levels run broadest first."""
-    return [*_gone(before, after), *_new(before, after), *_relabelled(before, after), *_order(before, after)]
+    return [
+        *_removed(before, after),
+        *_new(before, after),
+        *_relabelled(before, after),
+        *_order(before, after),
+    ]
 
 
-def _gone(before: Levels, after: Levels) -> Iterator[str]:
-    kept = {level.key for level in after}
+def _removed(before: Levels, after: Levels) -> Iterator[str]:
+    keys = {level.key for level in after}
     for level in before:
-        if level.key not in kept:
+        if level.key not in keys:
             yield f'Key "{level.key}" ({level.label}) goes: a new workflow that names it is refused.'
 
 
 def _new(before: Levels, after: Levels) -> Iterator[str]:
-    known = {level.key for level in before}
+    keys = {level.key for level in before}
     for place, level in enumerate(after):
-        if level.key not in known:
+        if level.key not in keys:
             yield f'Key "{level.key}" ({level.label}) appears, {_between(after, place)}.'
 
 
@@ -40,8 +45,8 @@ def _relabelled(before: Levels, after: Levels) -> Iterator[str]:
 
 
 def _order(before: Levels, after: Levels) -> Iterator[str]:
-    kept = {level.key for level in before} & {level.key for level in after}
-    was = [level.key for level in before if level.key in kept]
-    now = [level.key for level in after if level.key in kept]
+    common = {level.key for level in before} & {level.key for level in after}
+    was = [level.key for level in before if level.key in common]
+    now = [level.key for level in after if level.key in common]
     if was != now:
         yield f"The order changes from {', '.join(was)} to {', '.join(now)}, broadest first."

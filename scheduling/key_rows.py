@@ -19,7 +19,7 @@ MAX_SUGGESTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLabel:
+class NodeLabel:
     """A label as nodes carry it: on how many of them, with how many values."""
 
     label: str
@@ -43,14 +43,14 @@ class RowCoverage:
     hidden: int
     more_hidden: int
     shared: tuple[SharedValue, ...] = ()
-    other: SeenLabel | None = None
+    other: NodeLabel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A label that nests with every row. ``rank`` is the place where it would stand, 0 the broadest."""
 
-    seen: SeenLabel
+    node_label: NodeLabel
     rank: int
     key: str
 
@@ -60,26 +60,26 @@ def cover_rows(
     levels: Sequence[Level],
     *,
     paths: bool,
-    seen: Mapping[str, SeenLabel],
+    node_labels: Mapping[str, NodeLabel],
 ) -> tuple[RowCoverage, ...]:
     """Look at each row, given how many nodes stand at each place and every label that nodes carry."""
-    found = count(places, tuple(levels), paths=paths)
+    coverage = count(places, tuple(levels), paths=paths)
     rows, above = [], 0
-    for rank, one in enumerate(found.levels):
-        other = look_alike(one.level.label, seen.keys()) if one.lacking == found.nodes else None
+    for rank, row in enumerate(coverage.levels):
+        other = look_alike(row.level.label, node_labels.keys()) if row.lacking == coverage.nodes else None
         rows.append(
             RowCoverage(
-                level=one.level,
-                nodes=found.nodes,
-                carrying=found.nodes - one.lacking,
+                level=row.level,
+                nodes=coverage.nodes,
+                carrying=coverage.nodes - row.lacking,
                 domains=_domains(places, rank, paths=paths),
-                hidden=one.hidden,
-                more_hidden=max(0, one.hidden - above),
-                shared=tuple(value for value in found.shared if value.level == one.level),
-                other=seen[other] if other else None,
+                hidden=row.hidden,
+                more_hidden=max(0, row.hidden - above),
+                shared=tuple(value for value in coverage.shared if value.level == row.level),
+                other=node_labels[other] if other else None,
             )
         )
-        above = one.hidden if paths else above
+        above = row.hidden if paths else above
     return tuple(rows)
 
 
@@ -90,32 +90,32 @@ def _domains(places: Mapping[Domain, int], rank: int, *, paths: bool) -> int:
 
 
 def candidates(
-    seen: Mapping[str, SeenLabel], levels: Sequence[Level], *, nodes: int, most: int
-) -> tuple[SeenLabel, ...]:
+    node_labels: Mapping[str, NodeLabel], levels: Sequence[Level], *, nodes: int, most: int
+) -> tuple[NodeLabel, ...]:
     """Labels worth a look as further levels: those on most nodes first, then those with fewer values.
 
     A label with one value everywhere or one of its own on every node divides nothing; the host's, which is
     offered all the same, needs no look.
     """
-    taken = {level.label for level in levels}
+    used = {level.label for level in levels}
     worth = [
-        one
-        for one in seen.values()
-        if one.label not in taken
-        and 2 * one.nodes >= nodes
-        and one.label != HOSTNAME_LABEL
-        and (1 < one.values < one.nodes or _is_known(one.label))
+        label
+        for label in node_labels.values()
+        if label.label not in used
+        and 2 * label.nodes >= nodes
+        and label.label != HOSTNAME_LABEL
+        and (1 < label.values < label.nodes or _is_known(label.label))
     ]
-    return tuple(sorted(worth, key=lambda one: (-one.nodes, one.values, one.label))[:most])
+    return tuple(sorted(worth, key=lambda label: (-label.nodes, label.values, label.label))[:most])
 
 
 def suggest(
     places: Mapping[Domain, int],
     levels: Sequence[Level],
-    offered: Sequence[SeenLabel],
+    offered: Sequence[NodeLabel],
     *,
     paths: bool,
-    host: SeenLabel | None,
+    host: NodeLabel | None,
 ) -> tuple[Suggestion, ...]:
     """Those of the labels offered that nest with every level, in the order in which they would stand.
 
@@ -124,15 +124,20 @@ def suggest(
     ``places`` have the values of the levels and, after them, of what is offered. A label that names the very
     same domains as a level adds nothing and is left out; a level that no node shows is in nobody's way.
     """
-    found = []
-    for at, one in enumerate(offered, start=len(levels)):
+    suggestions = []
+    for at, label in enumerate(offered, start=len(levels)):
         rank = _rank(places, len(levels), at, paths=paths)
         if rank is not None:
-            found.append(Suggestion(one, rank, key_word(one.label)))
-    ordered = sorted(found, key=lambda each: (each.rank, each.seen.values, each.seen.label))
+            suggestions.append(Suggestion(label, rank, key_word(label.label)))
+    ordered = sorted(suggestions, key=_place)
     if host and HOSTNAME_LABEL not in {level.label for level in levels}:
         ordered = [*ordered[: MAX_SUGGESTIONS - 1], Suggestion(host, len(levels), key_word(host.label))]
     return tuple(ordered[:MAX_SUGGESTIONS])
+
+
+def _place(suggestion: Suggestion) -> tuple[int, int, str]:
+    """Sort key: broader levels first, then labels with fewer values."""
+    return suggestion.rank, suggestion.node_label.values, suggestion.node_label.label
 
 
 def _rank(places: Mapping[Domain, int], levels: int, at: int, *, paths: bool) -> int | None:
@@ -140,12 +145,12 @@ def _rank(places: Mapping[Domain, int], levels: int, at: int, *, paths: bool) ->
     broader, narrower = -1, levels
     for level in range(levels):
         first = 0 if paths else level
-        pairs = {(place[first : level + 1], place[at]) for place in places}
-        known = {(domain, value) for domain, value in pairs if None not in domain and value is not None}
-        if not known:
+        values = ((place[first : level + 1], place[at]) for place in places)
+        pairs = {(domain, value) for domain, value in values if None not in domain and value is not None}
+        if not pairs:
             continue
-        inside = len({value for _, value in known}) == len(known)
-        around = len({domain for domain, _ in known}) == len(known)
+        inside = len({value for _, value in pairs}) == len(pairs)
+        around = len({domain for domain, _ in pairs}) == len(pairs)
         if inside == around:
             return None
         broader, narrower = (level, narrower) if inside else (broader, min(narrower, level))

@@ -132,9 +132,9 @@ def queue(namespace: str, pool: str) -> str:
     return _hashed(plain, digest("queue", namespace, pool, length=10))
 
 
-def _fitting(prefix: str, rest: str) -> str:
-    name = prefix + rest
-    return name if len(name) <= MAX_NAME else _hashed(name, digest(rest, length=10))
+def _fitting(prefix: str, suffix: str) -> str:
+    name = prefix + suffix
+    return name if len(name) <= MAX_NAME else _hashed(name, digest(suffix, length=10))
 
 
 def _hashed(name: str, mark: str) -> str:

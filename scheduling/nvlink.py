@@ -28,7 +28,7 @@ def check_nvlink(gang: Gang, levels: Sequence[Level], *, node_gpus: Mapping[str,
         message = f'No task of "{gang.name}" asks for a GPU, so its ComputeDomain stays unused.'
         return [Notice("nvlink_unused", message, gang.path)]
     notices = []
-    if len(claiming) > 1 and (apart := _not_held_together(claiming, levels)):
+    if len(claiming) > 1 and (apart := _without_shared_clique(claiming, levels)):
         notices.append(Notice("nvlink_without_clique", _apart(apart, levels), gang.path))
     if partial := [task.name for task in claiming if task.gpus < node_gpus.get(task.name, 0)]:
         message = (
@@ -39,7 +39,7 @@ def check_nvlink(gang: Gang, levels: Sequence[Level], *, node_gpus: Mapping[str,
     return notices
 
 
-def _not_held_together(tasks: Sequence[GangTask], levels: Sequence[Level]) -> list[str]:
+def _without_shared_clique(tasks: Sequence[GangTask], levels: Sequence[Level]) -> list[str]:
     """Tasks that no requirement keeps in one clique."""
     clique = clique_rank(levels)
     rank = ranks(levels)

@@ -39,7 +39,7 @@ class Requirement:
     wait_seconds: float | None = None
 
     @property
-    def held_for(self) -> float:
+    def required_for(self) -> float:
         """Seconds for which this is held as required: for ever, for a while, or not at all."""
         return math.inf if self.required else self.wait_seconds or 0.0
 
@@ -89,24 +89,26 @@ def effective(gang: Gang) -> Gang:
     """
     if not gang.topology:
         return gang
-    above = tuple(replace(one, path=place_in_group(gang, i)) for i, one in enumerate(gang.topology))
+    above = tuple(
+        replace(requirement, path=place_in_group(gang, i)) for i, requirement in enumerate(gang.topology)
+    )
     tasks = tuple(_bound(task, above) if task.inherits else task for task in gang.tasks)
     return Gang(gang.name, tasks, gang.path)
 
 
 def _bound(task: GangTask, above: tuple[Requirement, ...]) -> GangTask:
     own = tuple(
-        one if one.path else replace(one, path=place_of(task, i))
-        for i, one in enumerate(task.requirements)
-        if not any(repeats(one, theirs) for theirs in above)
+        requirement if requirement.path else replace(requirement, path=place_of(task, i))
+        for i, requirement in enumerate(task.requirements)
+        if not any(repeats(requirement, inherited) for inherited in above)
     )
     return replace(task, requirements=above + own)
 
 
-def repeats(own: Requirement, theirs: Requirement) -> bool:
+def repeats(own: Requirement, inherited: Requirement) -> bool:
     """Whether a task's requirement says no more than its task group's: same key, group and type."""
-    same = (own.key, own.group, own.required) == (theirs.key, theirs.group, theirs.required)
-    return same and own.wait_seconds in (None, theirs.wait_seconds)
+    same = (own.key, own.group, own.required) == (inherited.key, inherited.group, inherited.required)
+    return same and own.wait_seconds in (None, inherited.wait_seconds)
 
 
 def broadest_first(task: GangTask, rank: Mapping[str, int]) -> tuple[Requirement, ...]:

@@ -58,7 +58,7 @@ def _faults_of_words(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
     rank = ranks(levels)
     keys = tuple(level.key for level in levels)
     unknown: dict[str, Fault] = {}
-    seen: set[tuple[Path, Requirement]] = set()
+    visited: set[tuple[Path, Requirement]] = set()
     for owner, placed in _written(gang):
         first: dict[str, int] = {}
         for i, (where, requirement) in enumerate(placed):
@@ -68,11 +68,11 @@ def _faults_of_words(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
                     "duplicate_key",
                     f'Key "{requirement.key}" stands twice in {owner}: a task belongs to one group of a key.',
                 )
-            if (where, requirement) in seen:
+            if (where, requirement) in visited:
                 continue
-            seen.add((where, requirement))
+            visited.add((where, requirement))
             if requirement.key not in rank:
-                yield _unknown_key(requirement.key, keys, (*where, "key"), known=unknown)
+                yield _unknown_key(requirement.key, keys, (*where, "key"), faults=unknown)
             yield from _group_faults(requirement.group, (*where, "group"))
             yield from _wait_faults(requirement, (*where, "waitSeconds"))
 
@@ -80,23 +80,26 @@ def _faults_of_words(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
 def _written(gang: Gang) -> Iterator[tuple[str, list[tuple[Path, Requirement]]]]:
     """Requirements as they were written, with their places, by who wrote them."""
     if gang.topology:
-        placed = [(place_in_group(gang, i), one) for i, one in enumerate(gang.topology)]
+        placed = [(place_in_group(gang, i), requirement) for i, requirement in enumerate(gang.topology)]
         yield f'the topology of task group "{gang.name}"', placed
     for task in gang.tasks:
-        yield f'task "{task.name}"', [(place_of(task, i), one) for i, one in enumerate(task.requirements)]
+        yield (
+            f'task "{task.name}"',
+            [(place_of(task, i), requirement) for i, requirement in enumerate(task.requirements)],
+        )
 
 
-def _unknown_key(key: str, keys: tuple[str, ...], path: Path, *, known: dict[str, Fault]) -> Fault:
-    if key not in known:
-        near = difflib.get_close_matches(key[:63], keys, n=1) if len(known) < _SUGGESTED else []
-        said = f'The pool has no topology key "{key[:63]}".'
+def _unknown_key(key: str, keys: tuple[str, ...], path: Path, *, faults: dict[str, Fault]) -> Fault:
+    if key not in faults:
+        near = difflib.get_close_matches(key[:63], keys, n=1) if len(faults) < _SUGGESTED else []
+        message = f'The pool has no topology key "{key[:63]}".'
         if near:
-            said += f' Did you mean "{near[0]}"?'
-        said += (
+            message += f' Did you mean "{near[0]}"?'
+        message += (
             f" Its keys, broadest first: {', '.join(keys)}." if keys else " It has no topology keys at all."
         )
-        known[key] = Fault(path, "unknown_key", said, allowed=keys)
-    fault = known[key]
+        faults[key] = Fault(path, "unknown_key", message, allowed=keys)
+    fault = faults[key]
     return Fault(path, fault.code, fault.message, allowed=fault.allowed)
 
 
@@ -128,18 +131,18 @@ def _wait_faults(requirement: Requirement, path: Path) -> Iterator[Fault]:
 
 def _against_group(gang: Gang, rank: Mapping[str, int]) -> tuple[list[Fault], set[int]]:
     """Tasks that contradict the topology of their group, and the places of such tasks in the gang."""
-    theirs = {one.key: one for one in gang.topology if one.key in rank}
-    if not theirs:
+    inherited = {requirement.key: requirement for requirement in gang.topology if requirement.key in rank}
+    if not inherited:
         return [], set()
-    narrowest = max(theirs, key=lambda key: rank[key])
+    narrowest = max(inherited, key=lambda key: rank[key])
     faults: list[Fault] = []
     wrong: set[int] = set()
     for i, task in enumerate(gang.tasks):
         if not task.inherits:
             continue
         for at, own in enumerate(task.requirements):
-            if own.key in theirs:
-                fault = _contradiction(own, theirs[own.key], gang, place_of(task, at))
+            if own.key in inherited:
+                fault = _contradiction(own, inherited[own.key], gang, place_of(task, at))
             elif own.key in rank and rank[own.key] < rank[narrowest]:
                 fault = _not_narrower(own.key, narrowest, gang, place_of(task, at), rank)
             else:
@@ -150,17 +153,19 @@ def _against_group(gang: Gang, rank: Mapping[str, int]) -> tuple[list[Fault], se
     return faults, wrong
 
 
-def _contradiction(own: Requirement, theirs: Requirement, gang: Gang, place: Path) -> Fault | None:
-    if repeats(own, theirs):
+def _contradiction(
+    own: Requirement, inherited_requirement: Requirement, gang: Gang, place: Path
+) -> Fault | None:
+    if repeats(own, inherited_requirement):
         return None
     field = "waitSeconds"
-    if own.group != theirs.group:
+    if own.group != inherited_requirement.group:
         field = "group"
-    elif own.required != theirs.required:
+    elif own.required != inherited_requirement.required:
         field = "requirementType"
     message = (
-        f'Task group "{gang.name}" already asks {_line(theirs)} for all its tasks, and a task belongs to one '
-        f'group of a key: leave key "{own.key}" out here, or write the same.'
+        f'Task group "{gang.name}" already asks {_line(inherited_requirement)} for all its tasks, and a task '
+        f'belongs to one group of a key: leave key "{own.key}" out here, or write the same.'
     )
     return Fault((*place, field), "contradicts_group", message)
 
@@ -183,10 +188,10 @@ def _agree(tasks: _Sorted) -> bool:
     sets: dict[tuple[int, str, str], tuple[int, float]] = {}
     for _, requirements in tasks:
         above = 0
-        for one in requirements:
-            step = (above, one.key, one.group)
-            number, held_for = sets.setdefault(step, (len(sets) + 1, one.held_for))
-            if held_for != one.held_for:
+        for requirement in requirements:
+            step = (above, requirement.key, requirement.group)
+            number, required_for = sets.setdefault(step, (len(sets) + 1, requirement.required_for))
+            if required_for != requirement.required_for:
                 return False
             above = number
     return True
@@ -196,19 +201,21 @@ def _at_odds(tasks: _Sorted) -> Iterator[Fault]:
     """One set has one type and one time of waiting: whichever was written first would silently win."""
     if _agree(tasks):
         return
-    saying: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
+    sets: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
     for task, requirements in tasks:
         path: SetPath = ()
         for requirement in requirements:
             path = (*path, (requirement.key, requirement.group))
-            said = saying.setdefault(path, {})
-            said.setdefault(requirement.held_for, []).append((task, requirement))
-    for path, said in saying.items():
-        hard = said.pop(math.inf, [])
-        if hard and said:
-            yield _two_types(path, hard, [one for soft in said.values() for one in soft])
-        elif len(said) > 1:
-            yield _two_waits(path, said)
+            by_time = sets.setdefault(path, {})
+            by_time.setdefault(requirement.required_for, []).append((task, requirement))
+    for path, by_time in sets.items():
+        hard = by_time.pop(math.inf, [])
+        if hard and by_time:
+            yield _two_types(
+                path, hard, [task_requirement for soft in by_time.values() for task_requirement in soft]
+            )
+        elif len(by_time) > 1:
+            yield _two_waits(path, by_time)
 
 
 def _two_types(
@@ -224,12 +231,12 @@ def _two_types(
     )
 
 
-def _two_waits(path: SetPath, said: Mapping[float, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
+def _two_waits(path: SetPath, by_time: Mapping[float, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
     in_words = [
         (f"for {seconds:g} seconds" if seconds else "not at all") + f" by {_tasks(t for t, _ in members)}"
-        for seconds, members in sorted(said.items())
+        for seconds, members in sorted(by_time.items())
     ]
-    task, requirement = list(said.values())[1][0]
+    task, requirement = list(by_time.values())[1][0]
     return Fault(
         (*_written_at(task, requirement), "waitSeconds"),
         "two_waits",
@@ -243,11 +250,11 @@ def _plain(tasks: _Sorted) -> bool:
     below: dict[Pair, tuple[str, ...]] = {}
     lists: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
     for _, requirements in tasks:
-        keys = tuple(one.key for one in requirements)
+        keys = tuple(requirement.key for requirement in requirements)
         if keys not in lists:
             lists[keys] = tuple(keys[:i] for i in range(len(keys)))
-        for one, broader in zip(requirements, lists[keys], strict=True):
-            if below.setdefault((one.key, one.group), broader) != broader:
+        for requirement, broader in zip(requirements, lists[keys], strict=True):
+            if below.setdefault((requirement.key, requirement.group), broader) != broader:
                 return False
     return True
 
@@ -287,7 +294,7 @@ def _ambiguity_faults(
         if not missing:
             continue
         task, requirement = members[0]
-        lines = " and ".join(_line(one) for one in missing)
+        lines = " and ".join(_line(requirement) for requirement in missing)
         yield Fault(
             _written_at(task, requirement),
             "ambiguous_group",

@@ -31,7 +31,7 @@ class Stage:
 
 def stage_begins(gang: Gang) -> tuple[float, ...]:
     """When each stage begins, in seconds of waiting; the first at 0, and the only one without patience."""
-    waits = {r.held_for for task in effective(gang).tasks for r in task.requirements if not r.required}
+    waits = {r.required_for for task in effective(gang).tasks for r in task.requirements if not r.required}
     return (0.0, *sorted(waits - {0.0}))
 
 
@@ -40,7 +40,7 @@ def stages(tree: ConstraintTree) -> tuple[Stage, ...]:
     sets: dict[float, list[SetPath]] = {}
     for node in tree.root.walk():
         for member in node.members:
-            sets.setdefault(member.held_for, []).append(member.path)
+            sets.setdefault(member.required_for, []).append(member.path)
     begins = stage_begins(tree.gang)
     return tuple(
         Stage(number, begin, tuple(sets.get(begin, ())) if number else ())
@@ -59,7 +59,7 @@ def at_stage(tree: ConstraintTree, number: int) -> ConstraintTree:
 def _relaxed(node: ConstraintNode, seconds: float) -> ConstraintNode:
     return replace(
         node,
-        members=tuple(replace(member, required=member.held_for > seconds) for member in node.members),
+        members=tuple(replace(member, required=member.required_for > seconds) for member in node.members),
         sets=tuple(_relaxed(sub, seconds) for sub in node.sets),
     )
 
@@ -70,14 +70,14 @@ def check_patience(gang: Gang, *, capabilities: Capabilities, queue_timeout: flo
     ``queue_timeout`` is in seconds, None for none. A missing capability refuses even where preferences may
     be ignored: for a while this one is a requirement, and those are never dropped.
     """
-    seen: set[tuple[Path, float]] = set()
+    visited: set[tuple[Path, float]] = set()
     for task in effective(gang).tasks:
         for i, requirement in enumerate(task.requirements):
             seconds = requirement.wait_seconds
             where = (*place_of(task, i), "waitSeconds")
-            if seconds is None or (where, seconds) in seen:
+            if seconds is None or (where, seconds) in visited:
                 continue
-            seen.add((where, seconds))
+            visited.add((where, seconds))
             if Capability.TOPOLOGY_RELAX_PENDING not in capabilities:
                 because = f'Key "{requirement.key}" is to be relaxed here after {seconds:g} seconds.'
                 yield lacking(Capability.TOPOLOGY_RELAX_PENDING, capabilities, path=where, because=because)

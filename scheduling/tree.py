@@ -42,14 +42,14 @@ from scheduling.soundness import check_requirements
 class NodeRequirement:
     """One requirement of a node: its rank, whether it is held as required now, where it is first written.
 
-    ``path`` is the set it makes. ``held_for`` is the time, in seconds since the gang waits, for which it is
-    held as required: infinite if it is, 0 for a preference without patience.
+    ``path`` is the set it makes. ``required_for`` is the time, in seconds since the gang waits, for which it
+    is held as required: infinite if it is, 0 for a preference without patience.
     """
 
     path: SetPath
     rank: int
     required: bool
-    held_for: float
+    required_for: float
     task: GangTask = field(compare=False)
 
     @property
@@ -85,7 +85,7 @@ class ConstraintNode:
     """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
 
     ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well, and
-    ``held_for`` is the longest time for which anything here or below is held as required.
+    ``required_for`` is the longest time for which anything here or below is held as required.
     """
 
     path: SetPath
@@ -94,7 +94,7 @@ class ConstraintNode:
     sets: tuple["ConstraintNode", ...]
     size: int
     gpus: int
-    held_for: float
+    required_for: float
 
     @property
     def constraint(self) -> Constraint:
@@ -140,12 +140,12 @@ def fold(members: Sequence[NodeRequirement]) -> Constraint:
 
 def lasting(members: Sequence[NodeRequirement]) -> int | None:
     """The narrowest level that a node's requirements hold as required for good."""
-    return max((m.rank for m in members if m.held_for == math.inf), default=None)
+    return max((m.rank for m in members if m.required_for == math.inf), default=None)
 
 
 def placement_order(node: ConstraintNode) -> tuple[float, int, int, SetPath]:
     """Sort key among siblings: what is hardest to place comes first."""
-    return (-node.held_for, -node.gpus, -node.size, node.path)
+    return (-node.required_for, -node.gpus, -node.size, node.path)
 
 
 def build_tree(gang: Gang, levels: Sequence[Level]) -> ConstraintTree:
@@ -174,7 +174,7 @@ def grow(gang: Gang, levels: Sequence[Level], *, ignore_preferred: bool = False)
             step = path[len(branch.path) :]
             below = branch.below.get(step)
             if below is None:
-                seconds = requirement.held_for
+                seconds = requirement.required_for
                 member = NodeRequirement(path, rank[requirement.key], seconds > 0, seconds, task)
                 below = branch.below[step] = _Branch(path, (member,))
             branch = below
@@ -209,7 +209,9 @@ def _settle(branch: _Branch) -> ConstraintNode:
         sets=tuple(sets),
         size=len(branch.tasks) + sum(node.size for node in sets),
         gpus=sum(task.gpus for task in branch.tasks) + sum(node.gpus for node in sets),
-        held_for=max((*(m.held_for for m in members), *(node.held_for for node in sets)), default=0.0),
+        required_for=max(
+            (*(m.required_for for m in members), *(node.required_for for node in sets)), default=0.0
+        ),
     )
 
 
@@ -219,7 +221,7 @@ def dropped_preferences(tree: ConstraintTree) -> list[Notice]:
     for node in tree.root.walk():
         hard = lasting(node.members)
         for member in node.members:
-            if hard is not None and member.held_for < math.inf and member.rank <= hard:
+            if hard is not None and member.required_for < math.inf and member.rank <= hard:
                 requirements = member.task.requirements
                 index = next(i for i, r in enumerate(requirements) if r.key == member.key)
                 notices.append(

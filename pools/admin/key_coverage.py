@@ -14,7 +14,7 @@ from pools.clusters.capabilities import capabilities_of
 from pools.models import Pool
 from scheduling.capabilities import Capabilities, Capability, check_pool_levels
 from scheduling.errors import Fault
-from scheduling.key_rows import RowCoverage, SeenLabel, Suggestion, candidates, cover_rows, suggest
+from scheduling.key_rows import NodeLabel, RowCoverage, Suggestion, candidates, cover_rows, suggest
 from scheduling.kubernetes_syntax import is_label_key
 from scheduling.levels import HOSTNAME_LABEL, Level, Levels, check_levels
 
@@ -52,7 +52,7 @@ class KeyCoverage:
     rows: Mapping[str, RowCoverage] = field(default_factory=dict)
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
     suggestions: tuple[Suggestion, ...] = ()
-    offered: tuple[SeenLabel, ...] = ()
+    offered: tuple[NodeLabel, ...] = ()
 
 
 def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = "") -> KeyCoverage:
@@ -76,7 +76,7 @@ def key_coverage(pool: Pool | None, rows: Sequence[DraftRow], *, unknown: str = 
     levels = tuple(Level(row.key, row.label) for row in sound)
     places = selectors.pool_places(pool, levels)
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    covered = cover_rows(places, levels, paths=paths, seen=labels)
+    covered = cover_rows(places, levels, paths=paths, node_labels=labels)
     return KeyCoverage(
         nodes=places.total(),
         synced_at=cluster.nodes_synced_at,
@@ -104,14 +104,14 @@ def _faults(rows: Sequence[DraftRow], capabilities: Capabilities | None) -> dict
     return by_row
 
 
-def _without(labels: Mapping[str, SeenLabel], covered: Sequence[RowCoverage]) -> Mapping[str, SeenLabel]:
+def _without(labels: Mapping[str, NodeLabel], covered: Sequence[RowCoverage]) -> Mapping[str, NodeLabel]:
     """The labels except those that a row is offered as its look-alike."""
     alternatives = {row.other.label for row in covered if row.other}
     return {label: counts for label, counts in labels.items() if label not in alternatives}
 
 
 def _suggestions(
-    pool: Pool, levels: Levels, labels: Mapping[str, SeenLabel], *, nodes: int, paths: bool
+    pool: Pool, levels: Levels, labels: Mapping[str, NodeLabel], *, nodes: int, paths: bool
 ) -> tuple[Suggestion, ...]:
     offered = candidates(labels, levels, nodes=nodes, most=MAX_CANDIDATES)
     further = tuple(Level(candidate.label, candidate.label) for candidate in offered)

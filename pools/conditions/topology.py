@@ -101,7 +101,7 @@ def _drift(pool: EvaluatedPool) -> Iterator[Condition]:
 
 def _difference(topology: TopologyObject, state: Drift | TopologyNotFound | InSync) -> str:
     if isinstance(state, Drift):
-        labels = ", ".join(state.found) or "no level"
+        labels = ", ".join(state.observed) or "no level"
         return f"Topology {topology.name} lists {labels} where {', '.join(state.expected)} is expected."
     return f"Topology {topology.name} is not in the cluster."
 

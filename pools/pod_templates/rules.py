@@ -62,7 +62,7 @@ def template_faults(template: Any) -> list[Fault]:
     if not isinstance(template, Mapping):
         return [Fault((), "not_a_mapping", "An object with metadata, spec or both is needed here.")]
     shape = [
-        _shape_fault(misfit.path, misfit.said, misfit.allowed, misfit.unknown)
+        _shape_fault(misfit.path, misfit.message, misfit.allowed, misfit.unknown)
         for misfit in pod_shape_faults(template)
     ]
     if shape:

@@ -25,7 +25,7 @@ def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[App
 def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Iterator[AppliedConstraint]:
     constraint, for_good = node.constraint, lasting(node.members)
     for member in node.members:
-        preferred = member.held_for < math.inf
+        preferred = member.required_for < math.inf
         if preferred and for_good is not None and member.rank <= for_good:
             continue
         hard = constraint.required is not None and member.rank <= constraint.required
@@ -41,7 +41,7 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
             tasks=node.size,
             subgroup=subgroup,
             held_by=tree.levels[narrowest].key if narrowest != member.rank else None,
-            wait_seconds=member.held_for if preferred and member.held_for else None,
+            wait_seconds=member.required_for if preferred and member.required_for else None,
             relaxed=preferred and not member.required,
         )
 

@@ -7,7 +7,7 @@ is what is rendered, and a rendering refuses by itself what a check let pass on 
 from collections.abc import Collection, Mapping
 
 from scheduling.backends.base import Checked, Feature, GangRequest
-from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, held_at
+from scheduling.capabilities import Capabilities, Capability, SchedulerVersion, supported_at
 from scheduling.checks import SplitGangs, UnsupportedPreferred, check_gang
 from scheduling.errors import InvalidSpec, UnsupportedCapability
 from scheduling.levels import Domain, Levels
@@ -25,7 +25,7 @@ class ByTable:
     features: tuple[Feature, ...] = ()
 
     def capabilities(self, version: SchedulerVersion | None) -> Capabilities:
-        return Capabilities(self.name, held_at(self.needs, version or self.oldest), self.max_levels)
+        return Capabilities(self.name, supported_at(self.needs, version or self.oldest), self.max_levels)
 
     def check(
         self,

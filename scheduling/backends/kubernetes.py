@@ -181,9 +181,9 @@ def _parts(request: GangRequest, piece: _Piece) -> PodParts:
 
 
 def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
-    found = {str(group.get("metadata", {}).get("name")): group for group in waiting.pod_groups}
+    groups = {str(group.get("metadata", {}).get("name")): group for group in waiting.pod_groups}
     for name in waiting.expected:
-        if name not in found:
+        if name not in groups:
             yield WaitingReason(
                 "PodGroupMissing",
                 f"The pod group of {waiting.sets.get(name, name)} is not in the cluster yet.",
@@ -193,7 +193,7 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
             "PodsMissing",
             f"{waiting.pods} of {waiting.pods_expected} pods exist; the gang waits for the rest.",
         )
-    for name, group in found.items():
+    for name, group in groups.items():
         conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
         for condition in conditions:
             if condition.get("type") == "PodGroupScheduled" and condition.get("status") == "False":
@@ -207,12 +207,14 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
     words = waiting.sets.get(name, "the task group")
     if match := re.search(r"0/(\d+) placements are available", message):
         count = group.get("spec", {}).get("schedulingPolicy", {}).get("gang", {}).get("minCount", "")
-        said = (
+        sentence = (
             f"None of {match[1]} {key} domains has room for the {count} tasks of {words} at the moment; one "
             f"{key} is required."
         )
-        return WaitingReason("TopologyNotSatisfied", said, message)
+        return WaitingReason("TopologyNotSatisfied", sentence, message)
     if "no feasible placements found" in message:
-        said = f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."
-        return WaitingReason("TopologyNotSatisfied", said, message)
+        sentence = (
+            f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."
+        )
+        return WaitingReason("TopologyNotSatisfied", sentence, message)
     return WaitingReason("Unschedulable", f"The scheduler says of {words}: {message}", message)

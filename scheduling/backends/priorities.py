@@ -15,7 +15,7 @@ from scheduling.backends.base import Manifest
 PRIORITIES: Mapping[str, int] = {"HIGH": 125, "NORMAL": 100, "LOW": 50}
 
 
-def priority_held(priority: str, *, spares_normal: bool) -> str:
+def effective_priority(priority: str, *, spares_normal: bool) -> str:
     """The priority whose class work of ``priority`` gets on a scheduler."""
     return priority if spares_normal or priority != "HIGH" else "NORMAL"
 

@@ -24,20 +24,20 @@ BUILT_IN = (Kai, Kubernetes, Default)
 def collect(points: Iterable[EntryPoint]) -> Mapping[str, SchedulerBackend]:
     """All backends by name. Raises Conflict if two differ under one name."""
     makers = {make.name: make for make in BUILT_IN}
-    found: dict[str, SchedulerBackend] = {make.name: make() for make in BUILT_IN}
+    backends: dict[str, SchedulerBackend] = {make.name: make() for make in BUILT_IN}
     for point in points:
         make = point.load()
         if makers.get(point.name) is make:
             continue
         backend = make()
-        if point.name in found or backend.name != point.name:
+        if point.name in backends or backend.name != point.name:
             raise Conflict(
                 f'Entry point "{point.name}" ({point.value}) gives scheduler backend "{backend.name}"; a '
                 "name is that of its entry point and belongs to one backend."
             )
         makers[point.name] = make
-        found[point.name] = backend
-    return found
+        backends[point.name] = backend
+    return backends
 
 
 @cache

@@ -374,7 +374,7 @@ class FakeCluster:
     def delete_many(
         self,
         kind: Kind,
-        doomed: Sequence[DeleteTarget],
+        targets: Sequence[DeleteTarget],
         *,
         deadline: float,
         grace_seconds: int | None = None,
@@ -391,7 +391,7 @@ class FakeCluster:
             )
 
         return self._many(
-            [(each.namespace, each.name, lambda each=each: one(each)) for each in doomed], deadline
+            [(each.namespace, each.name, lambda each=each: one(each)) for each in targets], deadline
         )
 
     def logs(self, pod: str, *, namespace: str, tail_lines: int | None = None, **_other: Any) -> FakeLog:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from scheduling import names
 from scheduling.backends.base import Checked, SchedulerBackend
-from scheduling.backends.priorities import priority_held
+from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order
 from scheduling.nvlink import check_nvlink
@@ -126,7 +126,7 @@ class _Admission:
 
     def scheduled_priority(self) -> str:
         """The priority whose class the pods get; a notice where the user chose another."""
-        scheduled = priority_held(self.priority, spares_normal=self.scheduler.spares_normal)
+        scheduled = effective_priority(self.priority, spares_normal=self.scheduler.spares_normal)
         if scheduled != self.priority:
             message = (
                 f'Scheduler "{self.facts.scheduler_type}" treats priority {self.priority} as {scheduled}: it '

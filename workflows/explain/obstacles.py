@@ -172,7 +172,7 @@ def drift_sentence(drift: TopologyDrift) -> str:
     """Say how somebody changed the Topology object, and the consequence."""
     if not isinstance(drift.state, Drift):
         return f'Topology "{drift.name}" was removed from the cluster.'
-    labels = ", ".join(drift.state.found) or "nothing"
+    labels = ", ".join(drift.state.observed) or "nothing"
     return (
         f'Topology "{drift.name}" was changed in the cluster: it lists {labels} where '
         f"{', '.join(drift.state.expected)} is expected. Only nodes that carry all of its labels can be used."
@@ -182,7 +182,7 @@ def drift_sentence(drift: TopologyDrift) -> str:
 def drift_evidence(drift: TopologyDrift) -> Json:
     state = drift.state
     if isinstance(state, Drift):
-        return {"topology": drift.name, "expected": list(state.expected), "found": list(state.found)}
+        return {"topology": drift.name, "expected": list(state.expected), "found": list(state.observed)}
     return {"topology": drift.name, "found": None}
 
 

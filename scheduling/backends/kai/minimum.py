@@ -30,8 +30,8 @@ def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[
     """
     (group,) = gang.pod_groups
     alive = Counter(_leaf(gang, task) for task in living)
-    held = Counter(_leaf(gang, task) for task in living if task not in waiting)
-    minimum = {leaf: held[leaf] or count for leaf, count in alive.items() if held[leaf] or not rest}
+    placed = Counter(_leaf(gang, task) for task in living if task not in waiting)
+    minimum = {leaf: placed[leaf] or count for leaf, count in alive.items() if placed[leaf] or not rest}
     if not minimum:
         return {}
     if "subGroups" not in group["spec"]:
@@ -45,14 +45,14 @@ def _leaf(gang: RenderedGang, task: str) -> str:
 
 def _trimmed(entries: list[Manifest], minimum: Mapping[str, int]) -> list[Manifest]:
     """The subgroups without leaves that have no task left, and without parents of nothing."""
-    kept = [
+    subgroups = [
         {**entry, "minMember": minimum[entry["name"]]} if "minMember" in entry else entry
         for entry in entries
         if "minMember" not in entry or entry["name"] in minimum
     ]
     while True:
-        parents = {entry.get("parent") for entry in kept}
-        left = [entry for entry in kept if "minMember" in entry or entry["name"] in parents]
-        if len(left) == len(kept):
-            return kept
-        kept = left
+        parents = {entry.get("parent") for entry in subgroups}
+        left = [entry for entry in subgroups if "minMember" in entry or entry["name"] in parents]
+        if len(left) == len(subgroups):
+            return subgroups
+        subgroups = left

@@ -34,8 +34,8 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
         return ()
     reasons = list(_missing(waiting))
     for messages in _conditions(waiting):
-        said = [reason for message in messages for reason in _translate(message, waiting)]
-        reasons += sorted(said, key=_of_one_domain)
+        translated = [reason for message in messages for reason in _translate(message, waiting)]
+        reasons += sorted(translated, key=_of_one_domain)
     for event in waiting.events:
         if event.get("reason") == "NotReady" and not _is_complete(waiting):
             reasons += _translate(str(event.get("message", "")), waiting)
@@ -58,15 +58,15 @@ def _of_one_domain(reason: WaitingReason) -> tuple[bool, int]:
 
 def _once(reasons: list[WaitingReason]) -> tuple[WaitingReason, ...]:
     """Each sentence once; what is known of others' domains alone is told only where nothing else is."""
-    told = [reason for reason in reasons if reason.code != ELSEWHERE]
-    if not told:
-        told = [replace(reason, code=DOMAIN) for reason in reasons]
-    return tuple({reason.message: reason for reason in reversed(told)}.values())[::-1]
+    own = [reason for reason in reasons if reason.code != ELSEWHERE]
+    if not own:
+        own = [replace(reason, code=DOMAIN) for reason in reasons]
+    return tuple({reason.message: reason for reason in reversed(own)}.values())[::-1]
 
 
 def _missing(waiting: Waiting) -> Iterator[WaitingReason]:
-    found = {group.get("metadata", {}).get("name") for group in waiting.pod_groups}
-    if not found.issuperset(waiting.expected):
+    names = {group.get("metadata", {}).get("name") for group in waiting.pod_groups}
+    if not names.issuperset(waiting.expected):
         yield WaitingReason("PodGroupMissing", "The group's pod group is not in the cluster yet.")
     if waiting.pods < waiting.pods_expected:
         yield WaitingReason(
@@ -97,16 +97,16 @@ def _age(condition: Mapping[str, Any]) -> int:
 
 
 def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
-    known = False
-    for pattern, code, say in _PATTERNS:
+    recognised = False
+    for pattern, code, sentence in _PATTERNS:
         matches = list(pattern.finditer(text))
-        known = known or bool(matches)
+        recognised = recognised or bool(matches)
         if code == DOMAIN:
             yield from _of_domains(matches, text, waiting)
             continue
         for match in matches:
-            yield WaitingReason(code, say(match, waiting), text[:_MAX_RAW], _facts(match))
-    if not known and text.strip():
+            yield WaitingReason(code, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
+    if not recognised and text.strip():
         yield _unknown(text)
 
 
@@ -117,11 +117,11 @@ def _facts(match: _Match) -> tuple[tuple[str, str], ...]:
 
 def _unknown(text: str) -> WaitingReason:
     if re.fullmatch(r"Unable to schedule (podgroup|pod)\.?:?\s*", text.strip()):
-        said = (
+        message = (
             "The scheduler cannot place the group and gives no reason; its queue, its topology levels or a "
             "lack of room may be the cause."
         )
-        return WaitingReason("Unschedulable", said, text)
+        return WaitingReason("Unschedulable", message, text)
     return WaitingReason("Unschedulable", f"The scheduler says: {text[:_MAX_RAW]}", text[:_MAX_RAW])
 
 
@@ -163,8 +163,8 @@ def _domain_short(match: _Match, waiting: Waiting) -> str:
 
 
 def _no_own_domain(match: _Match, waiting: Waiting) -> str:
-    whole = int(match["need"]) == waiting.pods_expected
-    if whole and (key := _required_of_all(waiting)):
+    is_of_all = int(match["need"]) == waiting.pods_expected
+    if is_of_all and (key := _required_of_all(waiting)):
         return f"No {key} has room for all {match['need']} tasks at the moment; one {key} is required."
     return f"No domain of the pool has room for all {match['need']} tasks at the moment."
 
@@ -217,20 +217,20 @@ def _limit(match: _Match, waiting: Waiting) -> str:
         return "The pool has reached its limit."
     most = f"the pool may use at most {match['limit']}"
     if match["asked"] and float(match["asked"]) > float(match["limit"]):
-        asked = f"{match['asked']} {match['unit']}"
-        return f"The group asks for {asked}, but {most}; it waits until that is raised."
+        amount = f"{match['asked']} {match['unit']}"
+        return f"The group asks for {amount}, but {most}; it waits until that is raised."
     most = f"T{most[1:]} {match['unit']}"
     if match["asked"]:
         return f"{most}; {match['used']} are in use, and the group asks for {match['asked']}."
     return f"{most}, and {match['used']} are in use."
 
 
-def _said(text: str) -> Callable[[_Match, Waiting], str]:
-    def say(match: _Match, waiting: Waiting) -> str:
+def _fixed(text: str) -> Callable[[_Match, Waiting], str]:
+    def sentence(match: _Match, waiting: Waiting) -> str:
         del match, waiting
         return text
 
-    return say
+    return sentence
 
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], ...] = (
@@ -279,7 +279,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
     (
         re.compile(r"NonPreemptibleOverQuota|Non-preemptible workload is over quota"),
         "OverQuota",
-        _said("The pool's guaranteed GPUs are all in use, and this priority may not go beyond them."),
+        _fixed("The pool's guaranteed GPUs are all in use, and this priority may not go beyond them."),
     ),
     (
         re.compile(
@@ -294,12 +294,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
     (
         re.compile(r"no resource claim name found|failed to get resource claim"),
         "ClaimMissing",
-        _said("The claims on the group's ComputeDomain do not exist yet."),
+        _fixed("The claims on the group's ComputeDomain do not exist yet."),
     ),
     (
         CLAIMS_IN_USE,
         "ChannelInUse",
-        _said("Nodes have one NVLink channel each; some are in use by others, or no driver offers any."),
+        _fixed("Nodes have one NVLink channel each; some are in use by others, or no driver offers any."),
     ),
     (
         NOT_ENOUGH_RESOURCES,

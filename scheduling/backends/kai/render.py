@@ -183,8 +183,8 @@ def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:
 
 def _constraint(request: GangRequest, constraint: Constraint) -> Manifest:
     cut = _cut(request.levels, constraint)
-    ours = names.topology(request.installation, [level.label for level in cut])
-    entry = {"topology": request.external_topology or ours}
+    own_topology = names.topology(request.installation, [level.label for level in cut])
+    entry = {"topology": request.external_topology or own_topology}
     if constraint.required is not None:
         entry["requiredTopologyLevel"] = request.levels[constraint.required].label
     entry["preferredTopologyLevel"] = cut[-1].label
@@ -247,17 +247,17 @@ def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
 
 def _words(subgroups: Sequence[Subgroup]) -> dict[str, str]:
     """The user's words for each subgroup, as many as fit: ``{"00-…": [["rack", "r1"]]}``."""
-    kept: list[str] = []
+    entries: list[str] = []
     room = MAX_SETS_ANNOTATION - 2
     for subgroup in subgroups:
         entry = f"{json.dumps(subgroup.name)}: {json.dumps(subgroup.path, ensure_ascii=False)}"
         room -= len(entry.encode()) + 2
         if room < 0:
             break
-        kept.append(entry)
-    words = {SETS_ANNOTATION: "{" + ", ".join(kept) + "}"} if kept else {}
-    if len(kept) < len(subgroups):
-        words[SETS_OMITTED_ANNOTATION] = str(len(subgroups) - len(kept))
+        entries.append(entry)
+    words = {SETS_ANNOTATION: "{" + ", ".join(entries) + "}"} if entries else {}
+    if len(entries) < len(subgroups):
+        words[SETS_OMITTED_ANNOTATION] = str(len(subgroups) - len(entries))
     return words
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from scheduling.key_changes import key_changes
-from scheduling.key_rows import SeenLabel, Suggestion, candidates, cover_rows, suggest
+from scheduling.key_rows import NodeLabel, Suggestion, candidates, cover_rows, suggest
 from scheduling.levels import Level, domain_of
 from tests.unit.scheduling.build import levels
 from tests.unit.scheduling.kai_reader import draw
@@ -34,27 +34,27 @@ def seen(nodes):
     for node in nodes:
         for label, value in node.labels.items():
             found.setdefault(label, []).append(value)
-    return {label: SeenLabel(label, len(values), len(set(values))) for label, values in found.items()}
+    return {label: NodeLabel(label, len(values), len(set(values))) for label, values in found.items()}
 
 
 def test_each_row_tells_its_nodes_its_domains_and_those_out_of_sight():
-    rows = cover_rows(places(SIX, POOL), POOL, paths=True, seen=seen(SIX))
+    rows = cover_rows(places(SIX, POOL), POOL, paths=True, node_labels=seen(SIX))
     got = [(row.carrying, row.domains, row.hidden, row.more_hidden) for row in rows]
     assert got == [(6, 2, 0, 0), (5, 2, 1, 1), (4, 2, 3, 2)]
     assert [(value.value, value.broader) for value in rows[2].shared] == [("r1", SPINE)]
 
 
 def test_where_domains_are_single_values_only_the_rows_own_label_counts():
-    rows = cover_rows(places(SIX, POOL), POOL, paths=False, seen=seen(SIX))
+    rows = cover_rows(places(SIX, POOL), POOL, paths=False, node_labels=seen(SIX))
     assert [(row.domains, row.hidden, row.more_hidden) for row in rows] == [(2, 0, 0), (2, 1, 1), (2, 2, 2)]
 
 
 def test_a_look_alike_is_named_only_where_no_node_carries_the_label_itself():
-    nodes = {"nvidia.com/gpu.clique": SeenLabel("nvidia.com/gpu.clique", 4, 2)}
+    nodes = {"nvidia.com/gpu.clique": NodeLabel("nvidia.com/gpu.clique", 4, 2)}
     wrong, right = Level("clique", "nvidia.com/gpu-clique"), Level("clique", "nvidia.com/gpu.clique")
-    [row] = cover_rows({(None,): 4}, [wrong], paths=True, seen=nodes)
+    [row] = cover_rows({(None,): 4}, [wrong], paths=True, node_labels=nodes)
     assert (row.carrying, row.other) == (0, nodes["nvidia.com/gpu.clique"])
-    [row] = cover_rows({("c1",): 4}, [right], paths=True, seen=nodes)
+    [row] = cover_rows({("c1",): 4}, [right], paths=True, node_labels=nodes)
     assert row.other is None
 
 
@@ -85,15 +85,15 @@ zone b
     offered = candidates(seen(nodes), rows, nodes=len(nodes), most=24)
     further = tuple(Level(one.label, one.label) for one in offered)
     found = suggest(places(nodes, (*rows, *further)), rows, offered, paths=True, host=None)
-    assert {one.seen.label: one.rank for one in found} == want
+    assert {one.node_label.label: one.rank for one in found} == want
 
 
 def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
     labels = {
-        "arch": SeenLabel("arch", 4, 1),
-        "serial": SeenLabel("serial", 4, 4),
-        "rare": SeenLabel("rare", 1, 1),
-        "phase": SeenLabel("phase", 4, 2),
+        "arch": NodeLabel("arch", 4, 1),
+        "serial": NodeLabel("serial", 4, 4),
+        "rare": NodeLabel("rare", 1, 1),
+        "phase": NodeLabel("phase", 4, 2),
     }
     offered = candidates(labels, [ZONE], nodes=4, most=24)
     assert [one.label for one in offered] == ["phase"]
@@ -104,7 +104,7 @@ def test_what_divides_nothing_or_crosses_a_row_is_not_offered():
 
 
 def test_the_host_is_offered_last_unless_it_is_a_row():
-    host = SeenLabel("kubernetes.io/hostname", 4, 4)
+    host = NodeLabel("kubernetes.io/hostname", 4, 4)
     assert candidates({host.label: host}, [ZONE], nodes=4, most=24) == ()
     assert suggest({}, [ZONE], [], paths=True, host=host) == (Suggestion(host, 1, "host"),)
     assert suggest({}, [Level("host", host.label)], [], paths=True, host=host) == ()

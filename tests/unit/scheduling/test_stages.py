@@ -286,7 +286,7 @@ def test_the_first_stage_requires_every_wait_and_the_last_prefers_them(case):
     def rewritten(change):
         return tuple(GangTask(t.name, t.gpus, tuple(change(r) for r in t.requirements)) for t in asked.tasks)
 
-    every = rewritten(lambda r: Requirement(r.key, r.group, r.held_for > 0))
+    every = rewritten(lambda r: Requirement(r.key, r.group, r.required_for > 0))
     none = rewritten(lambda r: Requirement(r.key, r.group, r.required))
     assert constraints(asked.tasks, 0) == constraints(every, 0)
     assert constraints(asked.tasks, len(stage_begins(asked)) - 1) == constraints(none, 0)
