@@ -10,17 +10,27 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from pages.map.layout import HEAD, PAD, BoxKind, MapBox, Picture
-from pages.map.sentences import about_node, about_place, about_room
-from pages.map.tree import MapNode, MapPlace, Mark, NodeTally, Shut, Use
+from pages.map.nodes import MOST_TAGS, card, cell
+from pages.map.sentences import about_place, about_room
+from pages.map.shapes import (
+    LETTER,
+    SMALL_LETTER,
+    cross,
+    escaped,
+    fitted,
+    position,
+    px,
+    quoted,
+    rect,
+    set_tags,
+    tag_width,
+)
+from pages.map.tree import MapNode, MapPlace, Mark, NodeTally, Shut
 from scheduling.sentences import count_of
 
 Link = Callable[[MapPlace], str]
 """The address at which a place is drawn in full; empty where there is nothing more to see."""
 
-_LETTER = 6.4
-_SMALL = 5.9
-_MOST_PIPS = 16
-MOST_TAGS = 3
 
 PATTERNS = (
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
@@ -55,16 +65,17 @@ def draw(
     below = box.height + 8 + _LINE * (1 + legend.count(_BREAK))
     height = below + len(captions) * _LINE + (6 if captions else 0)
     edge = _EDGE if style else 0.0
-    broad, tall = _n(width + 2 * edge), _n(height + 2 * edge)
-    size = f'width="{broad}" height="{tall}" viewBox="{_n(-edge)} {_n(-edge)} {broad} {tall}"'
+    broad, tall = px(width + 2 * edge), px(height + 2 * edge)
+    size = f'width="{broad}" height="{tall}" viewBox="{px(-edge)} {px(-edge)} {broad} {tall}"'
     role = "group" if link else "img"
     return "".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="map" role="{role}" ',
             f'aria-labelledby="map-title map-desc" {size}>',
-            f'<title id="map-title">{_text(title)}</title><desc id="map-desc">{_text(description)}</desc>',
+            f'<title id="map-title">{escaped(title)}</title>',
+            f'<desc id="map-desc">{escaped(description)}</desc>',
             f"<style>{escape(style)}</style>" if style else "",
-            f'<rect class="ground" x="{_n(-edge)}" y="{_n(-edge)}" width="{broad}" height="{tall}"/>'
+            f'<rect class="ground" x="{px(-edge)}" y="{px(-edge)}" width="{broad}" height="{tall}"/>'
             if style
             else "",
             PATTERNS,
@@ -87,15 +98,15 @@ def _legend(width: float, *, top: float) -> Iterator[str]:
     x = 0.0
     yield '<g class="legend">'
     for words, symbols in _BADGES:
-        broad = 24 + len(words) * _SMALL + 14
+        broad = 24 + len(words) * SMALL_LETTER + 14
         if x and x + broad > width:
             x, top = 0.0, top + _LINE
             yield _BREAK
         for name, share in symbols:
-            yield _rect(name, x, top + 14 * (1 - share), 14, 14 * share, round_by=2)
+            yield rect(name, x, top + 14 * (1 - share), 14, 14 * share, round_by=2)
         if words == Shut.NOT_READY:
-            yield _cross(x, top, 14)
-        yield f'<text class="small" x="{_n(x + (19 if symbols else 0))}" y="{_n(top + 11)}">{words}</text>'
+            yield cross(x, top, 14)
+        yield f'<text class="small" x="{px(x + (19 if symbols else 0))}" y="{px(top + 11)}">{words}</text>'
         x += broad
     yield "</g>"
 
@@ -117,15 +128,15 @@ def _captions(captions: Sequence[Caption], *, top: float) -> Iterator[str]:
         y = top + at * _LINE
         left = 0.0
         if caption.mark:
-            left = _tag_width(caption.mark.letter)
-            yield from _tags([(caption.mark, caption.mark.letter)], right=left, top=y)
+            left = tag_width(caption.mark.letter)
+            yield from set_tags([(caption.mark, caption.mark.letter)], right=left, top=y)
             left += 6
-        yield f'<text x="{_n(left)}" y="{_n(y + 11)}">{_text(caption.text)}</text>'
+        yield f'<text x="{px(left)}" y="{px(y + 11)}">{escaped(caption.text)}</text>'
 
 
 def _drawn(box: MapBox, link: Link, *, outermost: bool = False) -> Iterator[str]:
     if isinstance(box.of, MapNode):
-        yield from _card(box, box.of) if box.kind is BoxKind.CARD else _cell(box, box.of)
+        yield from card(box, box.of) if box.kind is BoxKind.CARD else cell(box, box.of)
         return
     yield from _place(box, box.of, "" if outermost else link(box.of))
     for inner in box.inside:
@@ -135,9 +146,9 @@ def _drawn(box: MapBox, link: Link, *, outermost: bool = False) -> Iterator[str]
 def _place(box: MapBox, place: MapPlace, address: str) -> Iterator[str]:
     words = about_place(place)
     if address:
-        yield f'<a href="{_quoted(address)}" aria-label="{_quoted(f"{words} Open.")}">'
-    yield f'<g class="{_place_class(box, place)}"><title>{_text(words)}</title>'
-    yield f'<rect class="frame" {_at(box)} rx="6"/>'
+        yield f'<a href="{quoted(address)}" aria-label="{quoted(f"{words} Open.")}">'
+    yield f'<g class="{_place_class(box, place)}"><title>{escaped(words)}</title>'
+    yield f'<rect class="frame" {position(box)} rx="6"/>'
     yield from _bar(box, place) if box.kind is BoxKind.BAR else _head(box, place)
     yield "</g>"
     if address:
@@ -163,21 +174,21 @@ def _head(box: MapBox, place: MapPlace) -> Iterator[str]:
     left = box.x + PAD
     base = box.y + HEAD - 8
     key = f"{place.key} " if place.key and not place.outside else ""
-    if (len(key) + len(place.name)) * _LETTER > room * 0.75:
+    if (len(key) + len(place.name)) * LETTER > room * 0.75:
         key = ""
-    name = fitted(place.name, room - len(key) * _SMALL, _LETTER)
-    key_text = f'<tspan class="key">{_text(key)}</tspan>' if key else ""
-    yield f'<text class="name" x="{_n(left)}" y="{_n(base)}">{key_text}{_text(name)}</text>'
+    name = fitted(place.name, room - len(key) * SMALL_LETTER, LETTER)
+    key_text = f'<tspan class="key">{escaped(key)}</tspan>' if key else ""
+    yield f'<text class="name" x="{px(left)}" y="{px(base)}">{key_text}{escaped(name)}</text>'
     right = box.x + box.width - PAD
     tags = [(mark, f"{mark.letter} {mark.tasks}") for mark in place.sets[:MOST_TAGS]]
-    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
-    free = room - (len(key) + len(name)) * _LETTER - 6
+    tags_width = sum(tag_width(text) + 2 for _mark, text in tags)
+    free = room - (len(key) + len(name)) * LETTER - 6
     if tags and tags_width <= free:
-        yield from _tags(tags, right=right, top=box.y + 5)
+        yield from set_tags(tags, right=right, top=box.y + 5)
         right, free = right - tags_width - 4, free - tags_width - 4
-    figures = next((text for text in _figures(place) if len(text) * _SMALL <= free), "")
+    figures = next((text for text in _figures(place) if len(text) * SMALL_LETTER <= free), "")
     if figures:
-        yield f'<text class="figure" x="{_n(right)}" y="{_n(base)}">{_text(figures)}</text>'
+        yield f'<text class="figure" x="{px(right)}" y="{px(base)}">{escaped(figures)}</text>'
 
 
 def _figures(place: MapPlace) -> Iterator[str]:
@@ -203,13 +214,13 @@ def _bar(box: MapBox, place: MapPlace) -> Iterator[str]:
     left = box.x + PAD
     marks = (place.sets or place.marks)[:MOST_TAGS]
     tags = [(mark, mark.letter) for mark in marks]
-    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
-    name = fitted(place.name, room - tags_width, _LETTER)
-    yield f'<text class="name" x="{_n(left)}" y="{_n(box.y + 15)}">{_text(name)}</text>'
-    yield from _tags(tags, right=box.x + box.width - 4, top=box.y + 4)
+    tags_width = sum(tag_width(text) + 2 for _mark, text in tags)
+    name = fitted(place.name, room - tags_width, LETTER)
+    yield f'<text class="name" x="{px(left)}" y="{px(box.y + 15)}">{escaped(name)}</text>'
+    yield from set_tags(tags, right=box.x + box.width - 4, top=box.y + 4)
     yield from _shares(place.tally, x=left, y=box.y + 20, width=room)
-    text = next((text for text in _bar_words(place) if len(text) * _SMALL <= room), "")
-    yield f'<text class="small" x="{_n(left)}" y="{_n(box.y + box.height - 5)}">{_text(text)}</text>'
+    text = next((text for text in _bar_words(place) if len(text) * SMALL_LETTER <= room), "")
+    yield f'<text class="small" x="{px(left)}" y="{px(box.y + box.height - 5)}">{escaped(text)}</text>'
 
 
 def _bar_words(place: MapPlace) -> Iterator[str]:
@@ -223,161 +234,14 @@ def _bar_words(place: MapPlace) -> Iterator[str]:
 
 
 def _shares(tally: NodeTally, *, x: float, y: float, width: float) -> Iterator[str]:
-    yield f'<rect class="trough" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="9" rx="2"/>'
+    yield f'<rect class="trough" x="{px(x)}" y="{px(y)}" width="{px(width)}" height="9" rx="2"/>'
     at = x
     parts = (("full", tally.full), ("part", tally.part), ("closed", tally.closed))
     for name, share in parts:
         if not share:
             continue
         broad = width * share / tally.nodes
-        yield _rect(f"u {name}", at, y, broad, 9)
+        yield rect(f"u {name}", at, y, broad, 9)
         if name == "closed":
-            yield _rect("hatched", at, y, broad, 9)
+            yield rect("hatched", at, y, broad, 9)
         at += broad
-
-
-def _cell(box: MapBox, node: MapNode) -> Iterator[str]:
-    chosen = " chosen" if node.marks else ""
-    yield f'<g class="node{_shut(node)}{chosen}"><title>{_text(about_node(node))}</title>'
-    yield _rect("free", box.x, box.y, box.width, box.height, round_by=3)
-    if node.use is Use.FULL:
-        yield _rect("held", box.x, box.y, box.width, box.height, round_by=3)
-    elif node.use is Use.PART:
-        tall = box.height * _used_share(node)
-        yield _rect("held", box.x, box.y + box.height - tall, box.width, tall)
-    yield from _closed(box, node)
-    if node.marks:
-        mark = node.marks[0]
-        more = "+" if len(node.marks) > 1 else ""
-        middle, base = _n(box.x + box.width / 2), _n(box.y + box.height / 2 + 4)
-        yield _inset(f"tag s{mark.tint}", box, by=1 if node.is_open else 4, round_by=3)
-        yield f'<text class="letter" x="{middle}" y="{base}">{_text(mark.letter + more)}</text>'
-    yield "</g>"
-
-
-def _used_share(node: MapNode) -> float:
-    """The share of a node that is held, never quite none and never quite all."""
-    share = 1 - node.free / node.gpus if node.gpus else 0.5
-    return min(0.85, max(0.2, share))
-
-
-def _card(box: MapBox, node: MapNode) -> Iterator[str]:
-    left, room = box.x + PAD, box.width - 2 * PAD
-    chosen = " chosen" if node.marks else ""
-    tags = [(mark, mark.letter) for mark in node.marks[:MOST_TAGS]]
-    tags_width = sum(_tag_width(text) + 2 for _mark, text in tags)
-    yield f'<g class="node card{_shut(node)}{chosen}"><title>{_text(about_node(node))}</title>'
-    yield f'<rect class="paper" {_at(box)} rx="4"/>'
-    name = fitted(node.name, room - tags_width, _LETTER)
-    yield f'<text class="name" x="{_n(left)}" y="{_n(box.y + 16)}">{_text(name)}</text>'
-    yield from _tags(tags, right=box.x + box.width - 4, top=box.y + 4)
-    yield from _gpus(node, x=left, y=box.y + 23, width=room)
-    yield from _card_words(box, node, room)
-    if node.marks:
-        yield _inset(f"ring s{node.marks[0].tint}", box, by=1, round_by=4)
-    yield "</g>"
-
-
-def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
-    """Why it takes nothing, or who holds it, or that it is free."""
-    if not node.is_open:
-        sort, text = "small shut", f"⊘ {node.shut}"
-        if node.users:
-            text += f" · {node.users[0]}"
-    elif node.users:
-        more = f" +{len(node.users) - 1}" if len(node.users) > 1 else ""
-        sort, text = "small", f"{fitted(node.users[0], room - len(more) * _SMALL, _SMALL)}{more}"
-    else:
-        sort, text = "small", f"{node.free} GPUs free" if node.gpus else "free"
-    base = _n(box.y + box.height - 8)
-    yield f'<text class="{sort}" x="{_n(box.x + PAD)}" y="{base}">{_text(fitted(text, room, _SMALL))}</text>'
-
-
-def _gpus(node: MapNode, *, x: float, y: float, width: float) -> Iterator[str]:
-    """A square for each GPU, held ones filled; of very many, one bar."""
-    pips = node.gpus if 0 < node.gpus <= _MOST_PIPS else 1
-    used = node.gpus - node.free if node.gpus else int(node.use is not Use.FREE)
-    step = width / pips
-    for at in range(pips):
-        full = at < used if pips > 1 else used == max(1, node.gpus)
-        yield _rect("held" if full else "free", x + at * step, y, step - 2, 11, round_by=2)
-    if pips == 1 and 0 < used < node.gpus:
-        yield _rect("held", x, y, (width - 2) * used / node.gpus, 11, round_by=2)
-    if not node.is_open:
-        yield _rect(_OVER[node.shut], x, y, width - 2, 11, round_by=2)
-
-
-_OVER = {"cordoned": "hatched", "not ready": "crossed", "tainted": "dotted"}
-
-
-def _closed(box: MapBox, node: MapNode) -> Iterator[str]:
-    if node.is_open:
-        return
-    yield _rect(_OVER[node.shut], box.x, box.y, box.width, box.height, round_by=3)
-    if _OVER[node.shut] == "crossed":
-        yield _cross(box.x, box.y, box.width)
-
-
-def _cross(x: float, y: float, size: float) -> str:
-    arm = _n(size - 8)
-    return f'<path class="cross" d="M{_n(x + 4)} {_n(y + 4)}l{arm} {arm}m0 -{arm}l-{arm} {arm}"/>'
-
-
-def _tags(tags: Sequence[tuple[Mark, str]], *, right: float, top: float) -> Iterator[str]:
-    """Letters of sets in small boxes, from the right."""
-    for mark, text in reversed(tags):
-        broad = _tag_width(text)
-        right -= broad
-        yield _rect(f"tag s{mark.tint}", right, top, broad, 14, round_by=3)
-        middle = _n(right + broad / 2)
-        yield f'<text class="letter" x="{middle}" y="{_n(top + 11)}">{_text(text)}</text>'
-        right -= 2
-
-
-def _tag_width(text: str) -> float:
-    return 6.6 * len(text) + 7
-
-
-def _shut(node: MapNode) -> str:
-    return "" if node.is_open else " closed"
-
-
-def fitted(text: str, room: float, letter: float) -> str:
-    """A text cut in its middle to fit: names differ at their ends."""
-    most = int(room / letter)
-    if len(text) <= most:
-        return text
-    if most < 3:
-        return ""
-    tail = (most - 1) * 2 // 3
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
-
-
-def _rect(name: str, x: float, y: float, width: float, height: float, *, round_by: int = 0) -> str:
-    corner = f' rx="{round_by}"' if round_by else ""
-    return f'<rect class="{name}" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{corner}/>'
-
-
-def _inset(name: str, box: MapBox, *, by: int, round_by: int) -> str:
-    return _rect(name, box.x + by, box.y + by, box.width - 2 * by, box.height - 2 * by, round_by=round_by)
-
-
-def _at(box: MapBox) -> str:
-    return f'x="{_n(box.x)}" y="{_n(box.y)}" width="{_n(box.width)}" height="{_n(box.height)}"'
-
-
-def _n(number: float) -> str:
-    """A number as short as it can be, to a tenth."""
-    return f"{number:.1f}".removesuffix(".0")
-
-
-_CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in range(32) if code not in (9, 10, 13)}
-"""Characters that XML cannot hold."""
-
-
-def _text(text: str) -> str:
-    return escape(text.translate(_CONTROL))
-
-
-def _quoted(text: str) -> str:
-    return escape(text.translate(_CONTROL), {'"': "&quot;"})

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pages.map.layout import MOST_CARDS, MOST_CELLS, MOST_PLACES, WIDTH, BoxKind, detail, lay_out
-from pages.map.svg import Caption, draw, fitted
+from pages.map.shapes import fitted
+from pages.map.svg import Caption, draw
 from pages.map.tree import (
     MOST_TOGETHER,
     Chosen,
