@@ -89,7 +89,7 @@ class PageView(APIView):
 def html(
     request: Request | HttpRequest, template: str, context: Mapping[str, Any], *, status: int
 ) -> HttpResponse:
-    """A page under the policy of content; never kept by what stands between us and the browser."""
+    """A page under the content policy; no cache between the service and the browser may store it."""
     plain = request._request if isinstance(request, Request) else request  # noqa: SLF001 -- DRF has no name for it
     answer = render(plain, template, dict(context), status=status)
     answer["Content-Security-Policy"] = CONTENT_POLICY
@@ -98,10 +98,10 @@ def html(
 
 
 def unless_known(page: PageView, template: str, context: dict[str, Any]) -> HttpResponse:
-    """The page, or 304 to a browser that has it as it is; it is then not drawn.
+    """The page, or 304 without drawing it if the browser has the same.
 
-    What is shown is all in the context, as values; user and cookies say for whom, the version by which
-    templates. All together tell pages apart.
+    Two pages are the same if their context, the user, the cookies and the version are: the context holds
+    everything that is shown, as values.
     """
     django = page.request._request  # noqa: SLF001 -- conditional answers are Django's
     user = caller(page.request)
@@ -115,7 +115,7 @@ def unless_known(page: PageView, template: str, context: dict[str, Any]) -> Http
 
 
 def error_context(answer: Response) -> dict[str, Any]:
-    """What the page of an error shows."""
+    """The context of the page of an error."""
     body = answer.data if isinstance(answer.data, dict) else {}
     return {
         "title": TITLES.get(answer.status_code, "This did not work"),

@@ -1,8 +1,8 @@
 """Everything on the map of a pool, from rows: a fixed number of queries, none of them to a cluster.
 
-The nodes, what is free on them and who holds it are what a verdict reads, so the picture and the verdict
-never contradict each other. Who stands on a node by name of task is read for the nodes that are drawn one by
-one, which are a few hundred at most. The name of a workflow that the caller may not list is not told.
+A verdict reads the same nodes, free amounts and holders, so the picture and the verdict never contradict
+each other. Tasks are read by name for the nodes that are drawn one by one: a few hundred at most. The page
+leaves out the name of a workflow that the caller may not list.
 """
 
 from collections import defaultdict
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pages.map.layout import BoxKind, Picture, detail, lay_out
+from pages.map.selection import MapWorkflow
 from pages.map.tree import Chosen, LocatedNode, MapNode, MapPlace, Path, Shut, Use, grow, peopled, trail
-from pages.map.workflow import Ground, MapWorkflow, map_workflow
+from pages.map.workflow import Ground, map_workflow
 from pools.models import Pool
 from pools.pod_templates.applied import node_selection, tolerations_of
 from pools.selectors import Caller, pool_levels

@@ -1,4 +1,4 @@
-"""The same facts as the picture's, as rows: for screen readers and for whoever prefers them. Pure."""
+"""The facts of the picture as rows, for screen readers and for people who prefer a table. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -117,10 +117,10 @@ def _captions(view: MapContent) -> list[Caption]:
         captions.append(Caption(f"{view.chosen.name}, group {group.name}: {stands}"))
         if group.drawn:
             captions.append(Caption(f"Each domain shows for how many tasks of {group.drawn} it has room."))
-        for landed in group.landed:
-            places = ", ".join(f"{count} in {where}" for where, count in landed.domains)
+        for placed in group.placed:
+            places = ", ".join(f"{count} in {where}" for where, count in placed.domains)
             captions.append(
-                Caption(" · ".join(filter(None, (landed.words, places, landed.outcome))), landed.mark)
+                Caption(" · ".join(filter(None, (placed.words, places, placed.outcome))), placed.mark)
             )
     return captions
 

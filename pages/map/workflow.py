@@ -1,17 +1,18 @@
-"""The workflow that was chosen on a map: where its sets landed, or which domains are too small for them.
+"""Read the workflow that is selected on a map: where its sets are, or which domains are too small for them.
 
-What stands is judged as ``scheduling.fit.outcome`` does, by the labels its nodes carry now; what waits by
-``scheduling.fit.verdict``, set by set, for the first few groups: a verdict on 5,000 nodes costs some tenths
-of a second. Each set with tasks on nodes gets a letter, by which the picture and the list name it.
+Placed sets are judged by ``scheduling.fit.outcome``, by the labels their nodes have now. Waiting sets are
+judged by ``scheduling.fit.verdict``, for the first few groups: a verdict on 5,000 nodes costs some tenths of
+a second. Each set with tasks on nodes gets a letter; the picture and the list use it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from pages.map.selection import MapGroup, MapWorkflow, PlacedSetView, WaitingSetView
 from pages.map.tree import Chosen, Mark, Path, SetRoom
-from pages.nearest_domains import NearestDomain, nearest_domain
+from pages.nearest_domains import nearest_domain
 from pools.clusters.capabilities import capabilities_at
 from pools.models import Node
 from pools.selectors import Caller
@@ -38,71 +39,10 @@ MOST_GROUPS = 12
 MOST_VERDICTS = 3
 MOST_SETS = 40
 MOST_DOMAINS = 6
-"""What is told at length; of more, only how many."""
+"""Limits of the lists; what exceeds them is counted."""
 
 Lettered = tuple[SetPath, str]
 """A set of a gang at one level: its path and the level's key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LandedSet:
-    """One set where it stands. ``domains`` are those it stands in, with its tasks in each."""
-
-    mark: Mark
-    words: str
-    tasks: int
-    outcome: str
-    tone: str
-    required: bool
-    domains: tuple[tuple[str, int], ...]
-    more: int
-    outside: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetWaiting:
-    """One set that waits, and the domains that lack least for it."""
-
-    words: str
-    tasks: int
-    key: str
-    domains: int
-    fit_now: int
-    nearest: tuple[NearestDomain, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapGroup:
-    """A group of the chosen workflow; ``drawn`` says that its waiting set is the one in the picture."""
-
-    name: str
-    status: str
-    reason: str = ""
-    landed: tuple[LandedSet, ...] = ()
-    more_sets: int = 0
-    answer: str = ""
-    sentence: str = ""
-    waiting: tuple[SetWaiting, ...] = ()
-    drawn: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapWorkflow:
-    """The chosen workflow. ``marks`` are its tasks by node, by their narrowest set."""
-
-    name: str
-    status: str
-    pool: str
-    groups: tuple[MapGroup, ...] = ()
-    more_groups: int = 0
-    marks: Mapping[str, tuple[Mark, ...]] = field(default_factory=dict, repr=False)
-    domains: Mapping[tuple[int, Path], Chosen] = field(default_factory=dict, repr=False)
-
-    def in_domain(self, rank: int, path: Path) -> Chosen:
-        """What it has to do with a domain of the map; its scheduler may know domains by their value alone."""
-        by_path = self.domains.get((rank, path), Chosen())
-        by_value = self.domains.get((rank, path[-1:]), Chosen())
-        return Chosen(sets=by_path.sets, room=by_path.room or by_value.room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +54,10 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What the map stands on: the nodes that ``selection`` matches in a cluster, as they were read for it.
+    """What the map was drawn from: the nodes that ``selection`` matches in a cluster, read once.
 
-    ``levels`` are those that make boxes, ``places`` the place of each node under them, by name. ``user``
-    looks at it, and learns no names of workflows that are not theirs to list.
+    ``levels`` are those that make boxes, ``places`` the domain values of each node by name. ``user`` is the
+    reader, who gets no names of workflows that they may not list.
     """
 
     user: Caller
@@ -129,7 +69,7 @@ class Ground:
 
 
 def map_workflow(workflow: Workflow, *, ground: Ground, drawn: str) -> MapWorkflow:
-    """Tell of a workflow on a map. Groups in another cluster are left out: their nodes are not these.
+    """Describe a workflow on a map, without its groups in another cluster.
 
     ``drawn`` names the group whose waiting set is shown in the picture; empty: the first that waits.
     """
@@ -148,8 +88,8 @@ def map_workflow(workflow: Workflow, *, ground: Ground, drawn: str) -> MapWorkfl
         more_groups=live.count() - MOST_GROUPS if len(groups) > MOST_GROUPS else 0,
         marks={node: tuple(marks.values()) for node, marks in marker.marks.items()},
         domains={
-            at: Chosen(sets=tuple(marker.landed.get(at, {}).values()), room=marker.rooms.get(at))
-            for at in marker.landed.keys() | marker.rooms.keys()
+            at: Chosen(sets=tuple(marker.placed.get(at, {}).values()), room=marker.rooms.get(at))
+            for at in marker.placed.keys() | marker.rooms.keys()
         },
     )
 
@@ -166,59 +106,61 @@ def _rows(groups: Sequence[TaskGroup]) -> dict[UUID, list[_Row]]:
 
 
 def _labels(cluster: str, rows: Mapping[UUID, Sequence[_Row]]) -> dict[str, Mapping[str, str]]:
-    """Labels of the nodes that tasks stand on. One query."""
+    """Labels of the nodes that have tasks. One query."""
     names = {row.node for group in rows.values() for row in group if row.node}
     nodes = Node.objects.filter(cluster_id=cluster, name__in=names).order_by()
     return dict(nodes.values_list("name", "labels"))
 
 
 class _GroupMarker:
-    """Goes through a workflow's groups and gives each set its letter."""
+    """Describe group after group, and give each set its letter."""
 
     def __init__(self, ground: Ground, labels: Mapping[str, Mapping[str, str]]) -> None:
         self.ground, self.labels = ground, labels
         self.marks: dict[str, dict[int, Mark]] = defaultdict(dict)
-        self.landed: dict[tuple[int, Path], dict[int, Mark]] = defaultdict(dict)
+        self.placed: dict[tuple[int, Path], dict[int, Mark]] = defaultdict(dict)
         self.rooms: dict[tuple[int, Path], SetRoom] = {}
         self._letters = 0
         self._verdicts = 0
 
     def group(self, group: TaskGroup, rows: Sequence[_Row], *, drawn: str) -> MapGroup:
         placement = GroupPlacement.from_json(group.placement)
-        placed = [row for row in rows if row.node]
-        landed = self._landed(group, placement, rows) if placed else []
+        placed_rows = [row for row in rows if row.node]
+        placed_sets = self._placed_sets(group, placement, rows) if placed_rows else []
         map_group = MapGroup(
             name=group.name,
             status=group.status,
             reason=group.waiting_reason,
-            landed=tuple(landed[:MOST_SETS]),
-            more_sets=max(0, len(landed) - MOST_SETS),
+            placed=tuple(placed_sets[:MOST_SETS]),
+            more_sets=max(0, len(placed_sets) - MOST_SETS),
         )
-        if len(placed) == len(rows):
+        if len(placed_rows) == len(rows):
             return map_group
         return self._waiting(group, placement, map_group, drawn=drawn)
 
-    def _landed(self, group: TaskGroup, placement: GroupPlacement, rows: Sequence[_Row]) -> list[LandedSet]:
+    def _placed_sets(
+        self, group: TaskGroup, placement: GroupPlacement, rows: Sequence[_Row]
+    ) -> list[PlacedSetView]:
         gang = Gang(group.name, tuple(row.task for row in rows))
         nodes = {row.name: row.node for row in rows if row.node}
         tree, outcomes = outcomes_on(gang, placement, nodes, self.labels)
         tasks = _tasks_by_set(tree)
         lettered: dict[Lettered, Mark] = {}
-        landed = []
+        placed = []
         for outcome in outcomes:
             members = [name for name in tasks[outcome.path, outcome.level] if name in nodes]
             mark = lettered[outcome.path, outcome.level] = self._mark(len(members))
             self._stand_in_domains(mark, outcome.level, [nodes[name] for name in members], placement.levels)
-            landed.append(_landed_set(outcome, mark, len(members)))
-        return landed + self._on_nodes(tree, nodes, lettered)
+            placed.append(_placed_set_view(outcome, mark, len(members)))
+        return placed + self._on_nodes(tree, nodes, lettered)
 
     def _on_nodes(
         self,
         tree: ConstraintTree,
         nodes: Mapping[str, str],
         lettered: Mapping[Lettered, Mark],
-    ) -> list[LandedSet]:
-        """Mark the nodes, each task by its narrowest set; what belongs to none makes a last set."""
+    ) -> list[PlacedSetView]:
+        """Mark the nodes, each task by its narrowest set; tasks of no set make a last one."""
         narrowest: dict[str, Mark] = {}
         for node in tree.root.walk():
             for member in sorted(node.members, key=lambda member: member.rank):
@@ -248,8 +190,8 @@ class _GroupMarker:
             if None in values:
                 continue
             at = (rank, tuple(value for value in values if value is not None))
-            earlier = self.landed[at].get(mark.hue)
-            self.landed[at][mark.hue] = Mark(mark.letter, mark.hue, (earlier.tasks if earlier else 0) + 1)
+            earlier = self.placed[at].get(mark.hue)
+            self.placed[at][mark.hue] = Mark(mark.letter, mark.hue, (earlier.tasks if earlier else 0) + 1)
 
     def _mark(self, tasks: int) -> Mark:
         self._letters += 1
@@ -258,14 +200,14 @@ class _GroupMarker:
     def _waiting(
         self, group: TaskGroup, placement: GroupPlacement, map_group: MapGroup, *, drawn: str
     ) -> MapGroup:
-        """The verdict on a group that waits, for the first few and for the one that was asked for."""
+        """The verdict on a group that waits, for the first few and for the selected one."""
         is_selected = drawn == group.name
         if self._verdicts >= MOST_VERDICTS and not is_selected:
             return map_group
         self._verdicts += 1
         values = group_values(group, placement)
         capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-        observed = self._observed(values, capabilities, has_none=not map_group.landed)
+        observed = self._observed(values, capabilities, has_none=not map_group.placed)
         if not observed.snapshot.nodes:
             return map_group
         demand = demand_of(values, capabilities=capabilities)
@@ -284,7 +226,7 @@ class _GroupMarker:
         )
 
     def _observed(self, values: GroupValues, capabilities: Capabilities, *, has_none: bool) -> ObservedNodes:
-        """The nodes for a group's tasks, free of what it holds itself; the map's own where they are those."""
+        """The nodes for a group's tasks, without its own usage; the map's nodes where they are the same."""
         placement, selectors = values.placement, selectors_of([values])
         cluster = placement.cluster_uid or self.ground.cluster
         own = self.ground.observed
@@ -304,7 +246,7 @@ class _GroupMarker:
         )
 
     def _draw(self, capacities: Sequence[DomainCapacity], node: TreeNode, levels: Levels) -> None:
-        """Put what the set finds into the map's domains, if those are the levels it was asked for under."""
+        """Record the set's room in the map's domains, if the map has the levels of the set."""
         rank = node.constraint.required
         if rank is None or levels[: rank + 1] != self.ground.levels[: rank + 1]:
             return
@@ -335,9 +277,9 @@ _TONES = {
 }
 
 
-def _landed_set(outcome: SetOutcome, mark: Mark, tasks: int) -> LandedSet:
+def _placed_set_view(outcome: SetOutcome, mark: Mark, tasks: int) -> PlacedSetView:
     domains = sorted(outcome.domains.items(), key=lambda entry: (-entry[1], entry[0]))
-    return LandedSet(
+    return PlacedSetView(
         mark=mark,
         words=describe(outcome.path),
         tasks=tasks,
@@ -350,8 +292,8 @@ def _landed_set(outcome: SetOutcome, mark: Mark, tasks: int) -> LandedSet:
     )
 
 
-def _unbound(mark: Mark, words: str, nodes: set[str]) -> LandedSet:
-    return LandedSet(
+def _unbound(mark: Mark, words: str, nodes: set[str]) -> PlacedSetView:
+    return PlacedSetView(
         mark=mark,
         words=f"{words}, on {count_of(len(nodes), 'node')}",
         tasks=mark.tasks,
@@ -364,12 +306,12 @@ def _unbound(mark: Mark, words: str, nodes: set[str]) -> LandedSet:
     )
 
 
-def _waits(verdict: Verdict) -> Iterator[SetWaiting]:
+def _waits(verdict: Verdict) -> Iterator[WaitingSetView]:
     if verdict.answer is Answer.NOW:
         return
     for set_verdict in verdict.sets:
         if set_verdict.is_blocked or set_verdict.key is not None:
-            yield SetWaiting(
+            yield WaitingSetView(
                 words=_set_words(set_verdict),
                 tasks=set_verdict.tasks,
                 key=set_verdict.key or "pool",

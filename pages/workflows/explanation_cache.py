@@ -1,9 +1,9 @@
-"""Why groups wait, kept for a while, because a verdict on 5,000 nodes costs some tenths of a second.
+"""Why groups wait, cached for some seconds: a verdict on 5,000 nodes costs some tenths of a second.
 
-A page loads itself every few seconds, for each of those who look at it. What was found is kept in this
-process for twenty times as long as it took to find, so that however many look, one workflow costs at most a
-twentieth of a processor. What a group itself says of its waiting is part of the key, so news of it are told
-at once; only the verdict can be old, by seconds. While somebody finds anew, others get what was kept.
+A page reloads itself every few seconds for each reader. An explanation is cached in this process for twenty
+times as long as it took to compute, so one workflow costs at most a twentieth of a processor for any number
+of readers. The key contains the group's own reason, so a new reason shows at once; only the verdict can be
+some seconds old. While one request computes, others get the cached value.
 """
 
 import time
@@ -22,30 +22,30 @@ from workflows.models import TaskGroup
 SHARE = 20
 SHORTEST = 10.0
 LONGEST = 300
-FINDING = 60
-"""Seconds; ``FINDING`` is how long one is trusted to be at it before somebody else begins."""
+COMPUTING = 60
+"""Seconds; after ``COMPUTING`` another request computes too."""
 
 
 def cached_explanations(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
-    """Explain each waiting group, as ``workflows.explain.report`` does; reuse a kept answer that holds."""
+    """Explain each waiting group, as ``workflows.explain.report`` does; reuse a good cached answer."""
     waiting = [group for group in groups if group.waiting_reason]
     if not waiting:
         return []
     key = f"why:{_digest(waiting, user)}"
     cached: tuple[float, list[WaitExplanation]] | None = cache.get(key)
-    if cached and (cached[0] > time.monotonic() or not cache.add(f"{key}:finding", 1, FINDING)):
+    if cached and (cached[0] > time.monotonic() or not cache.add(f"{key}:computing", 1, COMPUTING)):
         return cached[1]
     began = time.monotonic()
     explanations = explain_waits(waiting, user=user, now=now)
     ended = time.monotonic()
     good_for = max(SHORTEST, SHARE * (ended - began))
     cache.set(key, (ended + good_for, explanations), LONGEST + good_for)
-    cache.delete(f"{key}:finding")
+    cache.delete(f"{key}:computing")
     return explanations
 
 
 def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
-    """What it hangs on: what the groups say, and in which pools the user may know workflows by name."""
+    """What the answer depends on: the groups, and in which pools the user may list workflows."""
     pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
     parts: list[object] = [sorted(pools) if pools is not None else None]
     parts += [
