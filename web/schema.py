@@ -35,6 +35,16 @@ class PlainJsonSchema(GenerateJsonSchema):
         return described
 
 
+class RequestJsonSchema(PlainJsonSchema):
+    """The same for a request's body, which may leave out what a reply always has."""
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        described = super().model_schema(schema)
+        needed = schema["cls"].needed_in_requests
+        required = [name for name in described.pop("required", ()) if name in needed]
+        return {**described, **({"required": required} if required else {})}
+
+
 class ShapeExtension(PydanticExtension):  # type: ignore[no-untyped-call]  # theirs
     """How drf-spectacular describes ``web.shapes.Shape``: as pydantic's models, in plain JSON schemas."""
 
@@ -42,13 +52,15 @@ class ShapeExtension(PydanticExtension):  # type: ignore[no-untyped-call]  # the
     match_subclasses = True
     priority = 1
 
-    def map_serializer(self, auto_schema: Any, direction: str) -> Any:  # noqa: ARG002 -- its signature
+    def map_serializer(self, auto_schema: Any, direction: str) -> Any:
+        is_request = direction == "request"
         schema: dict[str, Any] = self.target.model_json_schema(
-            ref_template="#/components/schemas/{model}",
+            ref_template=f"#/components/schemas/{{model}}{'Request' if is_request else ''}",
             mode="serialization",
-            schema_generator=PlainJsonSchema,
+            schema_generator=RequestJsonSchema if is_request else PlainJsonSchema,
         )
-        for name, part in schema.pop("$defs", {}).items():
+        for model, part in schema.pop("$defs", {}).items():
+            name = f"{model}Request" if is_request else model
             component = ResolvedComponent(name, ResolvedComponent.SCHEMA, part, name)  # type: ignore[no-untyped-call]  # theirs
             auto_schema.registry.register_on_missing(component)
         return schema

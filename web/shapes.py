@@ -11,7 +11,7 @@ JSON: it is sent as it was stored.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
@@ -25,6 +25,8 @@ class Shape(BaseModel):
     """The base of all shapes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    needed_in_requests: ClassVar[tuple[str, ...]] = ()
+    """Fields that a request's body must have, where the shape describes one; the others may be left out."""
 
 
 class ShapeEncoder(JSONEncoder):
@@ -57,13 +59,27 @@ def absent(help_text: str | None = None) -> Any:
     return Field(default=None, description=help_text, exclude_if=_is_none, json_schema_extra=_without_null)
 
 
+def absent_or_null(help_text: str) -> Any:
+    """A field that some replies leave out; ``None`` leaves it out unless a subclass declares it anew."""
+    return Field(default=None, description=help_text, exclude_if=_is_none, json_schema_extra=_without_default)
+
+
+def read_only(help_text: str | None = None) -> Any:
+    """A field that a write accepts and ignores."""
+    return Field(description=help_text, json_schema_extra={"readOnly": True})
+
+
 def _is_none(value: object) -> bool:
     return value is None
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
 def _without_null(schema: dict[str, Any]) -> None:
     """Describe the field as it is where it is there: not null, without a default."""
-    schema.pop("default", None)
+    _without_default(schema)
     match schema:
         case {"anyOf": [other, {"type": "null"}]}:
             del schema["anyOf"]

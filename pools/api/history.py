@@ -6,9 +6,10 @@ asked for, and have no rows: its client lists all of them.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from drf_spectacular.utils import extend_schema
+from pydantic import Field
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 from rest_framework.request import Request
@@ -17,7 +18,7 @@ from rest_framework.views import APIView
 
 from pools import history, services
 from pools.api.requests import change_of, envelope, expected_revision
-from pools.api.serializers import WriteSerializer
+from pools.api.shapes import WriteShape
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ
 from pools.history import HistoryFilter, as_set
 from pools.models import ConfigRevision
@@ -27,6 +28,7 @@ from web.access import grants_of
 from web.permissions import Needs, caller, check
 from web.policy import Action
 from web.queries import Query
+from web.shapes import Shape, about, absent
 from web.times import naive_utc
 
 UPDATE = Needs(Action.CONFIG_UPDATE, on=None)
@@ -69,42 +71,38 @@ class DiffQuery(Query):
     second_revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
 
 
-class RevisionSerializer(serializers.Serializer[Any]):
-    config_type = serializers.CharField()
-    revision = serializers.IntegerField(help_text="Counts per type.")
-    name = serializers.CharField(help_text="Of the object that was changed.")
-    username = serializers.CharField()
-    created_at = serializers.CharField(help_text="Naive UTC.")
-    description = serializers.CharField()
-    tags = serializers.ListField(child=serializers.CharField())
-    data = serializers.JSONField(  # type: ignore[assignment]  # a declared field, taken off the class
-        required=False, help_text="The whole set of the type after the change; null with omit_data."
-    )
+class RevisionShape(Shape):
+    config_type: str
+    revision: int = about("Counts per type.")
+    name: str = about("Of the object that was changed.")
+    username: str
+    created_at: str = about("Naive UTC.")
+    description: str
+    tags: list[str]
+    data: Any = about("The whole set of the type after the change; null with omit_data.")
 
 
-class HistorySerializer(serializers.Serializer[Any]):
-    configs = RevisionSerializer(many=True)
+class HistoryShape(Shape):
+    configs: list[RevisionShape]
 
 
-class DiffSerializer(serializers.Serializer[Any]):
-    first_data = serializers.JSONField(help_text="The set after the first revision.")
-    second_data = serializers.JSONField(help_text="The set after the second.")
-    changed = serializers.ListField(child=serializers.CharField(), help_text="Objects that differ.")
-    diff = serializers.CharField(help_text="Unified, of the YAML of each object that differs.")
+class DiffShape(Shape):
+    first_data: Any = about("The set after the first revision.")
+    second_data: Any = about("The set after the second.")
+    changed: list[str] = about("Objects that differ.")
+    diff: str = about("Unified, of the YAML of each object that differs.")
 
 
-class RollbackSerializer(WriteSerializer):
-    config_type = serializers.CharField()
-    revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION)
-    force = serializers.BooleanField(
-        required=False, help_text="Delete, where that revision was a deletion, although work still runs."
-    )
+class RollbackShape(WriteShape):
+    config_type: str
+    revision: Annotated[int, Field(ge=1, le=MAX_REVISION)]
+    force: bool | None = absent("Delete, where that revision was a deletion, although work still runs.")
 
 
-class RolledBackSerializer(serializers.Serializer[Any]):
-    config_type = serializers.CharField()
-    name = serializers.CharField()
-    revision = serializers.IntegerField(help_text="The object's newest; an old one if nothing had changed.")
+class RolledBackShape(Shape):
+    config_type: str
+    name: str
+    revision: int = about("The object's newest; an old one if nothing had changed.")
 
 
 class TagsWriteSerializer(serializers.Serializer[Any]):
@@ -112,16 +110,16 @@ class TagsWriteSerializer(serializers.Serializer[Any]):
     delete_tags = serializers.ListField(child=Tag(), max_length=MAX_TAGS, default=list, allow_null=True)
 
 
-class TagsSerializer(serializers.Serializer[Any]):
-    config_type = serializers.CharField()
-    revision = serializers.IntegerField()
-    tags = serializers.ListField(child=serializers.CharField())
+class RevisionTagsShape(Shape):
+    config_type: str
+    revision: int
+    tags: list[str]
 
 
 class HistoryView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="list_config_history", parameters=[HistoryQuery], responses=HistorySerializer)
+    @extend_schema(operation_id="list_config_history", parameters=[HistoryQuery], responses=HistoryShape)
     def get(self, request: Request) -> Response:
         """Show changes of configuration, each with the whole set of its type after it."""
         query = HistoryQuery.of(request)
@@ -140,7 +138,7 @@ class HistoryView(APIView):
         )
         rows = history.page(caller(request), criteria)
         sets = {} if query["omit_data"] else history.sets_after(caller(request), rows)
-        return Response({"configs": [_row(row, sets) for row in rows]})
+        return Response(HistoryShape(configs=[_row(row, sets) for row in rows]))
 
 
 def _one_time(query: Mapping[str, Any]) -> None:
@@ -152,24 +150,24 @@ def _one_time(query: Mapping[str, Any]) -> None:
         raise serializers.ValidationError(dict.fromkeys(both, errors))
 
 
-def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) -> dict[str, Any]:
+def _row(row: ConfigRevision, sets: Mapping[tuple[str, int], history.Contents]) -> RevisionShape:
     contents = sets.get((row.config_type, row.revision))
-    return {
-        "config_type": row.config_type,
-        "revision": row.revision,
-        "name": row.name,
-        "username": row.username,
-        "created_at": naive_utc(row.created_at, precision="microseconds"),
-        "description": row.description,
-        "tags": row.tags,
-        "data": None if contents is None else as_set(row.config_type, contents),
-    }
+    return RevisionShape(
+        config_type=row.config_type,
+        revision=row.revision,
+        name=row.name,
+        username=row.username,
+        created_at=naive_utc(row.created_at, precision="microseconds"),
+        description=row.description,
+        tags=row.tags,
+        data=None if contents is None else as_set(row.config_type, contents),
+    )
 
 
 class DiffView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="diff_config_history", parameters=[DiffQuery], responses=DiffSerializer)
+    @extend_schema(operation_id="diff_config_history", parameters=[DiffQuery], responses=DiffShape)
     def get(self, request: Request) -> Response:
         """Compare the sets of one type after two revisions."""
         query, user = DiffQuery.of(request), caller(request)
@@ -184,8 +182,14 @@ class DiffView(APIView):
             )
             for name in changed
         ]
-        data = {"first_data": as_set(kind, before), "second_data": as_set(kind, after)}
-        return Response({**data, "changed": changed, "diff": "\n".join(parts)})
+        return Response(
+            DiffShape(
+                first_data=as_set(kind, before),
+                second_data=as_set(kind, after),
+                changed=changed,
+                diff="\n".join(parts),
+            )
+        )
 
 
 class RollbackView(APIView):
@@ -194,8 +198,8 @@ class RollbackView(APIView):
     @extend_schema(
         operation_id="rollback_config",
         parameters=[DRY_RUN, FORCE, IF_MATCH],
-        request=RollbackSerializer,
-        responses=RolledBackSerializer,
+        request=RollbackShape,
+        responses=RolledBackShape,
     )
     def post(self, request: Request) -> Response:
         """Restore the one object that a revision changed to what it was after it, checked anew."""
@@ -209,7 +213,7 @@ class RollbackView(APIView):
             force=sent.force,
             expected_revision=expected_revision(request),
         )
-        return Response({"config_type": kind, "name": saved.name, "revision": saved.revision})
+        return Response(RolledBackShape(config_type=kind, name=saved.name, revision=saved.revision))
 
 
 def _target(body: Any) -> tuple[str, int]:
@@ -246,7 +250,7 @@ class RevisionView(APIView):
         operation_id="delete_config_revision",
         parameters=[DRY_RUN],
         request=None,
-        responses={200: RolledBackSerializer},
+        responses={200: RolledBackShape},
     )
     def delete(self, request: Request, config_type: str, revision: str) -> Response:
         """Take a revision out of the history; what an object is now cannot be."""
@@ -254,7 +258,7 @@ class RevisionView(APIView):
         kind, number = _addressed(config_type, revision)
         row = _may_write(request, kind, number)
         services.take_out(config_type=kind, revision=number, change=sent.change)
-        return Response({"config_type": kind, "name": row.name, "revision": number})
+        return Response(RolledBackShape(config_type=kind, name=row.name, revision=number))
 
 
 class RevisionTagsView(APIView):
@@ -264,7 +268,7 @@ class RevisionTagsView(APIView):
         operation_id="tag_config_revision",
         parameters=[DRY_RUN],
         request=TagsWriteSerializer,
-        responses=TagsSerializer,
+        responses=RevisionTagsShape,
     )
     def post(self, request: Request, config_type: str, revision: str) -> Response:
         """Add and remove tags of a revision."""
@@ -274,7 +278,7 @@ class RevisionTagsView(APIView):
         row = services.retag(
             config_type=kind, revision=number, change=change_of(request), add=add, remove=remove
         )
-        return Response({"config_type": kind, "revision": number, "tags": row.tags})
+        return Response(RevisionTagsShape(config_type=kind, revision=number, tags=row.tags))
 
 
 def _tags(request: Request) -> tuple[list[str], list[str]]:

@@ -1,9 +1,6 @@
 """Single platforms of a pool, and new names for pools and platforms, in OSMO's paths."""
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -11,7 +8,7 @@ from rest_framework.views import APIView
 from pools import selectors, services
 from pools.api import representations as show
 from pools.api.requests import Envelope, envelope, etag, expected_revision, faults_under
-from pools.api.serializers import PlatformSerializer, WriteSerializer
+from pools.api.shapes import PlatformShape, WriteShape
 from pools.api.views import DRY_RUN, FORCE, IF_MATCH, READ, VERBOSE
 from pools.documents import pool as shape
 from pools.models import Pool
@@ -20,27 +17,28 @@ from scheduling.errors import Fault, InvalidSpec
 from web.access import grants_of
 from web.permissions import Needs, check
 from web.policy import Action
+from web.shapes import Shape, about, absent
 
-BY_NAME = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Platform"}}
+BY_NAME = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/PlatformShape"}}
 UPDATE = Needs(Action.CONFIG_UPDATE, on="pool/{name}")
 
 
-class PlatformWriteSerializer(WriteSerializer):
-    configs = PlatformSerializer()
+class PlatformWriteShape(WriteShape):
+    configs: PlatformShape
 
 
-class RenameSerializer(WriteSerializer):
-    new_name = serializers.CharField()
+class RenameShape(WriteShape):
+    new_name: str
 
 
-class PoolRenameSerializer(RenameSerializer):
-    force = serializers.BooleanField(required=False, help_text="Although workflows live.")
+class PoolRenameShape(RenameShape):
+    force: bool | None = absent("Although workflows live.")
 
 
-class RenamedSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField()
-    revision = serializers.IntegerField(help_text="Of the pool.")
-    warnings = serializers.ListField(child=serializers.CharField())
+class RenamedShape(Shape):
+    name: str
+    revision: int = about("Of the pool.")
+    warnings: list[str]
 
 
 class PlatformsView(APIView):
@@ -54,13 +52,15 @@ class PlatformsView(APIView):
     def get(self, request: Request, name: str) -> Response:
         """Show the platforms of a pool, by name."""
         pool = _pool(request, name)
-        return Response(shape.document_of(pool)["platforms"], headers=etag(pool.revision))
+        platforms = shape.document_of(pool)["platforms"]
+        reply = {name: PlatformShape(**content) for name, content in platforms.items()}
+        return Response(reply, headers=etag(pool.revision))
 
 
 class PlatformView(APIView):
     access = {"GET": READ, "PUT": UPDATE}
 
-    @extend_schema(operation_id="get_platform", parameters=[VERBOSE], responses=PlatformSerializer)
+    @extend_schema(operation_id="get_platform", parameters=[VERBOSE], responses=PlatformShape)
     def get(self, request: Request, name: str, platform: str) -> Response:
         """Show one platform of a pool."""
         return _reply(_pool(request, name), platform)
@@ -68,8 +68,8 @@ class PlatformView(APIView):
     @extend_schema(
         operation_id="put_platform",
         parameters=[DRY_RUN, IF_MATCH],
-        request=PlatformWriteSerializer,
-        responses=PlatformSerializer,
+        request=PlatformWriteShape,
+        responses=PlatformShape,
     )
     def put(self, request: Request, name: str, platform: str) -> Response:
         """Add a platform to a pool, or replace it whole."""
@@ -91,8 +91,8 @@ class PlatformRenameView(APIView):
     @extend_schema(
         operation_id="rename_platform",
         parameters=[DRY_RUN, IF_MATCH],
-        request=RenameSerializer,
-        responses=RenamedSerializer,
+        request=RenameShape,
+        responses=RenamedShape,
     )
     def put(self, request: Request, name: str, platform: str) -> Response:
         """Give a platform another name."""
@@ -115,8 +115,8 @@ class PoolRenameView(APIView):
     @extend_schema(
         operation_id="rename_pool",
         parameters=[DRY_RUN, FORCE, IF_MATCH],
-        request=PoolRenameSerializer,
-        responses=RenamedSerializer,
+        request=PoolRenameShape,
+        responses=RenamedShape,
     )
     def put(self, request: Request, name: str) -> Response:
         """Give a pool another name; the caller must be allowed to write both."""
@@ -142,7 +142,7 @@ def _reply(pool: Pool, platform: str) -> Response:
     platforms = shape.document_of(pool)["platforms"]
     if platform not in platforms:
         raise no_platform(pool.name, platform, list(platforms))
-    return Response(platforms[platform], headers=etag(pool.revision))
+    return Response(PlatformShape(**platforms[platform]), headers=etag(pool.revision))
 
 
 def _text(sent: Envelope) -> str:
@@ -153,9 +153,5 @@ def _text(sent: Envelope) -> str:
 
 
 def _renamed(new_name: str, saved: services.Saved[Pool]) -> Response:
-    reply = {
-        "name": new_name,
-        "revision": saved.value.revision,
-        "warnings": show.warnings(saved.notices),
-    }
+    reply = RenamedShape(name=new_name, revision=saved.value.revision, warnings=show.warnings(saved.notices))
     return Response(reply, headers=etag(saved.value.revision))

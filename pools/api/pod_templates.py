@@ -8,32 +8,30 @@ from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import services
 from pools.api.requests import envelope, etag, expected_revision, faults_under
-from pools.api.serializers import DeletedSerializer
+from pools.api.shapes import DeletedShape, WriteShape
 from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
 from scheduling.errors import Fault, InvalidSpec, NotFound
 from web.permissions import Needs
 from web.policy import Action
+from web.shapes import about
 
 READ = Needs(Action.CONFIG_READ, on="config/pod_template")
 UPDATE = Needs(Action.CONFIG_UPDATE, on="config/pod_template")
 
 
-class PodTemplateWriteSerializer(serializers.Serializer[Any]):
-    configs = serializers.DictField(help_text="Part of a pod: metadata and spec.")
-    description = serializers.CharField(required=False, help_text="Why; kept in the history.")
-    tags = serializers.ListField(child=serializers.CharField(), required=False)
+class PodTemplateWriteShape(WriteShape):
+    configs: dict[str, Any] = about("Part of a pod: metadata and spec.")
 
 
-class PodTemplatesWriteSerializer(PodTemplateWriteSerializer):
-    configs = serializers.DictField(child=serializers.DictField(), help_text="Templates by name.")
+class PodTemplatesWriteShape(WriteShape):
+    configs: dict[str, dict[str, Any]] = about("Templates by name.")
 
 
 class PodTemplatesView(APIView):
@@ -48,7 +46,7 @@ class PodTemplatesView(APIView):
     @extend_schema(
         operation_id="put_pod_templates",
         parameters=[DRY_RUN],
-        request=PodTemplatesWriteSerializer,
+        request=PodTemplatesWriteShape,
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request) -> Response:
@@ -77,7 +75,7 @@ class PodTemplateView(APIView):
     @extend_schema(
         operation_id="put_pod_template",
         parameters=[DRY_RUN, IF_MATCH],
-        request=PodTemplateWriteSerializer,
+        request=PodTemplateWriteShape,
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request, name: str) -> Response:
@@ -94,7 +92,7 @@ class PodTemplateView(APIView):
         operation_id="delete_pod_template",
         parameters=[DRY_RUN, IF_MATCH],
         request=None,
-        responses={200: DeletedSerializer},
+        responses={200: DeletedShape},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pod template that no pool and no platform names."""
@@ -102,7 +100,7 @@ class PodTemplateView(APIView):
         services.delete_pod_template(
             name=name, change=sent.change, expected_revision=expected_revision(request)
         )
-        return Response({"name": name})
+        return Response(DeletedShape(name=name))
 
     def _reply(self, row: PodTemplate) -> Response:
         return Response(row.content, headers=etag(row.revision))
@@ -136,7 +134,7 @@ class NotOfferedView(APIView):
         return Response({})
 
     @extend_schema(
-        request=PodTemplatesWriteSerializer,
+        request=PodTemplatesWriteShape,
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request) -> Response:
@@ -158,7 +156,7 @@ class OneNotOfferedView(APIView):
         raise NotFound(f'There is no {self.kind} "{name[:63]}". {_INSTEAD[self.kind]}')
 
     @extend_schema(
-        request=PodTemplateWriteSerializer,
+        request=PodTemplateWriteShape,
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request, name: str) -> Response:
@@ -166,7 +164,7 @@ class OneNotOfferedView(APIView):
         del request, name
         raise refusal(self.kind)
 
-    @extend_schema(request=None, responses={200: DeletedSerializer})
+    @extend_schema(request=None, responses={200: DeletedShape})
     def delete(self, request: Request, name: str) -> Response:
         """Say that there is none."""
         return self.get(request, name)

@@ -15,7 +15,7 @@ from web.access import grants_of
 from web.models import PersonalToken, Profile
 from web.permissions import Needs, caller
 from web.policy import Action
-from web.times import naive_utc
+from web.shapes import Instant, Shape, about
 
 
 class ProfileSettingsSerializer(serializers.Serializer[Any]):
@@ -26,54 +26,52 @@ class ProfileSettingsSerializer(serializers.Serializer[Any]):
     slack_notification = serializers.BooleanField(required=False, allow_null=True)
 
 
-class ProfileShape(serializers.Serializer[Any]):
-    username = serializers.CharField()
-    email_notification = serializers.BooleanField()
-    slack_notification = serializers.BooleanField()
-    pool = serializers.CharField(allow_null=True)
+class ProfileShape(Shape):
+    username: str
+    email_notification: bool
+    slack_notification: bool
+    pool: str | None
 
 
-class TokenInUse(serializers.Serializer[Any]):
+class TokenInUseShape(Shape):
     """The personal token of this very request."""
 
-    name = serializers.CharField(allow_blank=True)
-    expires_at = serializers.CharField(help_text="ISO 8601, UTC without saying so.")
+    name: str
+    expires_at: Instant | None = about("ISO 8601, UTC, written without a zone.")
 
 
-class ProfileReplySerializer(serializers.Serializer[Any]):
-    profile = ProfileShape()
-    roles = serializers.ListField(child=serializers.CharField())
-    pools = serializers.ListField(child=serializers.CharField())
-    token = TokenInUse(allow_null=True)
-    credential_prefix = serializers.CharField(
-        help_text="Begins the names of the Secrets behind the caller's credentials."
-    )
+class ProfileReplyShape(Shape):
+    profile: ProfileShape
+    roles: list[str]
+    pools: list[str]
+    token: TokenInUseShape | None
+    credential_prefix: str = about("Begins the names of the Secrets behind the caller's credentials.")
 
 
 class ProfileSettingsView(APIView):
     access = {"GET": Needs(Action.PROFILE_READ), "POST": Needs(Action.PROFILE_UPDATE)}
 
-    @extend_schema(operation_id="get_profile", responses=ProfileReplySerializer)
+    @extend_schema(operation_id="get_profile", responses=ProfileReplyShape)
     def get(self, request: Request) -> Response:
         """Show who is calling, their default pool and the pools they may use."""
         chosen = Profile.objects.filter(user=caller(request)).values_list("pool", flat=True).first()
-        profile = {
-            "username": request.user.get_username(),
-            "email_notification": False,
-            "slack_notification": False,
-            "pool": chosen or None,
-        }
+        profile = ProfileShape(
+            username=request.user.get_username(),
+            email_notification=False,
+            slack_notification=False,
+            pool=chosen or None,
+        )
         usable = selectors.pools_allowed_to(request.user, Action.WORKFLOW_CREATE)
         pools = list(usable.order_by("name").values_list("name", flat=True))
         roles = list(grants_of(request.user).roles)
         return Response(
-            {
-                "profile": profile,
-                "roles": roles,
-                "pools": pools,
-                "token": _token(request.auth),
-                "credential_prefix": credential_prefix(selectors.installation(), request.user.get_username()),
-            }
+            ProfileReplyShape(
+                profile=profile,
+                roles=roles,
+                pools=pools,
+                token=_token(request.auth),
+                credential_prefix=credential_prefix(selectors.installation(), request.user.get_username()),
+            )
         )
 
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
@@ -89,8 +87,8 @@ class ProfileSettingsView(APIView):
         return JsonResponse(None, safe=False)  # OSMO's client reads JSON; DRF would send nothing at all
 
 
-def _token(credential: Any) -> dict[str, Any] | None:
+def _token(credential: Any) -> TokenInUseShape | None:
     """The personal token that a request came with, by its name."""
     if not isinstance(credential, PersonalToken):
         return None
-    return {"name": credential.name, "expires_at": naive_utc(credential.expiry)}
+    return TokenInUseShape(name=credential.name, expires_at=credential.expiry)

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools import conditions
+from pools.api import shapes
 from pools.clusters.capabilities import BackendCapability, capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
 from pools.models import Backend, Pool
 from pools.selectors import PoolDomains
 from scheduling.errors import Notice, format_path
-from web.times import naive_utc
 
 HEARTBEAT_LASTS = timedelta(minutes=2)
 
@@ -43,8 +43,13 @@ _MINIMAL_PLATFORM = (
 )
 
 
-def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
+def minimal_pool(pool: Pool, *, now: datetime) -> shapes.MinimalPoolShape:
     """The part of a pool that any of its users sees."""
+    return shapes.MinimalPoolShape(**minimal_fields(pool, now=now))
+
+
+def minimal_fields(pool: Pool, *, now: datetime) -> dict[str, Any]:
+    """The fields of that part, for shapes that add to it."""
     document = pool_shape.document_of(pool)
     platforms = document["platforms"]
     return {
@@ -56,21 +61,25 @@ def minimal_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def editable_pool(pool: Pool, *, now: datetime, verbose: bool) -> dict[str, Any]:
+def editable_pool(
+    pool: Pool, *, now: datetime, verbose: bool, warnings: list[str] | None = None
+) -> shapes.PoolShape:
     """A whole pool; ``verbose`` adds the combination of its templates.
 
     Accounting uses the same template: the cost of a pod follows from what its task asks for.
     """
-    reply = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
-    if verbose:
-        reply |= {
-            "parsed_pod_template": pool.applied_template.get("pod", {}),
-            "parsed_resource_validations": [],
-            "parsed_group_templates": [],
-            "parsed_pod_template_for_accounting": pool.applied_template.get("pod", {}),
-            "last_heartbeat": naive_utc(pool.backend.probed_at),
-        }
-    return reply
+    fields = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool), "warnings": warnings}
+    if not verbose:
+        return shapes.PoolShape(**fields)
+    template = pool.applied_template.get("pod", {})
+    return shapes.VerbosePoolShape(
+        **fields,
+        parsed_pod_template=template,
+        parsed_resource_validations=[],
+        parsed_group_templates=[],
+        parsed_pod_template_for_accounting=template,
+        last_heartbeat=pool.backend.probed_at,
+    )
 
 
 def _observed_pool(pool: Pool, *, now: datetime) -> dict[str, Any]:
@@ -95,64 +104,70 @@ def online(backend: Backend, *, now: datetime) -> bool:
     return now - backend.probed_at < HEARTBEAT_LASTS
 
 
-def backend_entry(backend: Backend, *, now: datetime) -> dict[str, Any]:
-    return {
-        "name": backend.name,
+def backend_entry(
+    backend: Backend, *, now: datetime, warnings: list[str] | None = None
+) -> shapes.BackendShape:
+    return shapes.BackendShape(
+        name=backend.name,
         **backend_shape.document_of(backend),
-        "k8s_uid": backend.cluster_id or "",
-        "version": backend.kubernetes_version,
-        "scheduler_version": backend.scheduler_version,
-        "capabilities": capabilities_of(backend).as_json(),
-        "capability_table": [_capability(row) for row in table_of(backend)],
-        "card": backend.card,
-        "conditions": backend.conditions,
-        "last_heartbeat": naive_utc(backend.probed_at),
-        "created_date": naive_utc(backend.created_at),
-        "online": online(backend, now=now),
-        "revision": backend.revision,
-    }
+        k8s_uid=backend.cluster_id or "",
+        version=backend.kubernetes_version,
+        scheduler_version=backend.scheduler_version,
+        capabilities=capabilities_of(backend).as_json(),
+        capability_table=[_capability(row) for row in table_of(backend)],
+        card=backend.card,
+        conditions=backend.conditions,
+        last_heartbeat=backend.probed_at,
+        created_date=backend.created_at,
+        online=online(backend, now=now),
+        revision=backend.revision,
+        warnings=warnings,
+    )
 
 
-def _capability(row: BackendCapability) -> dict[str, Any]:
-    return {
-        "capability": row.capability,
-        "held": row.is_supported,
-        "needs": row.needs,
-        "meaning": row.meaning,
-    }
+def _capability(row: BackendCapability) -> shapes.CapabilityShape:
+    return shapes.CapabilityShape(
+        capability=row.capability, held=row.is_supported, needs=row.needs, meaning=row.meaning
+    )
 
 
-def keys_of(pool: Pool) -> dict[str, Any]:
+def keys_of(pool: Pool) -> shapes.PoolKeysShape:
     """A pool's keys, broadest first."""
-    return {
-        "name": pool.name,
-        "revision": pool.revision,
-        "backend": pool.backend.name,
-        "nvlink": pool.nvlink,
-        "topology_keys": pool_shape.key_documents(pool),
-    }
+    return shapes.PoolKeysShape(
+        name=pool.name,
+        revision=pool.revision,
+        backend=pool.backend.name,
+        nvlink=pool.nvlink,
+        topology_keys=[shapes.TopologyKeyShape(**key) for key in pool_shape.key_documents(pool)],
+    )
 
 
-def topology_of(pool: Pool, pool_domains: PoolDomains) -> dict[str, Any]:
+def topology_of(pool: Pool, pool_domains: PoolDomains) -> shapes.PoolTopologyShape:
     """A pool's keys with their live domains."""
-    return {
-        **keys_of(pool),
-        "capabilities": capabilities_of(pool.backend).as_json(),
-        "nodes": pool_domains.nodes,
-        "nodes_synced_at": naive_utc(pool_domains.synced_at),
-        "topology_keys": [
-            {
+    return shapes.PoolTopologyShape(
+        name=pool.name,
+        revision=pool.revision,
+        backend=pool.backend.name,
+        nvlink=pool.nvlink,
+        capabilities=capabilities_of(pool.backend).as_json(),
+        nodes=pool_domains.nodes,
+        nodes_synced_at=pool_domains.synced_at,
+        topology_keys=[
+            shapes.KeyDomainsShape(
                 **key,
-                "level": level,
-                "domain_count": len(domains.domains),
-                "nodes_without_label": domains.outside,
-                "domains": [{"path": list(path), "nodes": n} for path, n in domains.domains.items()],
-            }
+                level=level,
+                domain_count=len(domains.domains),
+                nodes_without_label=domains.outside,
+                domains=[
+                    shapes.DomainShape(path=list(path), nodes=nodes)
+                    for path, nodes in domains.domains.items()
+                ],
+            )
             for level, (key, domains) in enumerate(
                 zip(pool_shape.key_documents(pool), pool_domains.keys, strict=True)
             )
         ],
-    }
+    )
 
 
 def warnings(notices: Iterable[Notice]) -> list[str]:

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from pools import selectors, services
 from pools.api import representations as show
-from pools.api import serializers as shapes
+from pools.api import shapes
 from pools.api.requests import envelope, etag, expected_revision, faults_under
 from pools.documents.workflow import WorkflowConfigDocument
 from pools.models import Backend, Pool
@@ -46,18 +46,18 @@ def _configuration(resource: str, *, writes: str) -> dict[str, Needs]:
 class BackendsView(APIView):
     access = {"GET": READ}
 
-    @extend_schema(operation_id="list_backends", responses=shapes.BackendsSerializer)
+    @extend_schema(operation_id="list_backends", responses=shapes.BackendsShape)
     def get(self, request: Request) -> Response:
         """List the backends with what is known of their clusters."""
         now = timezone.now()
         rows = selectors.backends_visible_to(request.user).order_by("name")
-        return Response({"backends": [show.backend_entry(row, now=now) for row in rows]})
+        return Response(shapes.BackendsShape(backends=[show.backend_entry(row, now=now) for row in rows]))
 
 
 class BackendView(APIView):
     access = _configuration("backend/{name}", writes="POST PUT DELETE")
 
-    @extend_schema(operation_id="get_backend", responses=shapes.BackendSerializer)
+    @extend_schema(operation_id="get_backend", responses=shapes.BackendShape)
     def get(self, request: Request, name: str) -> Response:
         """Show one backend."""
         return self._reply(selectors.backend_visible_to(request.user, name))
@@ -65,8 +65,8 @@ class BackendView(APIView):
     @extend_schema(
         operation_id="post_backend",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.BackendWriteSerializer,
-        responses=shapes.BackendSerializer,
+        request=shapes.BackendWriteShape,
+        responses=shapes.BackendShape,
     )
     def post(self, request: Request, name: str) -> Response:
         """Register a backend, or change the fields that are given."""
@@ -81,8 +81,8 @@ class BackendView(APIView):
     @extend_schema(
         operation_id="put_backend",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.BackendWriteSerializer,
-        responses=shapes.BackendSerializer,
+        request=shapes.BackendWriteShape,
+        responses=shapes.BackendShape,
     )
     def put(self, request: Request, name: str) -> Response:
         """Register a backend, or replace its configuration whole."""
@@ -98,25 +98,25 @@ class BackendView(APIView):
         operation_id="delete_backend",
         parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=None,
-        responses={200: shapes.DeletedSerializer},
+        responses={200: shapes.DeletedShape},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a backend that no pool uses."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
         services.delete_backend(name=name, change=sent.change, force=sent.force, expected_revision=expected)
-        return Response({"name": name})
+        return Response(shapes.DeletedShape(name=name))
 
-    def _reply(self, backend: Backend, **more: Any) -> Response:
-        entry = show.backend_entry(backend, now=timezone.now())
-        return Response({**entry, **more}, headers=etag(backend.revision))
+    def _reply(self, backend: Backend, warnings: list[str] | None = None) -> Response:
+        entry = show.backend_entry(backend, now=timezone.now(), warnings=warnings)
+        return Response(entry, headers=etag(backend.revision))
 
 
 class PoolsConfigView(APIView):
     access = _configuration("pool/*", writes="PUT")
 
     @extend_schema(
-        operation_id="list_pool_configs", parameters=[VERBOSE, BACKEND], responses=shapes.PoolsSerializer
+        operation_id="list_pool_configs", parameters=[VERBOSE, BACKEND], responses=shapes.PoolsShape
     )
     def get(self, request: Request) -> Response:
         """Show the configuration of every pool."""
@@ -124,13 +124,13 @@ class PoolsConfigView(APIView):
         if backend := request.query_params.get("backend", "").replace("\0", ""):
             pools = pools.filter(backend__name=backend)
         rows = pools.prefetch_related("topology_keys", "platforms")
-        return Response({"pools": _editable(rows, request)})
+        return Response(shapes.PoolsShape(pools=_editable(rows, request)))
 
     @extend_schema(
         operation_id="put_pool_configs",
         parameters=[DRY_RUN],
-        request=shapes.PoolsWriteSerializer,
-        responses=shapes.PoolsSerializer,
+        request=shapes.PoolsWriteShape,
+        responses=shapes.PoolsShape,
     )
     def put(self, request: Request) -> Response:
         """Create or replace each pool named, all or none; pools not named stay as they are."""
@@ -141,13 +141,13 @@ class PoolsConfigView(APIView):
                 raise InvalidSpec(fault.message, [fault])
             saved = services.put_pools(documents=sent.content, change=sent.change)
         pools = _editable(saved.value, request)
-        return Response({"pools": pools, "warnings": show.warnings(saved.notices)})
+        return Response(shapes.PoolsShape(pools=pools, warnings=show.warnings(saved.notices)))
 
 
 class PoolConfigView(APIView):
     access = _configuration("pool/{name}", writes="PUT PATCH DELETE")
 
-    @extend_schema(operation_id="get_pool_config", parameters=[VERBOSE], responses=shapes.PoolSerializer)
+    @extend_schema(operation_id="get_pool_config", parameters=[VERBOSE], responses=shapes.PoolShape)
     def get(self, request: Request, name: str) -> Response:
         """Show the configuration of one pool."""
         return self._reply(self._pool(request, name), request)
@@ -155,8 +155,8 @@ class PoolConfigView(APIView):
     @extend_schema(
         operation_id="put_pool_config",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.PoolWriteSerializer,
-        responses=shapes.PoolSerializer,
+        request=shapes.PoolWriteShape,
+        responses=shapes.PoolShape,
     )
     def put(self, request: Request, name: str) -> Response:
         """Create a pool, or replace it whole."""
@@ -171,8 +171,8 @@ class PoolConfigView(APIView):
     @extend_schema(
         operation_id="patch_pool_config",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.PoolPatchSerializer,
-        responses=shapes.PoolSerializer,
+        request=shapes.PoolPatchShape,
+        responses=shapes.PoolShape,
     )
     def patch(self, request: Request, name: str) -> Response:
         """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
@@ -188,21 +188,22 @@ class PoolConfigView(APIView):
         operation_id="delete_pool_config",
         parameters=[DRY_RUN, FORCE, IF_MATCH],
         request=None,
-        responses={200: shapes.DeletedSerializer},
+        responses={200: shapes.DeletedShape},
     )
     def delete(self, request: Request, name: str) -> Response:
         """Delete a pool on which no workflow lives."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
         services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
-        return Response({"name": name})
+        return Response(shapes.DeletedShape(name=name))
 
     def _pool(self, request: Request, name: str) -> Pool:
         return selectors.pool_visible_to(request.user, name, action=Action.CONFIG_READ)
 
-    def _reply(self, pool: Pool, request: Request, **more: Any) -> Response:
-        entry = _editable([pool], request)[pool.name]
-        return Response({**entry, **more}, headers=etag(pool.revision))
+    def _reply(self, pool: Pool, request: Request, warnings: list[str] | None = None) -> Response:
+        verbose = boolean_parameter(request, "verbose")
+        entry = show.editable_pool(pool, now=timezone.now(), verbose=verbose, warnings=warnings)
+        return Response(entry, headers=etag(pool.revision))
 
 
 class WorkflowConfigView(APIView):
@@ -212,7 +213,7 @@ class WorkflowConfigView(APIView):
         "PATCH": Needs(Action.CONFIG_UPDATE, on="config/workflow"),
     }
 
-    @extend_schema(operation_id="get_workflow_config", responses=shapes.WorkflowConfigSerializer)
+    @extend_schema(operation_id="get_workflow_config", responses=shapes.WorkflowConfigShape)
     def get(self, request: Request) -> Response:
         """Show the service-wide limits on workflows."""
         del request
@@ -221,8 +222,8 @@ class WorkflowConfigView(APIView):
     @extend_schema(
         operation_id="put_workflow_config",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.WorkflowConfigWriteSerializer,
-        responses=shapes.WorkflowConfigSerializer,
+        request=shapes.WorkflowConfigWriteShape,
+        responses=shapes.WorkflowConfigShape,
     )
     def put(self, request: Request) -> Response:
         """Replace the limits; what is left out takes its default."""
@@ -237,8 +238,8 @@ class WorkflowConfigView(APIView):
     @extend_schema(
         operation_id="patch_workflow_config",
         parameters=[DRY_RUN, IF_MATCH],
-        request=shapes.WorkflowConfigPatchSerializer,
-        responses=shapes.WorkflowConfigSerializer,
+        request=shapes.WorkflowConfigPatchShape,
+        responses=shapes.WorkflowConfigShape,
     )
     def patch(self, request: Request) -> Response:
         """Change the limits that are given."""
@@ -252,14 +253,16 @@ class WorkflowConfigView(APIView):
 
     def _reply(self, limits: tuple[WorkflowConfigDocument, int]) -> Response:
         document, revision = limits
-        return Response({**document.model_dump(), "revision": revision}, headers=etag(revision))
+        return Response(
+            shapes.WorkflowConfigShape(**document.model_dump(), revision=revision), headers=etag(revision)
+        )
 
 
 class PoolsView(APIView):
     access = {"GET": LIST}
 
     @extend_schema(
-        operation_id="list_pools", parameters=[POOLS, ALL_POOLS], responses=shapes.MinimalPoolsSerializer
+        operation_id="list_pools", parameters=[POOLS, ALL_POOLS], responses=shapes.MinimalPoolsShape
     )
     def get(self, request: Request) -> Response:
         """List the pools the caller may use."""
@@ -269,13 +272,15 @@ class PoolsView(APIView):
             pools = pools.filter(name__in=[name for name in names if "\0" not in name])
         now = timezone.now()
         rows = pools.prefetch_related("topology_keys", "platforms")
-        return Response({"pools": {row.name: show.minimal_pool(row, now=now) for row in rows}})
+        return Response(
+            shapes.MinimalPoolsShape(pools={row.name: show.minimal_pool(row, now=now) for row in rows})
+        )
 
 
 class PoolTopologyView(APIView):
     access = {"GET": LIST}
 
-    @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologySerializer)
+    @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologyShape)
     def get(self, request: Request, name: str) -> Response:
         """Show a pool's topology keys, broadest first, with the live domains of each."""
         pool = selectors.pool_visible_to(request.user, name, action=Action.POOL_LIST)
@@ -285,15 +290,15 @@ class PoolTopologyView(APIView):
 class TopologyView(APIView):
     access = {"GET": LIST}
 
-    @extend_schema(operation_id="list_topology", responses=shapes.AllKeysSerializer)
+    @extend_schema(operation_id="list_topology", responses=shapes.AllKeysShape)
     def get(self, request: Request) -> Response:
         """Show the topology keys of every pool the caller may use."""
         pools = selectors.pools_allowed_to(request.user, Action.POOL_LIST).order_by("name")
         rows = pools.prefetch_related("topology_keys")
-        return Response({"pools": {row.name: show.keys_of(row) for row in rows}})
+        return Response(shapes.AllKeysShape(pools={row.name: show.keys_of(row) for row in rows}))
 
 
-def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, Any]:
+def _editable(rows: Sequence[Pool] | Any, request: Request) -> dict[str, shapes.PoolShape]:
     now = timezone.now()
     verbose = boolean_parameter(request, "verbose")
     return {row.name: show.editable_pool(row, now=now, verbose=verbose) for row in rows}

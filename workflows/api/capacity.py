@@ -1,22 +1,22 @@
 """What pools have and what is in use, over REST, in OSMO's paths and shapes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from pools.api.representations import minimal_pool
-from pools.api.serializers import MinimalPoolSerializer
+from pools.api.representations import minimal_fields
+from pools.api.shapes import MinimalPoolShape
 from pools.models import Pool
 from pools.selectors import pool_levels, pools_allowed_to
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import Query, flag, texts
+from web.shapes import Shape, about
 from workflows.feasibility.quota import quota
 from workflows.feasibility.resources import entry
 from workflows.feasibility.usage import PoolNode, nodes_of, placed_tasks, used_by_node
@@ -28,67 +28,60 @@ class PoolsQuery(Query):
     all_pools = flag("All pools, whatever pools says.")
 
 
-class UsageSerializer(serializers.Serializer[Any]):
+class UsageShape(Shape):
     """GPUs, written as texts."""
 
-    quota_used = serializers.CharField(help_text="By running tasks of HIGH and NORMAL priority.")
-    quota_free = serializers.CharField()
-    quota_limit = serializers.CharField(
-        help_text="What is guaranteed; all there is, where that is unlimited."
-    )
-    total_usage = serializers.CharField(help_text="By all running tasks of the pool.")
-    total_capacity = serializers.CharField(help_text="Of the pool's nodes that are ready.")
-    total_free = serializers.CharField(help_text="Held by nobody, on nodes that take work.")
+    quota_used: str = about("By running tasks of HIGH and NORMAL priority.")
+    quota_free: str
+    quota_limit: str = about("The guarantee; the whole capacity, where that is unlimited.")
+    total_usage: str = about("By all running tasks of the pool.")
+    total_capacity: str = about("Of the pool's nodes that are ready.")
+    total_free: str = about("Free GPUs of nodes that take work.")
 
 
-class PoolUsageSerializer(MinimalPoolSerializer):
-    resource_usage = UsageSerializer()
+class PoolUsageShape(MinimalPoolShape):
+    resource_usage: UsageShape
 
 
-class NodeSetSerializer(serializers.Serializer[Any]):
-    pools = PoolUsageSerializer(many=True)
+class NodeSetShape(Shape):
+    pools: list[PoolUsageShape]
 
 
-class PoolQuotaSerializer(serializers.Serializer[Any]):
-    node_sets = NodeSetSerializer(many=True, help_text="Pools that share nodes stand together.")
-    resource_sum = UsageSerializer()
+class PoolQuotaShape(Shape):
+    node_sets: list[NodeSetShape] = about("Pools that share nodes stand together.")
+    resource_sum: UsageShape
 
 
-class NodeEntrySerializer(serializers.Serializer[Any]):
+class NodeShape(Shape):
     """A node of the caller's pools. Amounts as OSMO writes them; ``topology`` is not OSMO's."""
 
-    hostname = serializers.CharField()
-    exposed_fields = serializers.DictField(help_text="For tables: whole GiB, cores and GPUs as texts.")
-    taints = serializers.ListField(child=serializers.DictField())
-    usage_fields = serializers.DictField(child=serializers.CharField())
-    non_workflow_usage_fields = serializers.DictField(
-        child=serializers.CharField(), help_text="By other tenants' pods; empty where those are not known."
+    hostname: str
+    exposed_fields: dict[str, Any] = about("For tables: whole GiB, cores and GPUs as texts.")
+    taints: list[dict[str, Any]]
+    usage_fields: dict[str, str]
+    non_workflow_usage_fields: dict[str, str] = about(
+        "By other tenants' pods; empty where those are not known."
     )
-    allocatable_fields = serializers.DictField(child=serializers.CharField())
-    platform_allocatable_fields = serializers.DictField(help_text="By pool and platform.")
-    platform_available_fields = serializers.DictField(help_text="By pool and platform.")
-    platform_workflow_allocatable_fields = serializers.DictField(help_text="By pool and platform.")
-    config_fields = serializers.DictField(help_text="By pool and platform.")
-    backend = serializers.CharField()
-    label_fields = serializers.DictField(allow_null=True, help_text="OSMO's field; null here.")
-    pool_platform_labels = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))
-    resource_type = serializers.ChoiceField(choices=("RESERVED", "SHARED"))
-    conditions = serializers.ListField(
-        child=serializers.CharField(),
-        allow_null=True,
-        help_text="NotReady, SchedulingDisabled; null for none.",
-    )
-    topology = serializers.DictField(
-        child=serializers.DictField(child=serializers.CharField(allow_null=True)),
-        help_text="By pool: the node's domain of each key, null where it lacks the label.",
+    allocatable_fields: dict[str, str]
+    platform_allocatable_fields: dict[str, Any] = about("By pool and platform.")
+    platform_available_fields: dict[str, Any] = about("By pool and platform.")
+    platform_workflow_allocatable_fields: dict[str, Any] = about("By pool and platform.")
+    config_fields: dict[str, Any] = about("By pool and platform.")
+    backend: str
+    label_fields: dict[str, Any] | None = about("OSMO's field; null here.")
+    pool_platform_labels: dict[str, list[str]]
+    resource_type: Literal["RESERVED", "SHARED"]
+    conditions: list[str] | None = about("NotReady, SchedulingDisabled; null for none.")
+    topology: dict[str, dict[str, str | None]] = about(
+        "By pool: the node's domain of each key, null where it lacks the label."
     )
 
 
-class NodeListSerializer(serializers.Serializer[Any]):
-    resources = NodeEntrySerializer(many=True)
+class NodeListShape(Shape):
+    resources: list[NodeShape]
 
 
-def _asked(request: Request, action: Action) -> list[Pool]:
+def _requested_pools(request: Request, action: Action) -> list[Pool]:
     query = PoolsQuery.of(request)
     rows = pools_allowed_to(request.user, action).order_by("name")
     if query["pools"] and not query["all_pools"]:
@@ -103,21 +96,28 @@ def _clusters(pools: Sequence[Pool]) -> set[str]:
 class PoolQuotaView(APIView):
     access = {"GET": Needs(Action.POOL_LIST, on=None)}
 
-    @extend_schema(operation_id="get_pool_quota", parameters=[PoolsQuery], responses=PoolQuotaSerializer)
+    @extend_schema(operation_id="get_pool_quota", parameters=[PoolsQuery], responses=PoolQuotaShape)
     def get(self, request: Request) -> Response:
         """Show GPUs guaranteed, in use and free in each pool, pools that share nodes together."""
-        pools = _asked(request, Action.POOL_LIST)
+        pools = _requested_pools(request, Action.POOL_LIST)
         tasks = placed_tasks(_clusters(pools))
-        found = quota(
+        report = quota(
             {pool.name: _guarantee(pool) for pool in pools}, nodes_of(pools), tasks, used_by_node(tasks)
         )
         now = timezone.now()
-        shown = {
-            pool.name: {**minimal_pool(pool, now=now), "resource_usage": found.usage[pool.name].as_json()}
+        usage = {
+            pool.name: PoolUsageShape(
+                **minimal_fields(pool, now=now),
+                resource_usage=UsageShape(**report.usage[pool.name].as_json()),
+            )
             for pool in pools
         }
-        sets = [{"pools": [shown[name] for name in names]} for names in found.sets]
-        return Response({"node_sets": sets, "resource_sum": found.total.as_json()})
+        return Response(
+            PoolQuotaShape(
+                node_sets=[NodeSetShape(pools=[usage[name] for name in names]) for names in report.sets],
+                resource_sum=UsageShape(**report.total.as_json()),
+            )
+        )
 
 
 def _guarantee(pool: Pool) -> float:
@@ -128,25 +128,26 @@ def _guarantee(pool: Pool) -> float:
 class ResourcesView(APIView):
     access = {"GET": Needs(Action.RESOURCES_READ, on=None)}
 
-    @extend_schema(operation_id="list_resources", parameters=[PoolsQuery], responses=NodeListSerializer)
+    @extend_schema(operation_id="list_resources", parameters=[PoolsQuery], responses=NodeListShape)
     def get(self, request: Request) -> Response:
         """List the nodes of the caller's pools: what each has, what is in use, where it stands."""
-        return Response({"resources": _entries(_asked(request, Action.RESOURCES_READ))})
+        return Response(NodeListShape(resources=_nodes(_requested_pools(request, Action.RESOURCES_READ))))
 
 
-def _entries(pools: Sequence[Pool]) -> list[dict[str, Any]]:
+def _nodes(pools: Sequence[Pool]) -> list[NodeShape]:
     used = used_by_node(placed_tasks(_clusters(pools)))
     platforms = {(pool.name, row.name): row for pool in pools for row in pool.platforms.all()}
     levels = {pool.name: pool_levels(pool) for pool in pools}
     backends = {pool.name: pool.backend.name for pool in pools}
 
-    def shown(node: PoolNode) -> dict[str, Any]:
-        return entry(
+    def shape(node: PoolNode) -> NodeShape:
+        fields = entry(
             node,
             backend=backends[node.pools[0]],
             used=used.get(node.key, NO_AMOUNTS),
             platforms=platforms,
             levels=levels,
         )
+        return NodeShape(**fields)
 
-    return [shown(node) for node in nodes_of(pools)]
+    return [shape(node) for node in nodes_of(pools)]

@@ -111,7 +111,7 @@ def test_a_resource_tells_what_a_node_has_what_is_used_and_where_it_stands(api, 
 
     (entry,) = api.get("/api/resources?pools=train&all_pools=False").json()["resources"]
 
-    assert set(entry) == set(capacity.NodeEntrySerializer().fields)
+    assert set(entry) == set(capacity.NodeShape.model_fields)
     assert entry["exposed_fields"] == {
         "node": "n1",
         "pool/platform": ["train/gpu"],

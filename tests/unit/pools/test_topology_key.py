@@ -1,7 +1,7 @@
 """An attribute of a topology key is a column and a field of its document; all else follows from these."""
 
 from pools.admin.key_editor import TopologyKeyForm, TopologyKeyInline
-from pools.api.serializers import TopologyKeySerializer
+from pools.api.shapes import TopologyKeyShape
 from pools.documents.pool import KEY_FIELDS, PoolDocument, key_rows
 from pools.models import Pool, TopologyKey
 
@@ -11,7 +11,7 @@ KEYS = [{"key": "zone", "label": "example.com/zone"}, {"key": "rack", "label": "
 def test_columns_document_wire_and_editor_have_the_same_attributes():
     columns = {field.name for field in TopologyKey._meta.fields} - {"id", "pool", "position"}
     assert columns == set(KEY_FIELDS)
-    assert set(TopologyKeySerializer().fields) == set(KEY_FIELDS)
+    assert set(TopologyKeyShape.model_fields) == set(KEY_FIELDS)
     assert set(TopologyKeyForm.Meta.fields) == set(TopologyKeyInline.fields) == {"position", *KEY_FIELDS}
 
 
