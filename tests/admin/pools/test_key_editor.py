@@ -130,8 +130,8 @@ def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, po
     ("changes", "told"),
     [
         ({"node_selector": "a: ["}, "The node selector cannot be read"),
-        ({"node_selector": "[a]"}, "The node selector is none"),
-        ({"node_selector": 'a: "x\\0y"'}, "The node selector is none"),
+        ({"node_selector": "[a]"}, "The node selector is invalid"),
+        ({"node_selector": 'a: "x\\0y"'}, "The node selector is invalid"),
         ({"backend": "9" * 30}, "Choose a backend"),
         ({"backend": ""}, "Choose a backend"),
         ({"topology_keys-0-label": "\0", "topology_keys-0-position": "9" * 40}, "16 nodes"),
@@ -181,7 +181,7 @@ def test_a_preview_tells_what_would_change_and_writes_nothing(browser, pool, for
         "+description: new",
         "2 workflows of the pool have not ended",
         "3 task groups stay as accepted",
-        "this change of topology_keys reaches none of them",
+        "this change of topology_keys does not affect them",
     ):
         assert shown_in_page(page, told), told
     assert fields_of(page)["description"] == "new"

@@ -21,4 +21,4 @@ def test_a_template_is_added_refused_beside_its_text_and_shows_its_users(admin_c
     page = admin_client.get(f"/admin/pools/podtemplate/{row.pk}/change/").content.decode()
     assert "pool &quot;train&quot;" in page
     answer = admin_client.post(f"/admin/pools/podtemplate/{row.pk}/delete/", {"post": "yes"}, follow=True)
-    assert "take it out there first" in answer.content.decode()
+    assert "remove it there first" in answer.content.decode()

@@ -382,7 +382,7 @@ def test_a_scheduler_without_topology_objects_has_none_to_name(put, kai):
 def test_a_pool_with_somebody_elses_topology_is_told_what_that_costs(put, kai):
     status, reply = put("pool/train", {**POOL, "topology_source": "external", "topology_name": "floor"})
     assert status == 200
-    assert any("used whole and never written" in said for said in reply["warnings"])
+    assert any("used as it is and never written" in said for said in reply["warnings"])
 
 
 @pytest.mark.parametrize("changes", [{"topology_keys": []}, {"backend": "other"}], ids=["keys", "backend"])
@@ -391,7 +391,7 @@ def test_an_edit_says_what_accepted_work_keeps(put, kai, pool, changes):
     with at_work() as usage:
         usage.unreleased = 3
         _, reply = put("pool/train", {**POOL, **changes})
-    (said,) = [line for line in reply["warnings"] if "stay as they were accepted" in line]
+    (said,) = [line for line in reply["warnings"] if "keep their accepted configuration" in line]
     assert "1 workflow with 3 task groups" in said
     assert "for backend kai with topology_keys zone (example.com/zone): this change of" in said
 
@@ -400,7 +400,7 @@ def test_an_edit_that_touches_no_accepted_work_says_nothing_of_it(put, pool):
     with at_work() as usage:
         usage.unreleased = 3
         _, reply = put("pool/train", {**POOL, "description": "bigger"})
-    assert not any("stay as they were accepted" in line for line in reply["warnings"])
+    assert not any("keep their accepted configuration" in line for line in reply["warnings"])
 
 
 def test_a_pool_cannot_move_to_a_scheduler_that_cannot_hold_its_keys(put, pool):

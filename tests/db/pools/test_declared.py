@@ -47,7 +47,7 @@ def line():
 
 
 def test_a_file_is_applied_once_and_again_when_it_changes(file):
-    assert "not looked at" in line()
+    assert "not applied yet" in line()
     assert declared.apply()["status"] == "True"
     assert line().startswith("ok")
     count = ConfigRevision.objects.count()
@@ -132,7 +132,7 @@ def test_a_broken_file_keeps_the_last_good_configuration(file, text, reason, tol
     condition = declared.apply()
     assert (condition["status"], condition["reason"]) == ("False", reason)
     assert told in condition["message"]
-    assert "last good one holds" in line()
+    assert "last good one is in force" in line()
     assert read()["osmo_configuration_refused"] == [(1,)]
     assert list(ConfigRevision.objects.values_list("pk", flat=True)) == before
     with pytest.raises(CommandError, match=reason):
@@ -205,5 +205,5 @@ def test_without_a_file_nothing_is_declared(file, settings):
     assert declared.apply() is None
     assert read()["osmo_configuration_refused"] == []
     assert health.configuration() == []
-    with pytest.raises(CommandError, match="names no file"):
+    with pytest.raises(CommandError, match="is not set"):
         call_command("apply_config")
