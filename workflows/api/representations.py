@@ -8,6 +8,7 @@ from uuid import UUID
 
 from scheduling import names
 from workflows.api import shapes
+from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
@@ -140,6 +141,31 @@ def _group(
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
         tasks=[_task(task, address=address) for task in group.tasks.all()],
+    )
+
+
+def explained(explanation: WorkflowExplanation) -> shapes.ExplanationShape:
+    """Why a workflow's groups wait."""
+    return shapes.ExplanationShape(
+        name=explanation.name,
+        status=explanation.status,
+        sentence=explanation.sentence,
+        groups=[_wait(wait) for wait in explanation.waits],
+    )
+
+
+def _wait(wait: WaitExplanation) -> shapes.GroupExplanationShape:
+    feasibility = wait.report.as_json() if wait.report else None
+    return shapes.GroupExplanationShape(
+        group=wait.group,
+        status=wait.status,
+        why=wait.why.value,
+        sentence=wait.sentence,
+        since=wait.since,
+        help=wait.help,
+        evidence=wait.all_evidence,
+        feasibility=shapes.GroupFeasibilityShape(**feasibility) if feasibility else None,
+        conditions=list(wait.conditions),
     )
 
 

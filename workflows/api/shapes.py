@@ -117,7 +117,7 @@ class GroupExplanationShape(Shape):
     status: TaskStatusText
     why: WhyText = about("The first obstacle.")
     sentence: str
-    since: str | None = about(TIME)
+    since: Instant | None = about(TIME)
     help: str = about("What would help.")
     evidence: dict[str, Any] = about("What the reason rests on, as data; docs/reference/explain.md.")
     feasibility: GroupFeasibilityShape | None = about("Given where the group lacks a place.")

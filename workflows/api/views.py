@@ -212,7 +212,7 @@ class ExplainView(APIView):
         NoQuery.of(request)
         workflow = _readable(request, workflow_id)
         explanation = explain(workflow, user=authenticated(request), now=timezone.now())
-        return Response(shapes.ExplanationShape.model_validate(explanation.as_json()))
+        return Response(representations.explained(explanation))
 
 
 class SpecView(APIView):

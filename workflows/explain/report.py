@@ -69,20 +69,6 @@ class WaitExplanation:
         """The evidence with the pending preferences."""
         return self.evidence | ({"patience": self.preferences.as_json()} if self.preferences else {})
 
-    def as_json(self) -> Json:
-        """The shape of REST."""
-        return {
-            "group": self.group,
-            "status": self.status,
-            "why": self.why.value,
-            "sentence": self.sentence,
-            "since": naive_utc(self.since),
-            "help": self.help,
-            "evidence": self.all_evidence,
-            "feasibility": self.report.as_json() if self.report else None,
-            "conditions": list(self.conditions),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowExplanation:
@@ -92,15 +78,6 @@ class WorkflowExplanation:
     status: str
     sentence: str
     waits: Sequence[WaitExplanation]
-
-    def as_json(self) -> Json:
-        """The shape of REST."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "sentence": self.sentence,
-            "groups": [wait.as_json() for wait in self.waits],
-        }
 
 
 def explain(workflow: Workflow, *, user: Caller, now: datetime) -> WorkflowExplanation:
