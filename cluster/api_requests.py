@@ -103,7 +103,7 @@ def namespace_of(kind: Kind, obj: Obj) -> str:
 def subject_of(request: Request) -> tuple[str, str]:
     """Verb and resource of a request as RBAC names them: ``("list", "podgroups.scheduling.run.ai")``.
 
-    What is no resource is told by the first part of its path: ``("get", "version")``.
+    A path without a resource goes by its first part: ``("get", "version")``.
     """
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")

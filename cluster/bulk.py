@@ -35,7 +35,7 @@ WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say whe
 WAIT_SECONDS_MAX = 30.0
 
 Job = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
-Read = Callable[[bytes], str]  # the uid that the body of a good reply tells, or empty
+Read = Callable[[bytes], str]  # the uid in the body of a good reply, or empty
 
 
 def run(

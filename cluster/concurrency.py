@@ -65,7 +65,7 @@ class Seats(Generic[T]):
                 del self._occupied[access]
 
     def next(self, access: Access) -> T | None:
-        """Work that was left for whoever sits here; None if there is none, or the cluster is silent."""
+        """The next work that waits for a seat here; None if there is none, or the cluster is silent."""
         with self._lock:
             waiting = self._waiting.get(access)
             if waiting is None:
@@ -93,7 +93,7 @@ class Seats(Generic[T]):
 
 
 WORK: Seats[str] = Seats()
-"""For looks at task groups, and for keeping shared objects in line."""
+"""For reconciling task groups, and for syncing shared objects."""
 PROBES: Seats[str] = Seats()
 
 

@@ -1,8 +1,8 @@
 """What can go wrong between us and an API server, one class for each thing a caller does differently.
 
-"It is not there", "that kind is not served here" and "nobody answered" are three answers; a caller
+"It is not there", "that kind is not served here" and "there was no reply" are three answers; a caller
 that mixes them up deletes rows of running work or leaks a ComputeDomain. So a reply of 404 is split by
-the ``Status`` body: with the name of an object in ``details`` it is NotFound, without one the group or
+the ``Status`` body: with the name of an object in ``details`` it is ObjectNotFound, without one the group or
 kind is not served (a missing CRD, or an older cluster). A 409 is split by its reason.
 
 ``maybe_applied`` says whether a write may have happened although no reply said so. True for a reply
@@ -100,7 +100,7 @@ class AlreadyExists(ClusterError):
 
 
 class WriteConflict(ClusterError):
-    """Somebody else's write or field stands against ours, or a precondition does not hold."""
+    """Another writer's change or field stands against ours, or a precondition does not hold."""
 
     code = "Conflict"
 

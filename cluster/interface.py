@@ -67,7 +67,7 @@ class WriteResult(StrEnum):
 class WriteOutcome:
     """What became of one object of ``create_many`` or ``delete_many``, in the order given.
 
-    ``uid`` is the server's where it told us one (created objects); ``error`` is there for REFUSED,
+    ``uid`` is the server's where it is known (created objects); ``error`` is there for REFUSED,
     UNKNOWN, UNSENT and EXISTS.
     """
 
@@ -103,8 +103,8 @@ class ClusterApi(Protocol):
     """One API server, with the rights of one set of credentials.
 
     ``namespace`` is needed for a namespaced kind except in ``list``, ``scan`` and ``watch``, where
-    leaving it empty means all namespaces. Every method raises a ``ClusterError``: ``Unreachable`` when
-    nobody answers, ``NotServed`` when the kind is not known there, and what it names otherwise.
+    leaving it empty means all namespaces. Every method raises a ``ClusterError``: ``ClusterUnreachable``
+    without a reply, ``NotServed`` when the kind is not known there, and what it names otherwise.
     """
 
     @property

@@ -1,6 +1,6 @@
 """The shape of a pod, as the kubernetes package knows it.
 
-A pod template is checked before any pod is made of it, so a wrong field is told to the administrator who
+A pod template is checked before any pod is made of it, so a wrong field is reported to the administrator who
 wrote it and not to the users of a pool. The models of the package are generated from Kubernetes' own
 OpenAPI description; they know fields and types, not which values a field takes, which the API server says.
 Rejected: a shape written by hand, which is wrong with the next release.

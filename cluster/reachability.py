@@ -1,8 +1,8 @@
 """Which clusters left our last request without a reply, as this process has seen it.
 
-Whoever spends threads on clusters asks here first: a cluster that takes connections and says nothing holds
-each for as long as a call may last. Any reply ends the silence, a refusal too. Kept per process, since each
-has its own way to the network; nothing expires, because the next request tells.
+Code that spends threads on clusters checks this first: a cluster that accepts connections and never answers
+holds each for as long as a call may last. Any reply ends the silence, a refusal too. Kept per process, since
+each has its own way to the network; nothing expires, because the next request shows it.
 """
 
 from cluster.connection import Access

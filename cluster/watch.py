@@ -1,6 +1,6 @@
 """Follow a kind for ever: list, then watch from there, and list again whenever in doubt.
 
-The problem: a watch ends by itself every few minutes, is cut by load balancers, falls behind and is told
+The problem: a watch ends by itself every few minutes, is cut by load balancers, falls behind and gets
 410, and after any of these something may have vanished unseen. The consumer must learn three things and
 no more: this is everything there is (``Synced``: what you have and is not in it is gone), this changed,
 this went. ``Synced`` comes at the start, after every 410 and from time to time, so that a fault of ours
@@ -111,7 +111,7 @@ class Watch(Generic[T]):
         self._version = ""  # empty: list before watching
         self._listed_at = 0.0
         self._failures = 0  # in a row; an event or a stream's proper end ends it
-        self._down = False  # said Disconnected, and not yet Reconnected
+        self._down = False  # from Disconnected until Reconnected
 
     def stop(self) -> None:
         """End ``events`` soon, a blocked read included."""

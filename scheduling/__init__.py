@@ -1,4 +1,4 @@
-"""The pure core: from requirements to what a scheduler is told.
+"""The pure core: from requirements to the objects of a scheduler.
 
 Standard library only, frozen values, no I/O. Order everywhere: broadest level first.
 """

@@ -3,7 +3,7 @@
 An API server prunes fields that its schema does not know, and a scheduler whose feature gate is off drops
 them, both without a word: a constraint would be gone and the gang placed anywhere. So a probe compares the
 served schemas with the fields that are written, and, because no schema speaks of gates and webhooks, sends
-one pod group as a dry run and compares what comes back. Pure: whoever has a cluster brings the schemas.
+one pod group as a dry run and compares what comes back. Pure: the caller reads the schemas from the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from scheduling.requirements import Gang, GangTask, Requirement
 
 @dataclass(frozen=True, slots=True)
 class FeatureFinding:
-    """What was found of a feature: True, False, or None where that could not be told; ``how`` says why."""
+    """Whether a feature is there: True, False, or None if that is not known; ``how`` says why."""
 
     name: str
     purpose: str

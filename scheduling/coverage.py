@@ -1,9 +1,9 @@
 """How far the nodes of a pool carry the labels of its levels.
 
 A node without a level's label is invisible to every constraint on that level, and, where domains are paths
-of labels, on every narrower one (seen on KAI). That is no fault of a workflow, but whoever waits should know
-how many nodes there are that nothing can use, and which. Pure over maps of node labels; who the pool's
-nodes are is the caller's knowledge.
+of labels, on every narrower one (seen on KAI). That is no fault of a workflow, but the user of a waiting
+workflow should know how many nodes cannot be used, and which. Pure over maps of node labels; the caller
+selects the pool's nodes.
 """
 
 from collections import defaultdict
@@ -57,9 +57,9 @@ class LabelCoverage:
 
     @property
     def unavailable(self) -> tuple[Level, ...]:
-        """Levels that no node shows to a constraint, told by the labels that are missing altogether.
+        """Levels that no node shows to a constraint: those whose labels are missing altogether.
 
-        Every one if there is no node. A narrower level that only a broader one's loss hides is not told.
+        All levels if there is no node. A narrower level that only a broader one's loss hides is not listed.
         """
         lost = tuple(coverage.level for coverage in self.levels if coverage.lacking == self.nodes)
         return lost or tuple(coverage.level for coverage in self.levels if coverage.hidden == self.nodes)
@@ -115,7 +115,7 @@ def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> Label
 
 
 def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[SharedValue]:
-    """Every value under several parents, with those of the nearest level that tells them apart."""
+    """Every value under several parents, with those of the nearest level at which they differ."""
     for rank, level in enumerate(levels):
         reported: set[str] = set()
         split = {key: names for key, names in broader_values(domains, rank).items() if len(names) > 1}

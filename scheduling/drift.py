@@ -2,7 +2,7 @@
 
 A constraint sees only nodes that carry every label of its Topology, so one level more changes placement as
 surely as one level less: only the same labels in the same order are in sync. Nothing is decided here about
-what to do; an object of ours is made again, one owned by somebody else is never written.
+what to do; an object of ours is created again, an external one is never written.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Faults and errors of the core.
 
-A *fault* is one thing wrong with what somebody wrote: where, what, and what would be accepted. Checks
+A *fault* is one thing wrong with a document: where, what, and what would be accepted. Checks
 return all the faults they find, so a reader mends everything in one go; only a caller that cannot go
 on raises. Rejected: raising at the first fault, which costs the user one round trip a fault.
 """

@@ -1,4 +1,4 @@
-"""What a change of a pool's keys comes to, in sentences: keys that appear, go, move or mean another label."""
+"""A change of a pool's keys in sentences: keys that appear, go, move or mean another label."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from scheduling.levels import Levels
 
 
 def key_changes(before: Levels, after: Levels) -> list[str]:
-    """Tell the change; empty if there is none. Levels run broadest first."""
+    """One sentence for each change; empty if there is none. Levels run broadest first."""
     return [
         *_removed(before, after),
         *_new(before, after),

@@ -1,9 +1,10 @@
-"""What each row of a pool's topology keys finds on the pool's nodes, while somebody edits the rows.
+"""What each row of a pool's topology keys finds on the pool's nodes, while an administrator edits the rows.
 
-Whoever names levels guesses at what nodes carry, and a wrong guess is silent: a label that no node carries
-makes its key useless, a label that some lack hides them, a label out of order makes domains that do not nest.
-So each row is told apart, and labels that would fit are offered with the place where they would fit. Pure
-over nodes that were only counted, by the values they carry; which rows are well-formed is the caller's.
+An administrator who names levels guesses at what nodes carry, and a wrong guess is silent: a label that no
+node carries makes its key useless, a label that some lack hides them, a label out of order makes domains
+that do not nest.
+So each row has its own result, and labels that would fit are offered with the place where they would fit.
+Pure over nodes that were only counted, by the values they carry; which rows are well-formed is the caller's.
 
 A label *nests* with a level if each of its values stands under one value of the level (then it is narrower)
 or the other way round (then it is broader); a label that does neither cannot stand in the list at all.
@@ -122,7 +123,7 @@ def suggest(
     ``host`` is the host's own label if nodes carry it: it nests with everything and stands last.
 
     ``places`` have the values of the levels and, after them, of what is offered. A label that names the very
-    same domains as a level adds nothing and is left out; a level that no node shows is in nobody's way.
+    same domains as a level adds nothing and is left out; a level that no node shows does not count.
     """
     suggestions = []
     for at, label in enumerate(offered, start=len(levels)):

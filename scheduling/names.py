@@ -84,7 +84,7 @@ def secret(group: UUID, purpose: str) -> str:
 def credential_prefix(installation: UUID, user: str) -> str:
     """Begins the names of the Secrets that tasks of this user may read, in every backend's namespace.
 
-    The digest stands for one user of one installation, so nobody can write the name of another's Secret.
+    The digest stands for one user of one installation, so no user can write the name of another's Secret.
     """
     return f"{USER_PREFIX}{digest('credential', installation.hex, user, length=20)}-"
 

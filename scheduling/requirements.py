@@ -73,7 +73,7 @@ class Gang:
 
 
 def place_of(task: GangTask, index: int) -> Path:
-    """Where a task's requirement stands in the document, or would stand had the caller said nothing."""
+    """Where a task's requirement stands in the document, or would stand if the caller gives no place."""
     return task.requirements[index].path or (*task.path, "topology", index)
 
 

@@ -2,7 +2,7 @@
 
 A (key, group) pair must stand below the same list of broader keys wherever it occurs in a task group.
 Otherwise ``rack: r1``, once below a zone and once below none, could mean one rack or two; guessing
-either way would place a gang against somebody's intent, so it is refused with the line to add. For the
+either way would place a gang against its author's intent, so it is refused with the line to add. For the
 same reason one set has one type and one time of waiting, and a task whose group has a topology of its own
 may only name narrower keys.
 """
@@ -32,7 +32,7 @@ from scheduling.requirements import (
 from scheduling.sentences import listing, plural
 
 _SUGGESTED = 100
-"""Distinct unknown keys that get a suggestion; comparing words is slow, and nobody reads more."""
+"""Distinct unknown keys that get a suggestion; comparing words is slow, and no reader needs more."""
 
 
 def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:

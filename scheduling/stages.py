@@ -4,7 +4,7 @@ At time t a preference that waits N seconds counts as required while N > t, and 
 afterwards. So a gang has one *stage* for each distinct N, and a last one. All stages share the nodes,
 names, order and wrapping of the first, so pods keep their labels and only constraints are edited; a stage
 is therefore the first tree with some members relaxed, never a tree grown anew. t counts from the moment
-all pods exist without a node and the cluster is reachable; whoever reconciles keeps it.
+all pods exist without a node and the cluster is reachable; reconciliation keeps it.
 
 Invariant: a constraint's narrowest level is the same in every stage (what relaxes becomes a preference
 of that level), so every stage names the same Topology objects. Seen on KAI v0.13 and v0.17: editing

@@ -1,4 +1,4 @@
-"""The report of what a scheduler was told: one line for each requirement that took effect.
+"""The report of what a scheduler holds: one line for each requirement that took effect.
 
 Folding loses nothing a user asked for, and the report shows it: a broader key that a narrower one
 implies is listed with ``held_by``. A preference that says nothing is not listed; its notice was given at

@@ -96,7 +96,7 @@ class GangRequest:
     ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0
     the times the whole gang was made. ``labels`` and ``annotations`` go on the pod groups, below ours.
     ``stage`` counts the preferences relaxed by now (``scheduling.stages``). ``external_topology`` is the name
-    of a topology object of somebody else's to use; empty: our own. ``version`` is the scheduler's version at
+    of an external topology object to use; empty: our own. ``version`` is the scheduler's version at
     which the gang was checked; None where it was not known, which counts as the oldest supported.
     """
 
@@ -132,7 +132,7 @@ class PodParts:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """One requirement as the scheduler was told it, for the API.
+    """One requirement as the scheduler holds it, for the API.
 
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
     the pod group (empty: the pod group itself). ``held_by`` is set when a narrower key already implies it.
@@ -222,7 +222,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingReason:
-    """Why a gang waits, in plain words; ``raw`` is what the scheduler said, ``facts`` what was read in it."""
+    """Why a gang waits, in plain words; ``raw`` is the scheduler's own text, ``facts`` the values in it."""
 
     code: str
     message: str
@@ -258,7 +258,7 @@ class SchedulerBackend(Protocol):
 
     @property
     def pool_kinds(self) -> tuple[ResourceKind, ...]:
-        """The kinds of ``pool_objects``; objects of ours of these kinds that nobody needs are removed."""
+        """The kinds of ``pool_objects``; objects of ours of these kinds that no pool needs are deleted."""
 
     @property
     def features(self) -> tuple[Feature, ...]:

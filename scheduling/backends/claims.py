@@ -1,7 +1,7 @@
 """What kube-scheduler's plugins say of a pod's claims and resources, as codes.
 
 KAI runs the same plugins and passes their texts on, so all scheduler backends share this reading. A gang's
-first reasons may hide it: whoever looks for a cause reads the pods' own messages as well. Source:
+first reasons may hide it: to find a cause, read the pods' own messages as well. Source:
 kube-scheduler 1.34 to 1.36, plugins DynamicResources and NodeResourcesFit.
 """
 
@@ -27,5 +27,5 @@ _PATTERNS = (
 
 
 def plugin_messages(texts: Iterable[str]) -> frozenset[PluginMessage]:
-    """Everything that is said in any of the texts."""
+    """The codes of all that the texts contain."""
     return frozenset(code for text in texts for pattern, code in _PATTERNS if pattern.search(text))

@@ -57,17 +57,17 @@ class Default(ByTable):
         return {}
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """Give nothing: there are no pod groups."""
+        """None: there are no pod groups."""
         del before, after
         return None
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
-        """Give nothing: there are no queues and no topology."""
+        """None: there are no queues and no topology."""
         del request
         return ()
 
     def above(self, pool_object: Mapping[str, Any]) -> str:
-        """Give nothing: there are no pool objects."""
+        """Empty: there are no pool objects."""
         del pool_object
         return ""
 

@@ -1,9 +1,9 @@
 """Whether a scheduler evicted a pod that is gone, from the messages of its events on evicting.
 
-A pod's name is that of one try, so what was said of an earlier try never counts for a later one. From the
-tenth like event on, client-go's correlator folds them into one and only the first names stay: then what is
-said of peers counts for all. A message that names no pod of ours counts for all too. A pod that vanishes
-while its peers were evicted by name was not evicted: somebody else took it.
+A pod's name is that of one try, so a message about an earlier try never counts for a later one. From the
+tenth like event on, client-go's correlator folds them into one and only the first names stay: then a message
+about peers counts for all. A message that names no pod of ours counts for all too. A pod that vanishes
+while its peers were evicted by name was not evicted: it was deleted from elsewhere.
 
 What a message means is read by the scheduler's own backend (``EvictionReader``).
 """

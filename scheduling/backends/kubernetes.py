@@ -97,22 +97,22 @@ class Kubernetes(ByTable):
     def resized(
         self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
     ) -> Manifest:
-        """Give nothing: specs are immutable."""
+        """Nothing: specs are immutable."""
         del gang, living, waiting, rest
         return {}
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """Give nothing: specs are immutable, so no preference is ever held as required for a while."""
+        """None: specs are immutable, so no preference is ever held as required for a while."""
         del before, after
         return None
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
-        """Give nothing: this scheduler has no queues and reads node labels directly."""
+        """None: this scheduler has no queues and reads node labels directly."""
         del request
         return ()
 
     def above(self, pool_object: Mapping[str, Any]) -> str:
-        """Give nothing: there are no pool objects."""
+        """Empty: there are no pool objects."""
         del pool_object
         return ""
 

@@ -26,7 +26,7 @@ class LogArchive(Protocol):
     """Keeps the logs of pods that are about to be deleted."""
 
     def __call__(self, pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
-        """Keep what can be read in time, in less time if ``forced``. Raises Unreachable."""
+        """Keep what can be read in time, in less time if ``forced``. Raises ClusterUnreachable."""
 
 
 class LeasedCluster:

@@ -60,7 +60,7 @@ def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
     """Delete the orphans in these namespaces; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
-    Raises Unreachable.
+    Raises ClusterUnreachable.
     """
     installation = Installation.objects.values_list("uuid", flat=True).first()
     if installation is None:

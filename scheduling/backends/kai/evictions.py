@@ -1,8 +1,9 @@
 """What KAI evicted a pod for.
 
-KAI deletes plainly and tells why in an event on the pod group: a text with the pod's name, and the action in
-an annotation, which stands behind the text once the event is stored. Source: KAI v0.13 and v0.17 events as
-seen; actions preempt, reclaim, consolidation, stalegangeviction.
+KAI deletes a pod without a condition and gives the cause in an event on the pod group: a text with the pod's
+name, and the action in an annotation, which stands behind the text once the event is stored.
+
+Source: KAI v0.13 and v0.17 events as seen; actions preempt, reclaim, consolidation, stalegangeviction.
 """
 
 import re

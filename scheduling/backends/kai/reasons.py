@@ -3,7 +3,7 @@
 KAI writes conditions on a pod group, one for each node pool, newest with the highest ``transitionID``, and
 v0.13 leaves them there after the group was placed, so they count only while pods lack nodes. It names
 generated subgroups, node labels and Topology objects; a user knows none of these, hence the
-translation. What is not recognised is passed on as KAI said it, never swallowed.
+translation. A text that is not recognised is passed on as it is, never dropped.
 
 Texts are those seen from running v0.13 and v0.17.
 """
@@ -46,7 +46,7 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
 
 
 def _is_complete(waiting: Waiting) -> bool:
-    """Whether all pods are there: what KAI said while some were missing is over, and it does not say so."""
+    """Whether all pods exist: then what KAI wrote while some were missing no longer holds."""
     return waiting.pods >= waiting.pods_expected
 
 
@@ -57,7 +57,7 @@ def _of_one_domain(reason: WaitingReason) -> tuple[bool, int]:
 
 
 def _once(reasons: list[WaitingReason]) -> tuple[WaitingReason, ...]:
-    """Each sentence once; what is known of others' domains alone is told only where nothing else is."""
+    """Each sentence once; a domain of another pool counts only if there is no other reason."""
     own = [reason for reason in reasons if reason.code != ELSEWHERE]
     if not own:
         own = [replace(reason, code=DOMAIN) for reason in reasons]

@@ -9,7 +9,7 @@ Rules that running KAI v0.13 and v0.17 forced, each of them a gang pending for e
 - With subgroups every pod carries a subgroup's name, only leaves have ``minMember`` and the pod group
   has none (v0.15 refuses it on inner ones); without subgroups no pod carries one.
 - Siblings are placed in order of name and never moved; see ``subgroups`` for wrapping.
-- A Topology of somebody else's cannot be cut; every constraint names it whole, and nodes without its
+- An external Topology cannot be cut; every constraint names it whole, and nodes without its
   narrowest label stay unused.
 - Pods have no ownerReferences (ours never do): KAI's podgrouper would overwrite their pod group.
 
@@ -278,7 +278,7 @@ def _pool_queue(request: PoolRequest) -> Manifest:
 
 
 def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:
-    """A Queue. What is left out counts as nothing allowed, so processor and memory are said to be open."""
+    """A Queue. What is left out counts as nothing allowed, so processor and memory are set to unlimited."""
     return {
         "apiVersion": Kai.queue.api_version,
         "kind": Kai.queue.kind,
