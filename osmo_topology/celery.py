@@ -50,7 +50,7 @@ app.conf.task_annotations = {task: {"every": seconds} for task, seconds in (EVER
 
 @worker_init.connect
 def _share_the_interpreter(**_: Any) -> None:
-    """Let a thread that has a reply to read wait less for one that computes (Python's default is 5 ms).
+    """Shorten the wait of a thread with a reply to read for one that computes (Python's default is 5 ms).
 
     A worker thread that creates thousands of pods gives up the interpreter at every request; with the
     default each of those may cost it 5 ms as long as any other thread is busy.
@@ -76,7 +76,7 @@ def _settle(sender: Any, **_: Any) -> None:
 
 @beat_init.connect
 def _show_the_rows(**_: Any) -> None:
-    """Beat is there once, so it shows what the rows say."""
+    """Serve the metrics of the rows: there is one beat."""
     from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
 
     from web import metrics  # noqa: PLC0415 -- the same

@@ -91,7 +91,7 @@ TEMPLATES = [
 def _database(url: str) -> dict[str, Any]:
     """Django's settings for a PostgreSQL URL; ``?host=/dir`` names a socket directory, as in libpq.
 
-    What is said of TLS (``sslmode``, ``sslrootcert`` and the like) goes to libpq as it is.
+    Parameters of TLS (``sslmode``, ``sslrootcert`` and the like) are passed to libpq.
     """
     parts = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}

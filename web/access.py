@@ -1,9 +1,9 @@
-"""What a user may do, read from the rows: the roles they hold and what those grant.
+"""The rights of a user, from the rows: their roles and what those grant.
 
 Roles come from three places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to
-them, or, while none is, those of ``OSMO_DEFAULT_ROLES``. Who comes through the gateway holds the roles the
-gateway names and those assigned, and never the default ones: a gateway that names none means none.
-Everybody holds ``osmo-default``.
+them, or, while none is, those of ``OSMO_DEFAULT_ROLES``. A user from the gateway holds the roles that the
+gateway names and those assigned, never the default ones: no names mean no roles. Every user holds
+``osmo-default``.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """What a trusted gateway said of its caller; ``pools`` is None if it said nothing of pools."""
+    """The headers of a trusted gateway about its caller; ``pools`` is None without a header about pools."""
 
     roles: tuple[str, ...]
     pools: frozenset[str] | None
@@ -33,7 +33,7 @@ def came_through_gateway(user: User) -> bool:
 
 
 def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
-    """What a user may do: as read for this request, if there is one, else read now."""
+    """The grants of a user: those read for this request, else read now."""
     grants = getattr(user, "request_grants", None)
     return grants if isinstance(grants, policy.Grants) else read_grants(user)
 
@@ -73,7 +73,7 @@ def assigned_roles(user: User) -> list[str]:
 
 
 def unknown_role(name: str) -> str | None:
-    """What is wrong with a role's name, if it would grant nothing: what there is instead."""
+    """The fault in a role's name that grants nothing, with the roles that exist; None for a good one."""
     implied = name in policy.BUILT_IN or policy.statements_of(name, {})
     if (implied and len(name) <= ROLE_NAME_LENGTH) or Role.objects.filter(name=name).exists():
         return None

@@ -58,7 +58,7 @@ class RoleAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
 
 @admin.register(PersonalToken)
 class PersonalTokenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """To see and revoke. The digest is not shown, and nobody makes a token for another here."""
+    """Show and revoke tokens. The digest is hidden, and no one can create a token for another user."""
 
     list_display = ("user", "name", "created", "expiry")
     search_fields = ("user__username", "name")

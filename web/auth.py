@@ -1,7 +1,7 @@
-"""Who is calling: a trusted gateway, a token or a short login, in development a header, a Django session.
+"""Authentication by a trusted gateway, a token, a short login, a development header or a Django session.
 
-They are asked in this order. The first that recognises the request decides; identity headers that did
-not come from the gateway end it with 401, whatever else the request carries.
+The order is this one, and the first that recognises the request decides. Identity headers that did not come
+from the gateway end the request with 401, whatever else it carries.
 """
 
 from typing import Any
@@ -56,7 +56,7 @@ class ShortLoginAuthentication(BaseAuthentication):
 
 
 class GatewayAuthentication(BaseAuthentication):
-    """The user that the trusted gateway names. First of all, so that nobody else's headers pass."""
+    """The user that the trusted gateway names. It comes first, so that no other sender's headers pass."""
 
     def authenticate(self, request: Request) -> tuple[User, Any] | None:
         if _development_login(request):
@@ -90,7 +90,7 @@ class DevelopmentUserAuthentication(BaseAuthentication):
 
 
 def known_user(name: str) -> User:
-    """The user of this name, made if there is none. Raises AuthenticationFailed for one switched off."""
+    """Get or create the user of this name. Raises AuthenticationFailed for an inactive one."""
     user, is_new = User.objects.get_or_create(username=name)
     if is_new:
         user.set_unusable_password()
@@ -107,13 +107,13 @@ def trusted_proxy() -> gateway.Proxy:
 
 
 def caller_address(request: HttpRequest) -> str:
-    """The caller's address, as far as it can be believed."""
+    """The caller's address; a forwarded one only from the trusted proxy."""
     address = gateway.caller_address(request.META, trusted_proxy())
     return str(address) if address else "unknown"
 
 
 def client_address(request: HttpRequest | Request) -> str:
-    """What limits count by: the caller's address, or the network of an IPv6 one."""
+    """The address that limits count by: the caller's, or the network of an IPv6 caller."""
     return gateway.client_address(request.META, trusted_proxy())
 
 

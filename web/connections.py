@@ -1,9 +1,9 @@
 """Database connections of a worker's threads: kept between tasks, as web threads keep theirs.
 
-Celery's own fixup for Django closes the connection before and after every task. A task that looks at one
-group takes some ten milliseconds, and a new connection as long again, in the worker and in PostgreSQL, which
-starts a process and checks a password: seen as a fifth of a worker's time with 1,000 pods changing. Django's
-own rule is enough: a connection is closed when it is older than ``CONN_MAX_AGE`` or had an error, and probed
+Celery's own fixup for Django closes the connection before and after every task. Reconciling one group takes
+some ten milliseconds, and a new connection takes as long again, in the worker and in PostgreSQL, which starts
+a process and checks a password: measured as a fifth of a worker's time with 1,000 pods changing. Django's own
+rule is enough: a connection is closed when it is older than ``CONN_MAX_AGE`` or had an error, and probed
 before its first use in a task (``CONN_HEALTH_CHECKS``).
 
 Rejected: ``CELERY_DB_REUSE_MAX``, which counts tasks over all threads and keeps broken connections too.
@@ -36,5 +36,5 @@ class KeepingFixup(DjangoFixup):
 
 
 def fixup(app: Celery) -> DjangoFixup:
-    """What Celery is to use instead of ``celery.fixups.django``."""
+    """The replacement for ``celery.fixups.django``."""
     return KeepingFixup(app).install()

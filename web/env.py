@@ -175,7 +175,7 @@ class Environment(BaseSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        """Everything that no single variable shows, told at once. Names what is wrong, never its value."""
+        """Check what depends on several variables, and report all faults at once, without values."""
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
@@ -197,7 +197,7 @@ def _production_faults(env: Environment) -> Iterator[str]:
 
 
 def _development_faults(env: Environment) -> Iterator[str]:
-    """Whoever names hosts or a gateway serves others, and must not let a bare header log in."""
+    """An installation with hosts or a gateway serves others, so a bare header must not log in."""
     if strange := sorted(set(env.allowed_hosts) - _LOOPBACK_HOSTS):
         yield f"OSMO_ALLOWED_HOSTS has {', '.join(strange)}: OSMO_ENV=development answers this machine only"
     if env.trusted_proxy_secrets or env.trusted_proxy_networks:

@@ -1,7 +1,7 @@
 """The one shape of an error: OSMO's keys, plus every fault and the request's id.
 
-``{"message", "error_code", "workflow_id", "details", "request_id"}``. OSMO's client prints
-``message`` alone, so the first faults are told there too. A 5xx never says what went wrong inside.
+``{"message", "error_code", "workflow_id", "details", "request_id"}``. OSMO's client prints ``message``
+alone, so that text has the first faults too. A 5xx never shows the exception.
 """
 
 from collections.abc import Callable, Iterable
@@ -114,7 +114,7 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
 
 
 def _database_away(error: Exception, request: Any) -> Response:
-    """A database that restarts is no fault of this service, and the caller can do something: try again."""
+    """Answer 503 while the database restarts: the caller can try again."""
     log.warning("database_away", error=str(error))
     message = (
         "The database does not answer at the moment. Try again; a submission repeated with its "
@@ -140,7 +140,7 @@ def summary(faults: Iterable[Fault]) -> str:
 
 
 def faults_of(error: exceptions.ValidationError) -> list[Fault]:
-    """Everything that a serializer found wrong."""
+    """All faults of a serializer."""
     return list(_faults(error.detail, ()))
 
 

@@ -1,15 +1,15 @@
-"""OSMO's gateway mode: a proxy that knows the user says so in headers, and proves that it is the proxy.
+"""OSMO's gateway mode: a proxy names the user in headers, and proves that it is the proxy.
 
-OSMO's service believes ``x-osmo-user`` from whoever can reach its port. Here nobody is believed unless
-``OSMO_TRUSTED_PROXY_SECRETS`` or ``OSMO_TRUSTED_PROXY_NETWORKS`` says who the proxy is, and each request
-must show it: the secret in ``x-osmo-proxy-secret``, the peer's own address in one of the networks, or
-both where both are set. From anybody else these headers are refused, not ignored: a caller who sends
-them expects to be somebody, and a proxy that lost its secret must not fall back to a stranger's rights.
+OSMO's service believes ``x-osmo-user`` from any client that can reach its port. This service believes it only
+if ``OSMO_TRUSTED_PROXY_SECRETS`` or ``OSMO_TRUSTED_PROXY_NETWORKS`` defines the proxy, and each request must
+prove it: the secret in ``x-osmo-proxy-secret``, the peer's own address in one of the networks, or both where
+both are set. From anybody else these headers are refused, not ignored: a caller who sends them expects to be
+somebody, and a proxy that lost its secret must not fall back to a stranger's rights.
 
 The proxy must remove the caller's own copies of these headers before it adds its own. If it adds without
 removing, WSGI joins both with a comma, and a list of roles of which one is the caller's cannot be told from
-the proxy's; so ``once`` looks at the headers before they are joined (``webserver`` asks it) and spoils what
-is repeated. gunicorn itself drops names with underscores, which WSGI would read as dashes.
+the proxy's; so ``once`` checks the headers before they are joined (``webserver`` calls it) and invalidates
+a repeated one. gunicorn itself drops names with underscores, which WSGI would read as dashes.
 """
 
 import ipaddress
@@ -37,7 +37,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Untrusted(Exception):
-    """Headers that only the gateway may send came from somebody else, or say nothing sensible."""
+    """Headers that only the gateway may send came from another sender, or are malformed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the proxy says is calling; ``pools`` is None if it says nothing of pools."""
+    """The caller that the proxy names; ``pools`` is None without a header about pools."""
 
     user: str
     roles: tuple[str, ...]
@@ -62,7 +62,7 @@ class Identity:
 
 
 def once(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Headers as they came, names and values; one of ours that is repeated becomes one that is refused."""
+    """The headers with each repeated identity header replaced by a value that is refused."""
     counts = Counter(name.upper() for name, _ in headers)
     repeated = {name for name in _ON_THE_WIRE if counts[name] > 1}
     unrepeated = [(name, value) for name, value in headers if name.upper() not in repeated]
@@ -70,7 +70,7 @@ def once(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def identity(meta: Mapping[str, Any], proxy: Proxy) -> Identity | None:
-    """Who is calling through the proxy; None for a request that says nothing of it.
+    """The caller that the proxy names; None for a request without identity headers.
 
     Raises Untrusted. Its text never repeats what was sent.
     """
@@ -110,9 +110,9 @@ def client_address(meta: Mapping[str, Any], proxy: Proxy) -> str:
 
 
 def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> Address | None:
-    """The peer's address, or what the proxy says if the peer is the proxy; None if it is none.
+    """The peer's address, or the one the proxy forwards if the peer is the proxy; None if it is none.
 
-    Only the last entry of X-Forwarded-For is the proxy's; what stands before it, the caller wrote.
+    Only the last entry of X-Forwarded-For is the proxy's; the caller wrote those before it.
     """
     address = str(meta.get("REMOTE_ADDR", ""))
     if proves(meta, proxy) and (forwarded := str(meta.get("HTTP_X_FORWARDED_FOR", ""))):

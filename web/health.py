@@ -1,8 +1,8 @@
 """Is the process alive, and can it serve: Kubernetes' names, no login.
 
-``/readyz`` names everything this installation depends on, in one line each. What this process cannot serve
-without makes the answer 503, so that no requests are sent here; all else only makes it "degraded", since
-taking every web replica out of service because beat is down would help nobody. Apps add what they know with
+``/readyz`` has one line for each dependency of the installation. A dependency that this process needs
+makes the answer 503, so that it gets no requests. Any other one makes the status "degraded" alone: beat
+being down is no reason to take every web replica out of service. Apps add their dependencies with
 ``register``.
 
 Bounded: a server that accepts a connection and then stays silent would hold a request for ever, and no time

@@ -1,8 +1,8 @@
 """How OSMO's client logs in: a personal token becomes a short login, and there is no identity provider.
 
-``login --method dev`` asks nothing. ``login --method token`` hands in a personal token and gets a JWT, again
-whenever that has expired. The other methods ask where the identity provider is: there is none, and the
-addresses are empty.
+``login --method dev`` sends no request. ``login --method token`` exchanges a personal token for a JWT, and
+again when that has expired. The other methods request the addresses of the identity provider; there is
+none, and all are empty.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 """How often something may be done, counted in Postgres (``models.RateBucket``).
 
 A *bucket* is one row: the moment at which it will be empty again. Each use moves that moment on by one
-interval; a use that would move it further than a minute's worth ahead is refused, and told when to come
-back. One statement takes or refuses, on the database's clock, so any number of web processes count as one
-(the generic cell rate algorithm).
+interval. A use that would move it more than a minute ahead is refused, with the time to wait. One statement
+takes or refuses, on the database's clock, so all web processes count together (the generic cell rate
+algorithm).
 
 Why not Redis: what is limited cannot be done without Postgres anyway, so there is no question of failing
 open or closed, a flushed Redis forgets no limit, and no request waits for a second server's timeout.
@@ -43,8 +43,8 @@ def take(key: str, *, per_minute: int) -> int | None:
     """Use a bucket once. None if that was within the limit, else the seconds until it may be tried again.
 
     A ``per_minute`` of 0 is no limit. A minute's worth may be used at once. One query, two if refused or
-    if the bucket is new: whoever adds a row deletes rows that mean nothing any more, so there are never
-    many more than callers of the last minute.
+    if the bucket is new: a new row also deletes rows that are empty again, so there are never many more
+    than callers of the last minute.
     """
     if per_minute == 0:
         return None

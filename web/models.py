@@ -1,4 +1,4 @@
-"""What belongs to access: personal tokens, profiles, roles and who holds them, buckets of rate limits."""
+"""The tables of access: personal tokens, profiles, roles and their assignments, buckets of rate limits."""
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -27,7 +27,7 @@ class PersonalToken(AbstractAuthToken):
 
 
 class Profile(models.Model):
-    """What a user has chosen: the pool that commands without one go to."""
+    """The choice of a user: the default pool."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="profile", primary_key=True)
     pool = models.CharField(max_length=63, blank=True, default="")
@@ -84,9 +84,9 @@ class RoleAssignment(models.Model):
 
 
 class RateBucket(models.Model):
-    """How far one caller has used up a limit: the moment at which nothing of it will be used any more.
+    """How much of a limit one caller has used: the moment at which the bucket is empty again.
 
-    A row whose moment has passed says the same as no row, and may be deleted at any time.
+    A row whose moment has passed means the same as no row, and may be deleted at any time.
     """
 
     key = models.CharField(max_length=255, primary_key=True)

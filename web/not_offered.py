@@ -1,8 +1,8 @@
-"""What OSMO has and this service does not: told as such, whatever the method, instead of a bare 404.
+"""Addresses of OSMO that this service does not offer: a clear answer instead of a bare 404, for any method.
 
-An address that leads nowhere is looked up here last, so an endpoint that exists is never hidden by a line
-below. The answer is a 400 with ``USER``, which OSMO's client prints and exits with 2 for, as for anything
-else that its user should not have asked; a 501 it would take for a fault of the service.
+Only an address that no endpoint has is looked up here, so a line below never hides an endpoint. The answer is
+a 400 with ``USER``: OSMO's client prints it and exits with 2, as for any mistake of its user. It would take a
+501 for a fault of the service.
 """
 
 import re
@@ -38,7 +38,7 @@ _PATTERNS = tuple((re.compile(f"/api/{pattern}"), name) for pattern, name in _NO
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Django's handler of addresses that lead nowhere."""
+    """Answer an address that no endpoint has (Django's handler404)."""
     name = next((name for pattern, name in _PATTERNS if pattern.fullmatch(request.path_info)), None)
     if name is None:
         return errors.not_found(request, exception)

@@ -1,12 +1,12 @@
-"""Work that beat asks for again and again: never behind other work, never void, at a steady pace.
+"""Periodic work of beat: never behind other work, never void, at a steady pace.
 
 Its messages stand in a queue of their own, which workers serve in turns with the other. In one queue with
 the task groups a sweep came too late as soon as the queue was longer than a sweep's interval, and then the
 net below lost messages was away for as long as there was most to catch (seen: no sweep for 160 seconds).
 
 They do not expire. An expiry is a time of the sender's clock that is read on the receiver's, so one clock
-that is wrong by seconds would void every sweep there is. What piles up while no worker runs is let go of
-here instead: a process that did the same work a moment ago, by its monotonic clock, leaves it out.
+that is wrong by seconds would void every sweep there is. Messages that pile up while no worker runs are
+dropped here instead: a process that did the same work a moment ago, by its monotonic clock, skips it.
 
 Beat itself counts on its monotonic clock too, and keeps no file. Celery's own schedulers compare times of
 day: after a clock was set back by five minutes they send nothing for five minutes, and one that finds times
@@ -29,7 +29,7 @@ _done: dict[tuple[Any, ...], float] = {}  # when it last began or ended; infinit
 
 
 class Periodic(Task):
-    """A task that is asked for every ``every`` seconds; called as a function it always runs.
+    """A task that beat sends every ``every`` seconds; called as a function it always runs.
 
     In one process, the same work is done once at a time, and half of ``every`` must pass until the next.
     """

@@ -1,4 +1,4 @@
-"""Every view says once what its methods need; one permission class asks the policy.
+"""Every view declares once what its methods need, and one permission class asks the policy.
 
 There are two gates. This one asks before anything is read: may the caller do this at all, on the object
 in the address or, where only the rows tell which pool is meant, on any. The second is in the selectors,
@@ -55,7 +55,7 @@ class Allowed(BasePermission):
 
 
 class Anybody(BasePermission):
-    """What a caller needs before they can log in. The views that say so are listed in a test."""
+    """Open to callers who have not logged in. A test lists the views that use it."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 -- DRF's signature
         return True

@@ -1,4 +1,4 @@
-"""Who may do what: roles as lists of statements, and the one decision that reads them. Pure.
+"""Access rules: roles as lists of statements, and the one decision that reads them. Pure.
 
 A *statement* grants actions (``workflow:Create``) on resources (``pool/train``). A role is a list of
 statements; a caller holds roles; whatever no statement grants is refused. There is no "deny": two roles
@@ -18,7 +18,7 @@ from scheduling.errors import Fault, Forbidden, InvalidSpec, in_order
 
 
 class Action(StrEnum):
-    """Everything an endpoint may ask for. Those that no endpoint asks for yet keep OSMO's roles valid."""
+    """All actions. Those that no endpoint needs keep OSMO's roles valid."""
 
     WORKFLOW_CREATE = "workflow:Create"
     WORKFLOW_LIST = "workflow:List"
@@ -163,7 +163,7 @@ class Grants:
 
 
 def refusal(action: Action, resource: str) -> Forbidden:
-    """The error of somebody who knows of the resource and may not do this to it."""
+    """The error for a caller who sees the resource and lacks the action."""
     where = "" if resource == EVERYTHING else f" on {resource[:80]!a}"
     return Forbidden(f"You hold no role that grants {action}{where}.")
 

@@ -1,7 +1,7 @@
-"""What every operation of the API's description has in common: ways to log in, and errors.
+"""The parts that all operations of the API's schema share: authentication and errors.
 
 drf-spectacular finds the ways to log in once this is imported. Errors are described here and not view by
-view, because they come from the frame around the views: whatever refuses a request answers in one shape.
+view, because they come from the layers around the views, which refuse every request in one shape.
 """
 
 from typing import Any

@@ -26,7 +26,7 @@ def latest_expiry() -> datetime:
 
 @transaction.atomic
 def make_own_token(user: User, *, name: str, expires_at: datetime) -> tuple[PersonalToken, str]:
-    """Make a token for whoever asks; returns its row and the token, which cannot be shown again.
+    """Make a token for the caller; returns its row and the token, which cannot be shown again.
 
     Raises Conflict if the user has one of this name, or too many.
     """

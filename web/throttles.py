@@ -1,4 +1,4 @@
-"""Which requests are counted, and by whom: submissions and the making of tokens, by user and by address."""
+"""Rate limits of requests, by user and by address: submissions, logins, new tokens, consistency checks."""
 
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ class SubmitThrottle(_Throttle):
 
 
 class AddressLoginThrottle(BaseThrottle):
-    """Tries to log in by whoever is not known yet: by address alone."""
+    """Attempts to log in, by address alone: the user is not known yet."""
 
     waits: float | None = None
 

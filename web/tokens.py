@@ -1,7 +1,7 @@
-"""One's own personal tokens over REST: list, make, revoke.
+"""A user's own personal tokens over REST: list, make, revoke.
 
-A token that is made with a token does not outlive it: a stolen one cannot be prolonged. Who comes through
-the gateway makes none: it would carry their name past the roles and pools that the gateway gives them.
+A token that is made with a token does not outlive it: a stolen one cannot be prolonged. A user from the
+gateway makes none: the token would bypass the roles and pools that the gateway sets.
 """
 
 from datetime import UTC, datetime, time, timedelta

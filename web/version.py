@@ -1,7 +1,7 @@
-"""Which version this service is, and which versions of OSMO's client it answers.
+"""The version of this service, and the versions of OSMO's client that it answers.
 
-The client says its version in ``x-osmo-client-version``, except where it asks for the service's. One below
-``OSMO_CLIENT_MINIMUM_VERSION`` is refused; one below ``OSMO_CLIENT_LATEST_VERSION`` is told beside its
+The client sends its version in ``x-osmo-client-version``, except in requests for the service's version. One
+below ``OSMO_CLIENT_MINIMUM_VERSION`` is refused; one below ``OSMO_CLIENT_LATEST_VERSION`` is told beside its
 answer. Both are settings and not rows, because they would be read with every request.
 """
 
@@ -34,7 +34,7 @@ def as_numbers(text: str) -> tuple[int, int, int] | None:
 
 
 class ClientVersionMiddleware:
-    """Refuse clients that are too old, and tell those that are not the newest."""
+    """Refuse clients that are too old, and add a hint for those that are not the newest."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -1,7 +1,7 @@
-"""How gunicorn runs the web processes; the addresses and numbers of processes are on its command line.
+"""gunicorn's settings of the web processes; its command line has the addresses and the number of processes.
 
 Several processes count requests, and a scrape reaches one of them. So they write into a directory that the
-first one makes, and whoever is asked adds up. What a process that ended has counted stays in the sum.
+first one makes, and the process that is scraped adds up. The counts of an ended process stay in the sum.
 """
 
 import os
@@ -16,7 +16,7 @@ os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client 
 
 
 def pre_request(worker: Any, request: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
-    """Refuse who sends a gateway's header twice, before WSGI makes one of the two."""
+    """Refuse a request that repeats a gateway's header, before WSGI joins the two."""
     request.headers = gateway.once(request.headers)
 
 
