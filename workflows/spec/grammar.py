@@ -7,9 +7,9 @@ resolves the references between them and builds the values.
 
 import difflib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
@@ -42,20 +42,15 @@ class Piece(GrammarModel):
     ``complete``: no field was dropped as faulty; for a group, none of its tasks' fields.
     """
 
-    _path: Path = PrivateAttr(default=())
-    _complete: bool = PrivateAttr(default=True)
+    __slots__ = ("complete", "path")  # private attributes would make parsing a twentieth slower
 
-    @property
-    def path(self) -> Path:
-        return self._path
-
-    @property
-    def complete(self) -> bool:
-        return self._complete
+    path: ClassVar[Path]  # of the instance, but no field
+    complete: ClassVar[bool]
 
     def placed(self, path: Path, *, complete: bool = True) -> Self:
         """Set the path of the piece; returns the piece."""
-        self._path, self._complete = path, complete
+        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "complete", complete)
         return self
 
 
