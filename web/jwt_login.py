@@ -42,7 +42,7 @@ class LoginInfoView(APIView):
 
     @extend_schema(operation_id="get_login_info", responses=LoginInfoShape, auth=[])
     def get(self, request: Request) -> Response:
-        """Say that there is no identity provider: every address is empty."""
+        """Show the identity provider: there is none, so every address is empty."""
         del request
         return Response(LoginInfoShape(**dict.fromkeys(LoginInfoShape.model_fields, "")))
 
@@ -68,7 +68,7 @@ class JwtView(APIView):
         auth=[],
     )
     def post(self, request: Request) -> Response:
-        """Change a personal token for a short login with the same rights."""
+        """Exchange a personal token for a short login with the same rights."""
         body = PersonalTokenBody(data=request.data)
         body.is_valid(raise_exception=True)
         token = _personal_token(body.validated_data["token"])

@@ -61,6 +61,6 @@ class PluginsView(APIView):
 
     @extend_schema(operation_id="get_plugin_configs", responses=PluginsShape)
     def get(self, request: Request) -> Response:
-        """Say which of OSMO's plugins there are: none."""
+        """Show OSMO's plugins: none is enabled."""
         del request
         return Response(PluginsShape(rsync=RsyncShape(enabled=False)))

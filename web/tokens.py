@@ -37,7 +37,7 @@ class TokensShape(Shape):
 
 
 class NewTokenShape(TokenShape):
-    token: str = about("Shown this once.")
+    token: str = about("Shown only in this reply.")
 
 
 class RevokedShape(Shape):
@@ -46,7 +46,7 @@ class RevokedShape(Shape):
 
 class TokenQuery(serializers.Serializer[Any]):
     expires_at = serializers.DateField(
-        required=False, help_text="The last day it is good for, UTC; left out: OSMO_TOKEN_DAYS from now."
+        required=False, help_text="The last day on which it is valid, UTC. Default: OSMO_TOKEN_DAYS from now."
     )
 
 
@@ -55,7 +55,7 @@ class TokensView(APIView):
 
     @extend_schema(operation_id="list_access_tokens", responses=TokensShape)
     def get(self, request: Request) -> Response:
-        """List the caller's living tokens, by name; none is shown itself."""
+        """List the caller's valid tokens by name; their texts are not shown."""
         return Response(
             TokensShape(
                 tokens=[TokenShape(**_fields(row)) for row in services.living_tokens(caller(request))]
@@ -74,7 +74,7 @@ class TokenView(APIView):
         responses={200: NewTokenShape},
     )
     def post(self, request: Request, name: str) -> Response:
-        """Make a token of this name for the caller and show it, this once."""
+        """Make a token of this name for the caller. Its text is shown only in this reply."""
         user = caller(request)
         if came_through_gateway(user):
             raise Forbidden(

@@ -82,7 +82,7 @@ class VersionView(APIView):
 
     @extend_schema(operation_id="get_version", responses=VersionShape, auth=[])
     def get(self, request: Request) -> Response:
-        """Show this service's version, to anybody."""
+        """Show this service's version; no login is needed."""
         del request
         major, minor, revision = VERSION.split(".")
         return Response(VersionShape(major=major, minor=minor, revision=revision, hash=""))
@@ -102,7 +102,7 @@ class ServiceConfigView(APIView):
 
     @extend_schema(operation_id="get_service_config", responses=ServiceConfigShape)
     def get(self, request: Request) -> Response:
-        """Show which clients are answered. They are settings of the installation, not written here."""
+        """Show which client versions are supported; they are settings of the installation."""
         del request
         versions = ClientConfigShape(
             min_supported_version=settings.CLIENT_MINIMUM_VERSION or None,

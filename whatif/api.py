@@ -155,7 +155,7 @@ class WhatIfView(APIView):
 
     @extend_schema(operation_id="pool_what_if", request=WhatIfBody, responses={200: WhatIfShape})
     def post(self, request: Request, pool: str) -> Response:
-        """Say what would become of the groups that wait, with other nodes or keys. Writes nothing."""
+        """Predict the effect of other nodes or keys on the groups that wait. Nothing is written."""
         NoQuery.of(request)
         row = pool_visible_to(request.user, pool, action=Action.CONFIG_READ)
         scenario = scenario_in(request.data)

@@ -44,23 +44,25 @@ class HistoryQuery(Query):
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     limit = serializers.IntegerField(min_value=1, max_value=history.MAX_PAGE, default=20)
     order = serializers.ChoiceField(
-        choices=("ASC", "DESC"), default="ASC", help_text="By time; the newest are chosen either way."
+        choices=("ASC", "DESC"),
+        default="ASC",
+        help_text="Order of the page by time; a page always holds the newest changes.",
     )
     config_types = serializers.ListField(
         child=serializers.ChoiceField(choices=history.known_types()),
         max_length=50,
         default=list,
-        help_text="Only these types; may be repeated.",
+        help_text="Only these types. May be repeated.",
     )
     name = serializers.CharField(max_length=63, default="", help_text="Of the object that was changed.")
     revision = serializers.IntegerField(min_value=1, max_value=MAX_REVISION, default=None)
     tags = serializers.ListField(
-        child=Tag(), max_length=MAX_TAGS, default=list, help_text="Carries all of these."
+        child=Tag(), max_length=MAX_TAGS, default=list, help_text="Only those with all of these tags."
     )
     created_before = serializers.DateTimeField(default=None, help_text="UTC.")
     created_after = serializers.DateTimeField(default=None, help_text="UTC.")
     at_timestamp = serializers.DateTimeField(
-        default=None, help_text="What held at this moment, one row for each type. UTC."
+        default=None, help_text="The state at this moment, one row for each type. UTC."
     )
     omit_data = serializers.BooleanField(default=False)
 
@@ -121,7 +123,7 @@ class HistoryView(APIView):
 
     @extend_schema(operation_id="list_config_history", parameters=[HistoryQuery], responses=HistoryShape)
     def get(self, request: Request) -> Response:
-        """Show changes of configuration, each with the whole set of its type after it."""
+        """List configuration changes, each with the whole set of its type after the change."""
         query = HistoryQuery.of(request)
         _one_time(query)
         criteria = HistoryFilter(
@@ -202,7 +204,7 @@ class RollbackView(APIView):
         responses=RolledBackShape,
     )
     def post(self, request: Request) -> Response:
-        """Restore the one object that a revision changed to what it was after it, checked anew."""
+        """Restore the object that a revision changed to its state after it; it is checked again."""
         sent = envelope(request, holds=None, also=("config_type", "revision"))
         kind, number = _target(request.data)
         _may_write(request, kind, number)
@@ -253,7 +255,7 @@ class RevisionView(APIView):
         responses={200: RolledBackShape},
     )
     def delete(self, request: Request, config_type: str, revision: str) -> Response:
-        """Take a revision out of the history; what an object is now cannot be."""
+        """Delete a revision from the history; the current revision of an object cannot be deleted."""
         sent = envelope(request, holds=None)
         kind, number = _addressed(config_type, revision)
         row = _may_write(request, kind, number)

@@ -32,7 +32,7 @@ class RenameShape(WriteShape):
 
 
 class PoolRenameShape(RenameShape):
-    force: bool | None = absent("Although workflows live.")
+    force: bool | None = absent("Go on even if workflows still run.")
 
 
 class RenamedShape(Shape):
@@ -50,7 +50,7 @@ class PlatformsView(APIView):
         responses={200: BY_NAME},
     )
     def get(self, request: Request, name: str) -> Response:
-        """Show the platforms of a pool, by name."""
+        """Show the platforms of a pool by name."""
         pool = _pool(request, name)
         platforms = shape.document_of(pool)["platforms"]
         reply = {name: PlatformShape(**content) for name, content in platforms.items()}

@@ -50,7 +50,7 @@ class PodTemplatesView(APIView):
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request) -> Response:
-        """Create or replace each template named, all or none; others stay as they are."""
+        """Create or replace each named template, all or none; others are not changed."""
         sent = envelope(request, holds="configs")
         with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
@@ -79,7 +79,7 @@ class PodTemplateView(APIView):
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request, name: str) -> Response:
-        """Create a pod template, or replace it whole; what was accepted before stays as it was."""
+        """Create a pod template, or replace it whole; accepted workflows are not changed."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
         with faults_under("configs"):
@@ -95,7 +95,7 @@ class PodTemplateView(APIView):
         responses={200: DeletedShape},
     )
     def delete(self, request: Request, name: str) -> Response:
-        """Delete a pod template that no pool and no platform names."""
+        """Delete a pod template that no pool and no platform uses."""
         sent = envelope(request, holds=None)
         services.delete_pod_template(
             name=name, change=sent.change, expected_revision=expected_revision(request)
@@ -129,7 +129,7 @@ class NotOfferedView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        """Show an empty set: this kind of template is not carried out."""
+        """Show an empty set: this service does not support this kind of template."""
         del request
         return Response({})
 
@@ -138,7 +138,7 @@ class NotOfferedView(APIView):
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request) -> Response:
-        """Refuse, and say what to use instead."""
+        """Refuse; the error names what to use instead."""
         del request
         raise refusal(self.kind)
 
@@ -151,7 +151,7 @@ class OneNotOfferedView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request, name: str) -> Response:
-        """Say that there is none."""
+        """Refuse: there is no such template."""
         del request
         raise NotFound(f'There is no {self.kind} "{name[:63]}". {_INSTEAD[self.kind]}')
 
@@ -160,13 +160,13 @@ class OneNotOfferedView(APIView):
         responses=OpenApiTypes.OBJECT,
     )
     def put(self, request: Request, name: str) -> Response:
-        """Refuse, and say what to use instead."""
+        """Refuse; the error names what to use instead."""
         del request, name
         raise refusal(self.kind)
 
     @extend_schema(request=None, responses={200: DeletedShape})
     def delete(self, request: Request, name: str) -> Response:
-        """Say that there is none."""
+        """Refuse: there is no such template."""
         return self.get(request, name)
 
 

@@ -53,7 +53,7 @@ class ProfileSettingsView(APIView):
 
     @extend_schema(operation_id="get_profile", responses=ProfileReplyShape)
     def get(self, request: Request) -> Response:
-        """Show who is calling, their default pool and the pools they may use."""
+        """Show the caller, their default pool and the pools that they may use."""
         chosen = Profile.objects.filter(user=caller(request)).values_list("pool", flat=True).first()
         profile = ProfileShape(
             username=request.user.get_username(),
@@ -76,7 +76,7 @@ class ProfileSettingsView(APIView):
 
     @extend_schema(operation_id="set_profile", request=ProfileSettingsSerializer, responses=None)
     def post(self, request: Request) -> JsonResponse:
-        """Choose a default pool; one that the caller may not submit to is refused."""
+        """Set the default pool; a pool that the caller may not submit to is refused."""
         settings = ProfileSettingsSerializer(data=request.data)
         settings.is_valid(raise_exception=True)
         if "pool" in settings.validated_data:

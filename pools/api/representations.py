@@ -19,29 +19,6 @@ from scheduling.errors import Notice, format_path
 
 HEARTBEAT_LASTS = timedelta(minutes=2)
 
-_BASE = (
-    "description",
-    "download_type",
-    "enable_maintenance",
-    "backend",
-    "nvlink",
-    "default_platform",
-    "default_exec_timeout",
-    "default_queue_timeout",
-    "max_exec_timeout",
-    "max_queue_timeout",
-    "default_exit_actions",
-    "resources",
-    "topology_keys",
-)
-_MINIMAL_PLATFORM = (
-    "description",
-    "host_network_allowed",
-    "privileged_allowed",
-    "allowed_mounts",
-    "default_mounts",
-)
-
 
 def minimal_pool(pool: Pool, *, now: datetime) -> shapes.MinimalPoolShape:
     """The part of a pool that any of its users sees."""
@@ -50,13 +27,12 @@ def minimal_pool(pool: Pool, *, now: datetime) -> shapes.MinimalPoolShape:
 
 def minimal_fields(pool: Pool, *, now: datetime) -> dict[str, Any]:
     """The fields of that part, for shapes that add to it."""
-    document = pool_shape.document_of(pool)
-    platforms = document["platforms"]
+    fields = {**_observed_pool(pool, now=now), **pool_shape.document_of(pool)}
     return {
-        **_observed_pool(pool, now=now),
-        **{field: document[field] for field in _BASE},
+        **{name: fields[name] for name in shapes.PoolBaseShape.model_fields},
         "platforms": {
-            name: {field: platforms[name][field] for field in _MINIMAL_PLATFORM} for name in platforms
+            name: {field: platform[field] for field in shapes.MinimalPlatformShape.model_fields}
+            for name, platform in fields["platforms"].items()
         },
     }
 

@@ -47,7 +47,7 @@ class MinimalPlatformShape(Shape):
 class PlatformShape(MinimalPlatformShape):
     node_selector: dict[str, str] = about("Adds to the pool's; may not contradict it.")
     tolerations: Annotated[list[TolerationShape], AsStored()]
-    default_variables: dict[str, Any] = about("Go over the pool's.")
+    default_variables: dict[str, Any] = about("Replace the pool's of the same name.")
     resource_validations: list[Any] = about("Must be empty.")
     override_pod_template: list[str] = about("Pod templates laid over the pool's, in this order.")
 
@@ -112,9 +112,7 @@ class PoolShape(PoolBaseShape):
     max_num_tasks_per_user: int | None = about(
         "Most tasks that have not ended, of one user; null is no limit."
     )
-    common_default_variables: dict[str, Any] = about(
-        "Template variables of tasks that ask for none: USER_CPU: 4."
-    )
+    common_default_variables: dict[str, Any] = about("Defaults of template variables, such as USER_CPU: 4.")
     common_resource_validations: list[Any] = about("Must be empty.")
     common_pod_template: list[str] = about("Pod templates laid over its pods, in this order.")
     common_group_templates: list[Any] = about("Must be empty.")

@@ -29,9 +29,9 @@ LIST = Needs(Action.POOL_LIST, on=None)
 
 VERBOSE = OpenApiParameter("verbose", OpenApiTypes.BOOL, description="Adds derived fields.")
 POOLS = OpenApiParameter("pools", OpenApiTypes.STR, many=True, description="Only these pools.")
-ALL_POOLS = OpenApiParameter("all_pools", OpenApiTypes.BOOL, description="All pools, whatever pools says.")
+ALL_POOLS = OpenApiParameter("all_pools", OpenApiTypes.BOOL, description="All pools; pools is ignored.")
 BACKEND = OpenApiParameter("backend", OpenApiTypes.STR, description="Only pools of this backend.")
-FORCE = OpenApiParameter("force", OpenApiTypes.BOOL, description="Although work still runs there.")
+FORCE = OpenApiParameter("force", OpenApiTypes.BOOL, description="Go on even if work still runs there.")
 DRY_RUN = OpenApiParameter("dry_run", OpenApiTypes.BOOL, description="Check everything; write nothing.")
 IF_MATCH = OpenApiParameter(
     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="ETag of the revision that was read."
@@ -48,7 +48,7 @@ class BackendsView(APIView):
 
     @extend_schema(operation_id="list_backends", responses=shapes.BackendsShape)
     def get(self, request: Request) -> Response:
-        """List the backends with what is known of their clusters."""
+        """List the backends with the observed state of their clusters."""
         now = timezone.now()
         rows = selectors.backends_visible_to(request.user).order_by("name")
         return Response(shapes.BackendsShape(backends=[show.backend_entry(row, now=now) for row in rows]))
@@ -69,7 +69,7 @@ class BackendView(APIView):
         responses=shapes.BackendShape,
     )
     def post(self, request: Request, name: str) -> Response:
-        """Register a backend, or change the fields that are given."""
+        """Register a backend, or change the given fields."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
         with faults_under("configs"):
@@ -85,7 +85,7 @@ class BackendView(APIView):
         responses=shapes.BackendShape,
     )
     def put(self, request: Request, name: str) -> Response:
-        """Register a backend, or replace its configuration whole."""
+        """Register a backend, or replace its whole configuration."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
         with faults_under("configs"):
@@ -133,7 +133,7 @@ class PoolsConfigView(APIView):
         responses=shapes.PoolsShape,
     )
     def put(self, request: Request) -> Response:
-        """Create or replace each pool named, all or none; pools not named stay as they are."""
+        """Create or replace each named pool, all or none; other pools are not changed."""
         sent = envelope(request, holds="configs")
         with faults_under("configs"):
             if not isinstance(sent.content, Mapping):
@@ -175,7 +175,7 @@ class PoolConfigView(APIView):
         responses=shapes.PoolShape,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Change the fields that are given: maps are merged, lists (topology_keys too) are replaced."""
+        """Change the given fields: maps are merged, lists (topology_keys too) are replaced."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
         with faults_under("configs_dict"):
@@ -191,7 +191,7 @@ class PoolConfigView(APIView):
         responses={200: shapes.DeletedShape},
     )
     def delete(self, request: Request, name: str) -> Response:
-        """Delete a pool on which no workflow lives."""
+        """Delete a pool without running workflows."""
         sent = envelope(request, holds=None)
         expected = expected_revision(request)
         services.delete_pool(name=name, change=sent.change, force=sent.force, expected_revision=expected)
@@ -226,7 +226,7 @@ class WorkflowConfigView(APIView):
         responses=shapes.WorkflowConfigShape,
     )
     def put(self, request: Request) -> Response:
-        """Replace the limits; what is left out takes its default."""
+        """Replace the limits; a field that is left out takes its default."""
         sent = envelope(request, holds="configs")
         expected = expected_revision(request)
         with faults_under("configs"):
@@ -242,7 +242,7 @@ class WorkflowConfigView(APIView):
         responses=shapes.WorkflowConfigShape,
     )
     def patch(self, request: Request) -> Response:
-        """Change the limits that are given."""
+        """Change the given limits."""
         sent = envelope(request, holds="configs_dict")
         expected = expected_revision(request)
         with faults_under("configs_dict"):

@@ -24,8 +24,8 @@ from workflows.values.amounts import NO_AMOUNTS
 
 
 class PoolsQuery(Query):
-    pools = texts("Only these pools; left out: all the caller may see.")
-    all_pools = flag("All pools, whatever pools says.")
+    pools = texts("Only these pools. Default: all that the caller may see.")
+    all_pools = flag("All pools; pools is ignored.")
 
 
 class UsageShape(Shape):
@@ -130,7 +130,7 @@ class ResourcesView(APIView):
 
     @extend_schema(operation_id="list_resources", parameters=[PoolsQuery], responses=NodeListShape)
     def get(self, request: Request) -> Response:
-        """List the nodes of the caller's pools: what each has, what is in use, where it stands."""
+        """List the nodes of the caller's pools with their capacity, usage and topology domains."""
         return Response(NodeListShape(resources=_nodes(_requested_pools(request, Action.RESOURCES_READ))))
 
 

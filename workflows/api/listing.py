@@ -31,16 +31,20 @@ GIB = 2**30
 class TaskListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
-    order = serializers.ChoiceField(choices=("ASC", "DESC"), default="DESC", help_text="As tries were made.")
-    workflow_id = serializers.CharField(default="", max_length=80, help_text="Of this workflow, by its name.")
-    users = texts("Submitted by one of these; left out: by the caller, unless all_users is given.")
-    all_users = flag("Whoever submitted it.")
+    order = serializers.ChoiceField(
+        choices=("ASC", "DESC"), default="DESC", help_text="Order by the creation of tries."
+    )
+    workflow_id = serializers.CharField(
+        default="", max_length=80, help_text="Only tasks of the workflow with this name."
+    )
+    users = texts("Only those of these users. Default: the caller's, unless all_users is given.")
+    all_users = flag("Of all users.")
     statuses = serializers.ListField(
         child=serializers.ChoiceField(choices=TaskStatus.choices), max_length=100, default=list
     )
-    pools = texts("Submitted to one of these.")
-    all_pools = flag("Whatever the pool; the same as leaving out pools.")
-    nodes = texts("On one of these nodes.")
+    pools = texts("Only those submitted to these pools. May be repeated.")
+    all_pools = flag("From all pools, as if pools were left out.")
+    nodes = texts("Only tasks on these nodes. May be repeated.")
     priority = serializers.ListField(
         child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
     )
@@ -157,7 +161,7 @@ class WorkflowTagView(APIView):
         operation_id="workflow_tag", parameters=[TagQuery], request=None, responses=WorkflowTagsShape
     )
     def post(self, request: Request, workflow_id: str) -> Response:
-        """Put tags on a workflow and take tags off it."""
+        """Add tags to a workflow and remove tags from it."""
         query = TagQuery.of(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_UPDATE)
         tags = change_tags(workflow, add=query["add"], remove=query["remove"])
@@ -169,7 +173,7 @@ class TagsView(APIView):
 
     @extend_schema(operation_id="list_tags", responses=UsedTagsShape)
     def get(self, request: Request) -> Response:
-        """List the tags that workflows carry."""
+        """List the tags in use."""
         return Response(UsedTagsShape(tags=selectors.tags_in_use(request.user)))
 
 
@@ -180,5 +184,5 @@ class UsersView(APIView):
         operation_id="list_users", responses={200: serializers.ListSerializer(child=serializers.CharField())}
     )
     def get(self, request: Request) -> Response:
-        """List who submitted workflows that the caller may list."""
+        """List the submitters of the workflows that the caller may list."""
         return Response(selectors.submitters(request.user))

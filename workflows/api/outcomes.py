@@ -20,7 +20,10 @@ MOST_DAYS = 366
 
 class DaysQuery(Query):
     days = serializers.IntegerField(
-        min_value=1, max_value=MOST_DAYS, default=30, help_text="Of workflows submitted in so many last days."
+        min_value=1,
+        max_value=MOST_DAYS,
+        default=30,
+        help_text="Count workflows submitted in the last so many days.",
     )
 
 

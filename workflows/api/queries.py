@@ -35,51 +35,53 @@ class SubmitBody(StrictForm):
 
 
 class SubmitQuery(Query):
-    dry_run = flag("Check everything and show the objects; make nothing.")
-    validation_only = flag("Check everything; make nothing.")
+    dry_run = flag("Check everything and show the objects; create nothing.")
+    validation_only = flag("Check everything; create nothing.")
     feasibility = serializers.ChoiceField(
-        choices=("", "only"), default="", help_text="only: check and say whether it would fit; make nothing."
+        choices=("", "only"),
+        default="",
+        help_text="only: check and report whether it would fit; create nothing.",
     )
-    force_infeasible = flag("Accept it although no domain of the pool is large enough.")
+    force_infeasible = flag("Accept it even if no domain of the pool is large enough.")
     workflow_id = serializers.CharField(
-        default="", max_length=80, help_text="Submits this workflow's spec again; without a body."
+        default="",
+        max_length=80,
+        help_text="Submit the spec of this workflow again; the request has no body.",
     )
     priority = serializers.ChoiceField(
         choices=Workflow.Priority.choices,
         default=None,
-        help_text="Left out: NORMAL, or that of the workflow that is submitted again.",
+        help_text="Default: NORMAL, or the priority of the workflow that is submitted again.",
     )
     label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
-        "key=value, laid over the labels of the spec; may be repeated."
+        "key=value, added to the labels of the spec and replacing those of the same key. May be repeated."
     )
-    env_vars = texts(
-        "NAME=value, laid over the environment of every task; may be repeated.", max_length=65536
-    )
+    env_vars = texts("NAME=value, added to the environment of every task. May be repeated.", max_length=65536)
 
 
 class WorkflowListQuery(Query):
     limit = serializers.IntegerField(min_value=1, max_value=MAX_PAGE, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, default=0)
     order = serializers.ChoiceField(
-        choices=("ASC", "DESC"), default="DESC", help_text="By time of submission."
+        choices=("ASC", "DESC"), default="DESC", help_text="Order by time of submission."
     )
-    users = texts("Submitted by one of these; left out: by the caller, unless all_users is given.")
-    all_users = flag("Whoever submitted it.")
+    users = texts("Only those of these users. Default: the caller's, unless all_users is given.")
+    all_users = flag("Of all users.")
     statuses = serializers.ListField(
         child=serializers.ChoiceField(choices=WorkflowStatus.choices), max_length=100, default=list
     )
     name = serializers.CharField(default="", max_length=80, help_text="Part of the workflow's name.")
-    tags = texts("Carries all of these.")
-    pools = texts("Submitted to one of these.")
-    all_pools = flag("Whatever the pool; the same as leaving out pools.")
-    app = texts("OSMO's apps are not kept here: any value matches nothing.")
+    tags = texts("Only those with all of these tags.")
+    pools = texts("Only those submitted to these pools. May be repeated.")
+    all_pools = flag("From all pools, as if pools were left out.")
+    app = texts("OSMO's apps are not supported: any value matches nothing.")
     priority = serializers.ListField(
         child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
     )
     label = texts(  # type: ignore[assignment]  # a declared field, taken off the class
-        "key or key=value that it carries; may be repeated."
+        "Only workflows with this label, key or key=value. May be repeated."
     )
-    no_label = texts("key or key=value that it does not carry; may be repeated.")
+    no_label = texts("Only workflows without this label, key or key=value. May be repeated.")
     submitted_after = serializers.DateTimeField(default=None, help_text="UTC.")
     submitted_before = serializers.DateTimeField(default=None, help_text="UTC.")
 
@@ -107,12 +109,12 @@ def _pair(text: str) -> tuple[str, str | None]:
 
 
 class DetailQuery(Query):
-    verbose = flag("Every try of each task, not only the latest.")
-    skip_groups = flag("Without groups and tasks.")
+    verbose = flag("Show every try of each task, not only the latest.")
+    skip_groups = flag("Leave out groups and tasks.")
 
 
 class SpecQuery(Query):
-    use_template = flag("As it was before templating, where it was templated.")
+    use_template = flag("The spec before templating, where it was a template.")
 
 
 class LinesQuery(Query):
@@ -127,11 +129,13 @@ class LogsQuery(LinesQuery):
     follow = serializers.BooleanField(
         default=None,
         allow_null=True,
-        help_text="Go on with lines as they come until the workflow ends. Left out: if the workflow has not "
+        help_text="Follow new lines until the workflow ends. Default: true if the workflow has not "
         "ended and last_n_lines is not given.",
     )
 
 
 class CancelQuery(Query):
-    force = flag("Without waiting for containers to end.")
-    message = serializers.CharField(default="", max_length=1000, help_text="Why; shown with the workflow.")
+    force = flag("Do not wait for containers to end.")
+    message = serializers.CharField(
+        default="", max_length=1000, help_text="The reason, shown with the workflow."
+    )

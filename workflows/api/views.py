@@ -67,7 +67,11 @@ class SubmitView(APIView):
         operation_id="workflow_submit",
         parameters=[
             queries.SubmitQuery,
-            OpenApiParameter("Idempotency-Key", location="header", description="Makes a repeat harmless."),
+            OpenApiParameter(
+                "Idempotency-Key",
+                location="header",
+                description="A repeated request with the same key is accepted once.",
+            ),
         ],
         request=queries.SubmitBody,
         responses={
@@ -75,7 +79,7 @@ class SubmitView(APIView):
         },
     )
     def post(self, request: Request, pool: str) -> Response:
-        """Check a workflow against a pool and accept it; ``dry_run`` shows what would be made."""
+        """Check a workflow and accept it; ``dry_run`` shows the objects that would be created."""
         reply = submit(_submission(request, pool))
         return Response(representations.submitted(reply, base=base_address(request)))
 
@@ -128,13 +132,17 @@ class RestartView(APIView):
     @extend_schema(
         operation_id="workflow_restart",
         parameters=[
-            OpenApiParameter("Idempotency-Key", location="header", description="Makes a repeat harmless."),
+            OpenApiParameter(
+                "Idempotency-Key",
+                location="header",
+                description="A repeated request with the same key is accepted once.",
+            ),
         ],
         request=None,
         responses={200: shapes.SubmissionShape},
     )
     def post(self, request: Request, pool: str, workflow_id: str) -> Response:
-        """Run a finished workflow again, as a new one; groups that COMPLETED are carried over."""
+        """Run a finished workflow again as a new one; COMPLETED groups are not run again."""
         NoQuery.of(request)
         reply = restart(
             _readable(request, workflow_id),
@@ -208,7 +216,7 @@ class ExplainView(APIView):
 
     @extend_schema(operation_id="workflow_explain", responses=shapes.ExplanationShape)
     def get(self, request: Request, workflow_id: str) -> Response:
-        """Say why each group that waits does, what that rests on, and what would help."""
+        """Explain why each waiting group waits, with the evidence and what would help."""
         NoQuery.of(request)
         workflow = _readable(request, workflow_id)
         explanation = explain(workflow, user=authenticated(request), now=timezone.now())
@@ -220,7 +228,7 @@ class SpecView(APIView):
 
     @extend_schema(operation_id="workflow_spec", parameters=[queries.SpecQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
-        """Give the spec as it was parsed, or as it was before templating."""
+        """Give the spec as parsed, or as it was before templating."""
         query = queries.SpecQuery.of(request)
         workflow = _readable(request, workflow_id)
         text = workflow.template_spec if query["use_template"] else ""
@@ -232,7 +240,7 @@ class EventsView(APIView):
 
     @extend_schema(operation_id="workflow_events", parameters=[queries.LinesQuery], responses=LINES)
     def get(self, request: Request, workflow_id: str) -> HttpResponse:
-        """Give the timeline, one event a line: our own steps and what the cluster said."""
+        """Give the timeline, one event a line: the service's own steps and the cluster's events."""
         query = queries.LinesQuery.of(request)
         workflow = _readable(request, workflow_id)
         task, retry = query["task_name"], query["retry_id"]
@@ -264,7 +272,7 @@ class CancelView(APIView):
         },
     )
     def post(self, request: Request, workflow_id: str) -> Response:
-        """Cancel a workflow: its pods, pod groups and ComputeDomains are taken down."""
+        """Cancel a workflow: its pods, pod groups and ComputeDomains are deleted."""
         query: dict[str, Any] = queries.CancelQuery.of(request)
         workflow = selectors.workflow_known_as(workflow_id, user=request.user, action=Action.WORKFLOW_CANCEL)
         cancel_workflow(workflow, by=username(request), message=query["message"], force=query["force"])

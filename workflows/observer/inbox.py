@@ -1,8 +1,7 @@
 """Changes on their way to the database: collected for a moment, bounded, the newest of each object.
 
-What other tenants' pods use has a lane of its own, which is bounded by the number of nodes and never makes
-anybody wait: it leaves once in a while and a part at a time, so their coming and going holds up nothing of
-ours.
+The usage of other tenants' pods has a lane of its own, which is bounded by the number of nodes and never
+blocks a stream. It is written once a second and in parts, so other tenants' pods do not delay our own changes.
 """
 
 import threading
@@ -30,7 +29,7 @@ FOREIGN_USAGE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Batch:
-    """What is to be written about one cluster, in the order it was first heard of."""
+    """The changes of one cluster to write, in the order of their arrival."""
 
     pods: list[PodSeen] = field(default_factory=list)
     objects: list[ObjectSeen] = field(default_factory=list)

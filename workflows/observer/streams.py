@@ -1,8 +1,8 @@
 """One kind in one namespace of one cluster, followed into the inbox.
 
-What was passed on is remembered as a fingerprint, so a relist of 10,000 unchanged pods, or a node's
-heartbeat, writes nothing. A complete list says what has vanished: everything remembered, and at the start
-everything that the rows still show, which is not in it.
+A fingerprint of each object that was passed on stays in memory, so a relist of 10,000 unchanged pods, or a
+node's heartbeat, writes nothing. A complete list shows what was deleted: each object in memory, and at the
+start each object in the rows, that is not in the list.
 """
 
 import hashlib
@@ -25,15 +25,15 @@ from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, PodSee
 log = structlog.get_logger(__name__)
 
 Reduce = Callable[[Obj], object]
-"""What is kept of an object; None for nothing."""
+"""The part of an object that is kept; None for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to follow. ``recorded`` gives what the rows show of it, once, at the start.
+    """What to follow. ``recorded`` reads the objects in the rows, once, at the start.
 
-    ``topology`` is the resource of a kind of topology object, empty for any other kind. ``others`` says that
-    it is other tenants' pods, which are kept as sums.
+    ``topology`` is the resource of a kind of topology object, empty for any other kind. ``foreign``: the
+    objects are other tenants' pods, which are kept as sums.
     """
 
     cluster_uid: str
@@ -48,7 +48,7 @@ class Source:
 
 
 class Memory:
-    """What was passed on last, as fingerprints; says what of a look is news."""
+    """Fingerprints of the objects that were passed on; tells which objects changed."""
 
     def __init__(self, recorded: Iterable[Change]) -> None:
         self._prints: dict[Hashable, tuple[bytes, Change]] = {}
@@ -65,14 +65,14 @@ class Memory:
         self._prints.pop(key_of(change), None)
 
     def vanished(self, present: Iterable[Change]) -> list[Change]:
-        """What was there and is not in a complete list; forgotten with this."""
+        """Remove and return the objects that are not in a complete list."""
         keys = {key_of(change) for change in present}
         missing = [key for key in self._prints if key not in keys]
         return [self._prints.pop(key)[1] for key in missing]
 
 
 def _slim(change: Change) -> Change:
-    """What is needed of an object to say that it is gone."""
+    """The part of an object that a deletion needs."""
     match change:
         case NodeSeen():
             return replace(change, labels={}, taints=(), allocatable={})

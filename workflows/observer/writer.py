@@ -1,8 +1,8 @@
-"""Putting a batch of observations into the rows, and notifying the groups that it concerns.
+"""Writing a batch of observations into the rows and notifying the groups that it concerns.
 
 One transaction for a batch: rows and notifications appear together, so no group is reconciled before what
-it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. What
-other tenants' pods use is a transaction of its own, whose failure stops nothing.
+it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. The usage
+of other tenants' pods is written in a transaction of its own, whose failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
