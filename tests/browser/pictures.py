@@ -24,9 +24,10 @@ SETTLED = 5
 def main() -> None:
     run = json.loads((ROOT / ".local" / "run.json").read_text())
     service = Service(run["api_url"], run["token"])
-    names = [service.submit(), service.submit()]
+    names = [service.submit()]
     try:
         service.wait(names[0], lambda workflow: workflow["status"] == "RUNNING")
+        names.append(service.submit())
         service.wait_for_one_reason(names[1])
         photograph(run, running=names[0], waiting=names[1])
     finally:
