@@ -20,7 +20,7 @@ MOST_MESSAGES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """One group: a heading, sentences, and tables, each of which may be empty."""
+    """One group: a heading, sentences, and tables; each may be empty."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -36,7 +36,7 @@ def heading(workflow: Json) -> str:
 
 
 def explain(workflow: Json, explanation: Json) -> list[Explained]:
-    """Every group; ``explanation`` says more of those that wait."""
+    """All groups; ``explanation`` has more about those that wait."""
     waiting = {group["group"]: group for group in explanation["groups"]}
     return [_group(group, waiting.get(group["name"])) for group in workflow["groups"]]
 
@@ -68,7 +68,7 @@ def reasons(group: Json, waiting: Json | None) -> tuple[str, ...]:
 
 
 def _evidence(evidence: Json) -> list[str]:
-    """What a reason rests on, as far as its sentence leaves it out; a service of before has none."""
+    """The evidence of a reason that its sentence leaves out; an older service sends none."""
     messages = [
         f"The scheduler's words: {_line(text)}" for text in evidence.get("scheduler_says", [])[:MOST_MESSAGES]
     ]
@@ -86,7 +86,7 @@ def _line(text: str) -> str:
 
 
 def _failures(group: Json) -> list[str]:
-    """What tasks failed with, said once for all that say the same; the group's own message says enough."""
+    """The failures of tasks, one line for tasks with the same text; without the group's own message."""
     names: dict[str, list[str]] = {}
     for task in group["tasks"]:
         if task["failure_message"] and task["failure_message"] != group["failure_message"]:
@@ -100,5 +100,5 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _is_trouble(condition: Json) -> bool:
-    """``Released`` is true of what has ended well; every other condition that is true tells of something."""
+    """``Released`` is true of a group that ended well; every other true condition is about a fault."""
     return (condition["status"], condition["type"] == "Released") == ("True", False)

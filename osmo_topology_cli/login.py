@@ -87,7 +87,7 @@ def _stored(stored: Mapping[str, Any], *, address: str, path: Path) -> Login:
 
 
 def _lasts(jwt: str) -> bool:
-    """Whether the token's own word says that it is good for a while; the service decides."""
+    """Whether the token is good for a while, by its own expiry; the service decides."""
     payload = [*jwt.split("."), ""][1]
     try:
         ends = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"]

@@ -1,4 +1,4 @@
-"""The commands. Each asks the service, and shows what it said as a table or as JSON."""
+"""The commands. Each sends requests to the service, and shows the replies as tables or as JSON."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ Wait = Annotated[float, typer.Option(min=1, max=3600, help="Seconds to wait for 
 
 @dataclass(slots=True)
 class Session:
-    """What was said before the command, and what the command prints with."""
+    """The options before the command, and the printer."""
 
     url: str = ""
     token: str = ""
@@ -171,7 +171,7 @@ def submit(
 
 @app.command()
 def explain(context: typer.Context, *, workflow: Workflow, output: Output = Format.TABLE) -> None:
-    """Say why a workflow stands where it stands: what it waits for, what was asked for, what failed."""
+    """Explain the status of a workflow: what it waits for, what it requires, what failed."""
     service, printer = context.obj.begin(output)
     reply = service.get("workflow", workflow)
     explanation = service.get("workflow", workflow, "explain")

@@ -1,7 +1,7 @@
-"""How a command ends: its exit code, and what it says if that is not 0.
+"""How a command ends: its exit code, and a sentence if that is not 0.
 
-Codes 10 and 75 are those of OSMO's own client for the same. 2 is what command lines everywhere end with
-that were not understood.
+Codes 10 and 75 are those of OSMO's own client for the same. 2 is the usual code for a command line that was
+not understood.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ class Failure(Exception):
 
 
 class Misused(Failure):
-    """What was asked for cannot be sent at all: no address, no login, no such file."""
+    """A request that cannot be sent: no address, no login, no such file."""
 
     code = Exit.MISUSED
 
 
 class ServiceUnreachable(Failure):
-    """Nobody answered, or it was not this service."""
+    """No answer, or not one of this service."""
 
     code = Exit.UNREACHABLE
 

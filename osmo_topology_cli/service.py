@@ -1,9 +1,9 @@
 """The service over HTTP: one login, patience with what passes, and errors in the service's words.
 
-A 429 and a 503 say when to come back; that is waited for, within ``PATIENCE`` in all, and told. A connection
-that fails is tried again: everything sent here may arrive twice, since a submission carries an idempotency
-key and a second cancel changes nothing. Redirects are not followed, because a POST would arrive as a GET, and
-``~/.netrc`` is not asked, because requests would send its password in place of the token.
+A 429 and a 503 have a time to wait; the command notes it and waits, within ``PATIENCE`` in all. It retries a
+failed connection: every request may arrive twice, since a submission has an idempotency key and a second
+cancel changes nothing. It follows no redirect, because a POST would arrive as a GET, and it does not read
+``~/.netrc``, because requests would send its password in place of the token.
 """
 
 import re
@@ -61,7 +61,7 @@ class Service:
         return self.json(Call(path=address(*parts), params=params))
 
     def post(self, *parts: str, **params: str | int | list[str] | None) -> Any:
-        """Send a POST that says everything in its address."""
+        """Send a POST without a body."""
         return self.json(Call(verb="POST", path=address(*parts), params=params))
 
     def json(self, call: Call) -> Any:
@@ -75,7 +75,7 @@ class Service:
             yield from answer.iter_content(chunk_size=None)
 
     def _answer(self, call: Call) -> requests.Response:
-        """A 200, waited for as long as the service asks and patience lasts."""
+        """The answer with status 200, after the waits that the service requests."""
         left = PATIENCE
         while True:
             answer = self._sent(call)

@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 
 class Printer:
-    """What a command prints with; ``format`` is what was asked for."""
+    """The output of a command in one ``format``."""
 
     def __init__(self, *, format: Format, out: TextIO = sys.stdout, err: TextIO = sys.stderr) -> None:  # noqa: A002 -- the option's name
         self.format = format
@@ -49,7 +49,7 @@ class Printer:
         return self.console.is_terminal and self.format is Format.TABLE and os.environ.get("TERM") != "dumb"
 
     def json(self, value: Any) -> bool:
-        """Print the value if JSON was asked for; tells whether it was."""
+        """Print the value in format JSON; returns whether it did."""
         if self.format is Format.JSON:
             self._line(json.dumps(value, indent=2, ensure_ascii=False))
         return self.format is Format.JSON
@@ -82,7 +82,7 @@ class Printer:
                 self._line(indent + row)
 
     def raw(self, piece: bytes) -> None:
-        """Bytes of somebody's program, as they are."""
+        """Bytes of a task's output, unchanged."""
         self._out.buffer.write(piece)
         self._out.flush()
 
@@ -101,7 +101,7 @@ class Printer:
 def drawn(table: Table, *, width: int) -> RenderableType:
     """The table for a terminal of so many columns; where words would be broken, a row is a few lines.
 
-    Columns that say nothing are left out.
+    Empty columns are left out.
     """
     columns = [column for column in zip(table.columns, *table.rows, strict=True) if any(column[1:])]
     longest = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]

@@ -1,7 +1,7 @@
 """Replies as tables and sentences: pure functions, nothing is printed here.
 
-A table is text by rows and columns. What a service or a user wrote may hold anything; ``printable`` is asked
-where it is shown.
+A table is text by rows and columns. Texts of a service or a user may contain anything; ``printable`` is
+called where they are shown.
 """
 
 from collections import Counter
@@ -107,7 +107,7 @@ def objects(reply: Json) -> Table:
 
 
 def groups(reply: Json) -> Table:
-    """A line for each group of a workflow, with how many of its tasks stand where."""
+    """A line for each group of a workflow, with the number of its tasks in each status."""
     rows = [
         (group["name"], group["status"], progress(group), task_counts(group["tasks"]))
         for group in reply["groups"]

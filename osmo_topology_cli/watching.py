@@ -1,7 +1,7 @@
-"""Following a workflow to its end: what changed since the last look, in lines or as a picture that moves.
+"""Following a workflow to its end: its changes as lines, or a live picture.
 
-The service is asked every few seconds; one that is away for a moment is waited for. Lines are of changes
-alone, so a log of them stays short however long the work takes.
+The command requests the workflow every few seconds, and waits while the service does not answer. Lines show
+changes alone, so a log of them stays short.
 """
 
 import time

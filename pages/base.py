@@ -1,7 +1,7 @@
-"""What all pages share: who may see them, how they answer, and how a refusal looks.
+"""The frame of all pages: access, answers and refusals.
 
-A page is a view like those of REST: the same ways to log in, the same declared ``access``, the same errors
-with the same statuses. What differs is the answer, which is HTML, and a stranger, who is led to a form.
+A page is a view like those of REST, with the same authentication, the same declared ``access`` and the same
+errors and statuses. Two things differ: the answer is HTML, and a caller without a login is led to the form.
 """
 
 from collections.abc import Mapping
@@ -126,6 +126,6 @@ def error_context(answer: Response) -> dict[str, Any]:
 
 
 def _login(request: Request) -> str:
-    """The form of the login, which leads back to what was asked for; never back to a change."""
+    """The address of the login form, which leads back to the page; never back to a change."""
     back = {"next": request.get_full_path()} if request.method in {"GET", "HEAD"} else {}
     return f"{reverse('pages:login')}?{urlencode(back)}" if back else reverse("pages:login")

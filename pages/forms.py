@@ -10,15 +10,15 @@ from web.queries import StrictForm
 
 
 class Form(StrictForm):
-    """Base of all: what is declared may be sent, and the token that says whose page it was on."""
+    """Base of all forms: the declared fields, and the token that names the page's session."""
 
     csrfmiddlewaretoken = serializers.CharField(default="", allow_blank=True)
 
 
 def check_form(request: Request) -> None:
-    """Refuse a form that was not on a page of ours, however its sender is known to us.
+    """Refuse a form that was not on a page of this service, for every way to log in.
 
-    REST asks this of sessions alone; here a gateway's cookie would be proof enough for a foreign page too.
+    REST checks this for sessions alone; a gateway's cookie would let a foreign page post too.
     """
     django = request._request  # noqa: SLF001 -- the check reads Django's request
     check = CSRFCheck(_no_response)
@@ -28,5 +28,5 @@ def check_form(request: Request) -> None:
 
 
 def _no_response(request: HttpRequest) -> HttpResponse:
-    """What stands behind the check where a view would, and is never asked."""
+    """The view that the check wraps; it is never called."""
     raise NotImplementedError(request.path)

@@ -28,7 +28,7 @@ class LoginPage(LoginView):
         return super().post(request, *args, **kwargs)
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
-        """The page that was asked for; never this form again, nor the way out."""
+        """The page that the reader wanted; never this form again, nor the logout."""
         del request  # the stubs' own; Django gives none
         url: str = super().get_redirect_url()
         nowhere = {reverse("pages:login"), reverse("pages:logout")}

@@ -1,4 +1,4 @@
-"""The page at an address of the pages that leads nowhere."""
+"""The page for an address that no page has."""
 
 from django.http import HttpResponse
 from rest_framework.exceptions import NotFound

@@ -41,9 +41,10 @@ _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapContent:
-    """A pool's map. ``trail`` leads from the pool to what is open; ``lost`` says that what was asked is gone.
+    """A pool's map. ``trail`` leads from the pool to the open place.
 
-    ``listed`` are names of live workflows to choose from, None where the caller may not list any.
+    ``lost`` means that the requested place is gone. ``listed`` are names of live workflows to select from, None
+    where the caller may not list any.
     """
 
     pool: Pool
@@ -174,7 +175,7 @@ def _shut(node: FitNode, taint: str) -> Shut:
 
 
 def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:
-    """The place with who stands on each of its nodes, if those are drawn. One query, or two."""
+    """The place with the tasks on each of its nodes, if nodes are drawn. One query, or two."""
     if detail(place)[0] is BoxKind.BAR and place.inside:
         return place
     names = list(_nodes(place))

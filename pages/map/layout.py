@@ -54,7 +54,7 @@ SIZES = {BoxKind.BAR: (112.0, 46.0), BoxKind.CARD: (158.0, 62.0), BoxKind.CELL: 
 
 @dataclass(frozen=True, slots=True)
 class MapBox:
-    """A rectangle and what it stands for; what is in it lies wholly within."""
+    """A rectangle and what it represents; its parts are within it."""
 
     kind: BoxKind
     x: float

@@ -1,4 +1,4 @@
-"""What a map says in words: in titles, for screen readers, and in the table beside it. Pure."""
+"""The texts of a map: for titles, for screen readers, and for the table beside it. Pure."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def _occupied(tally: NodeTally) -> str:
 
 
 def holder_names(place: MapPlace) -> str:
-    """Who stands in a place, those on most nodes first."""
+    """The holders of nodes in a place, those of most nodes first."""
     return named([name for name, _nodes in place.holders])
 
 

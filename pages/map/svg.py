@@ -1,8 +1,8 @@
 """A laid-out map as SVG text: no library, no script, every text escaped. Pure.
 
-What a colour says is said besides by shape and by words: held GPUs fill a square from below, a cordoned
-node is hatched, one that is not ready is crossed out, a tainted one is dotted, and each box has a title.
-In a page the boxes of places are links; alone, in a file, there are none and the style is inside.
+Every colour has a shape and a text besides: used GPUs fill a square from below, a cordoned node is hatched,
+one that is not ready is crossed out, a tainted one is dotted, and each box has a title. In a page the boxes
+of places are links; in a file there are none, and the style is inside.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """What stands below a picture that goes without a page: a line, with a set's letter before it."""
+    """A line below a picture without a page; the letter of a set may precede it."""
 
     text: str
     mark: Mark | None = None
@@ -58,7 +58,7 @@ def draw(
     style: str = "",
     captions: Sequence[Caption] = (),
 ) -> str:
-    """The whole picture with its legend. ``style`` is put inside, for a file that stands alone."""
+    """The whole picture with its legend. ``style`` is put inside, for a file."""
     box = picture.box
     width = max(box.width, _LEAST)
     legend = list(_legend(width, top=box.height + 8))
@@ -94,7 +94,7 @@ _BREAK = ""
 
 
 def _legend(width: float, *, top: float) -> Iterator[str]:
-    """What each look of a node means, in as many lines as it takes; a line's end is told by ``_BREAK``."""
+    """The meaning of each appearance of a node, in as many lines as it takes; ``_BREAK`` ends a line."""
     x = 0.0
     yield '<g class="legend">'
     for words, symbols in _BADGES:
@@ -192,7 +192,7 @@ def _head(box: MapBox, place: MapPlace) -> Iterator[str]:
 
 
 def _figures(place: MapPlace) -> Iterator[str]:
-    """What the title's line says at its right end, the longest first."""
+    """The texts for the right end of a title, the longest first."""
     tally = place.tally
     nodes = f"{tally.free} of {count_of(tally.nodes, 'node')} free"
     if place.room:

@@ -26,7 +26,7 @@ HUES = 6
 
 
 class Use(StrEnum):
-    """How much of a node's GPUs is held; of a node without GPUs, whether anything stands on it."""
+    """The part of a node's GPUs that is used; of a node without GPUs, whether it has any task."""
 
     FREE = "free"
     PART = "part"
@@ -58,7 +58,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapNode:
-    """A node. ``users`` says who stands there, in words; ``gpus`` and ``free`` count whole GPUs."""
+    """A node. ``users`` are texts about the tasks on it; ``gpus`` and ``free`` count whole GPUs."""
 
     name: str
     gpus: int
@@ -107,10 +107,9 @@ class SetRoom:
 class MapPlace:
     """A domain, a run, the nodes outside a level, or the pool.
 
-    ``key`` is the level's; ``outside`` says that its nodes lack that key's label. ``holders`` are those who
-    stand on its nodes, most nodes first. ``marks`` are the tasks on its nodes by their narrowest set,
-    ``sets`` the sets of its own level that have tasks here. ``room`` is set where a waiting set was compared
-    with it.
+    ``key`` is the level's; ``outside`` means that its nodes lack that key's label. ``holders`` have tasks on
+    its nodes, most nodes first. ``marks`` are the tasks on its nodes by their narrowest set, ``sets`` the
+    sets of its own level that have tasks here. ``room`` is set where a waiting set was compared with it.
     """
 
     name: str
@@ -322,7 +321,7 @@ def find(tree: MapPlace, path: Path) -> MapPlace | None:
 
 
 def peopled(place: MapPlace, users: Mapping[str, tuple[str, ...]]) -> MapPlace:
-    """The same with who stands on each node, in words."""
+    """The same place with the texts about the tasks on each node."""
     return replace(
         place,
         inside=tuple(peopled(inner, users) for inner in place.inside),

@@ -127,7 +127,7 @@ def _captions(view: MapContent) -> list[Caption]:
 
 @cache
 def style() -> str:
-    """The frame's colours and the map's look, for a picture that stands alone."""
+    """The frame's colours and the map's style, for a picture in a file."""
     folder = files("pages") / "static" / "pages"
     frame = (folder / "frame.css").read_text()
     colours = re.findall(

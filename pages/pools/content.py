@@ -1,4 +1,4 @@
-"""What the pages of pools show, from rows: a fixed number of queries, none of them to a cluster."""
+"""The contents of the pages of pools, from rows: a fixed number of queries, none of them to a cluster."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _GPU, _CPU, _MEMORY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRoom:
-    """GPUs and nodes of a pool; ``open_nodes`` take work, ``free_gpus`` are held by nobody on those."""
+    """GPUs and nodes of a pool; ``open_nodes`` take new pods, ``free_gpus`` are unused on those."""
 
     nodes: int = 0
     open_nodes: int = 0
@@ -167,7 +167,7 @@ def _may_list(grants: Grants, pool: Pool) -> bool:
 
 
 def _free(nodes: Sequence[PoolNode]) -> dict[tuple[str, str], int]:
-    """The GPUs of each node that nobody holds."""
+    """The unused GPUs of each node."""
     used = used_by_node(placed_tasks({node.cluster for node in nodes}))
     return {node.key: node.free(used.get(node.key, NO_AMOUNTS)).gpu for node in nodes}
 

@@ -1,8 +1,8 @@
 """A workflow to copy, written with a pool's own keys and the amounts that its nodes have. Pure.
 
-It is accepted by the pool as it stands. Its tasks must share one domain of the narrowest key that holds
-several nodes; where there are keys enough, that is only wished for, and the next broader one required.
-With NVLink it is required: what claims channels without sharing a clique gains nothing by them.
+The pool accepts it as it is. Its tasks must share one domain of the narrowest key whose domains have several
+nodes; with enough keys, that key is only preferred and the next broader one required. With NVLink it is
+required: tasks that claim channels outside one clique gain nothing.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from scheduling.levels import HOSTNAME_LABEL, Levels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asks:
-    """What a task of the snippet asks for: GPUs, cores, GiB."""
+    """The amounts that a task of the snippet requests: GPUs, cores, GiB."""
 
     gpu: int = 1
     cpu: int = 1
@@ -96,7 +96,7 @@ _YAML_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "n
 
 
 def amounts_for(nodes: Sequence[Asks]) -> Asks:
-    """What a task may ask for to fill the GPUs of the most common kind of node, and half of all else."""
+    """The request that fills the GPUs of the most common kind of node, and half of everything else."""
     with_gpu = [node for node in nodes if node.gpu] or list(nodes)
     if not with_gpu:
         return Asks()

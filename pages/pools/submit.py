@@ -70,7 +70,7 @@ class SubmitPage(PageView):
         return HttpResponseRedirect(reverse("pages:workflow", args=[reply["name"]]), status=303)
 
     def _refused(self, pool: Pool, form: dict[str, Any], error: TopologyError) -> HttpResponse:
-        """The form again with every fault and where it stands; as REST, with the status of the error."""
+        """The form again, with every fault and its place, and with the status that REST gives the error."""
         answer = self._form(pool, form, status=errors.status_of(error), error=error)
         if isinstance(error, Busy):
             answer["Retry-After"] = str(error.retry_after)
@@ -103,7 +103,7 @@ class SubmitPage(PageView):
 
 
 def _tone(feasibility: list[dict[str, Any]]) -> str:
-    """How a check looks that found no fault: what can never run is no good news, what waits is a warning."""
+    """The tone of a check without faults: bad for work that can never run, a warning for work that waits."""
     answers = {entry["verdict"] for entry in feasibility}
     return "bad" if Answer.NEVER in answers else "warn" if Answer.NOT_NOW in answers else "good"
 

@@ -1,7 +1,7 @@
-"""What the page of a workflow shows, as values: a fixed number of queries however many tasks it has.
+"""The content of a workflow's page, as values: a fixed number of queries for any number of tasks.
 
-Values alone and no rows, so that a digest of them is exactly what makes two pages differ: a page that is
-loaded again while nothing happened is answered without being drawn.
+The values contain no rows, so two pages differ exactly if a digest of their values does: a page that is
+loaded again without a change is answered without being drawn.
 """
 
 from collections import Counter, defaultdict
@@ -42,7 +42,7 @@ SPEC_CHARACTERS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowContent:
-    """Everything on the page. ``live`` says that something of it may still change."""
+    """Everything on the page. ``live`` means that some of it may still change."""
 
     name: str
     uuid: UUID
@@ -138,7 +138,7 @@ def workflow_content(
 
 
 def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView) -> str:
-    """How it stands, in a line: what it waits for, or why it did not complete. More of it is below."""
+    """The status in one line: what the workflow waits for, or why it did not complete. Details are below."""
     if workflow.status in WORKFLOW_TERMINAL:
         return next((group.failure_message for group in groups if group.failure_message), "")
     if not (waits.long or waits.short):

@@ -50,7 +50,7 @@ class Clique:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeDomainView:
-    """``missing`` are nodes of tasks that it does not list; ``expected`` is how many nodes tasks stand on."""
+    """``missing`` are nodes of tasks that it does not list; ``expected`` counts the nodes with tasks."""
 
     group: str
     name: str
@@ -67,7 +67,7 @@ class ComputeDomainView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeDomainStatus:
-    """What was last seen of a ComputeDomain; ``status`` is the cluster's."""
+    """A ComputeDomain as last observed; ``status`` is the cluster's."""
 
     status: Mapping[str, Any]
     deleting: bool

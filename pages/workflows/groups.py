@@ -86,7 +86,7 @@ def group_line(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) ->
 
 
 def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
-    """What its scheduler was told, sets that are alike in one line."""
+    """The requirements that its scheduler gets; sets with the same one share a line."""
     alike = Counter(
         (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
         for line in lines

@@ -1,6 +1,6 @@
-"""Statuses and spans of time as a page tells them: a word, a symbol and a tone, never a colour alone.
+"""Statuses and lengths of time on a page: a word, a symbol and a tone, never a colour alone.
 
-The tones are classes of the frame's badges. Symbols are decoration: a screen reader hears the word.
+The tones are classes of the frame's badges. Symbols are decoration: a screen reader reads the word.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ENDED = frozenset(map(str, TERMINAL)) | frozenset(map(str, WORKFLOW_TERMINAL))
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How a status is shown. ``status`` is OSMO's name of it, for whoever looks it up."""
+    """The appearance of a status. ``status`` is OSMO's name of it."""
 
     status: str
     word: str
@@ -30,7 +30,7 @@ class Badge:
 
 
 def status_badge(status: str) -> Badge:
-    """How a status of a workflow, a group or a task is shown; one nobody knows is shown as it is."""
+    """The badge of a status of a workflow, a group or a task; an unknown one is shown by its name."""
     match status:
         case TaskStatus.COMPLETED | WorkflowStatus.COMPLETED:
             symbol, tone = "✓", "good"

@@ -1,4 +1,4 @@
-"""What the list of workflows shows: a line each, with what the waiting ones wait for. Three queries."""
+"""The list of workflows: a line for each, with what the waiting ones wait for. Three queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -59,7 +59,7 @@ def placement_view(group: str, result: PlacementResult) -> PlacementView:
 
 
 def _met(sets: Sequence[PlacedSet]) -> list[SetPlacementView]:
-    """Sets that stand together as required, those of one key in one line."""
+    """Sets whose requirement is met, those of one key in one line."""
     lines = []
     for (key, required), number in Counter((placed.key, placed.required) for placed in sets).items():
         alike = (placed for placed in sets if (placed.key, placed.required) == (key, required))

@@ -1,8 +1,8 @@
-"""A workflow's events as lines of a timeline: what a gang's tasks say alike at one time is one line.
+"""A workflow's events as lines of a timeline: the same event of several tasks is one line.
 
-512 tasks that are placed together would else be 512 lines of the same words. Alike are events of the same
-reason from the same source within some seconds; warnings only if they say the same but for whose they are, so
-that none hides another. Where merged events differ, the line holds what each said. Pure.
+512 tasks that are placed together would otherwise be 512 equal lines. Events are merged if they have the same
+reason and source within some seconds; warnings only if their texts differ in the task alone, so that none
+hides another. A line of events with different texts has all of them. Pure.
 """
 
 import re
@@ -39,7 +39,7 @@ class EventText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineLine:
-    """Events told in one. ``messages`` are those of the events, where they are more than ``text``."""
+    """One event, or several merged ones. ``messages`` are theirs, where they are more than ``text``."""
 
     time: datetime
     until: datetime | None
@@ -73,7 +73,7 @@ def _key(event: EventText) -> Key:
 
 
 def _but_for_whose(event: EventText) -> str:
-    """A message without what tells tasks apart: their names, and the ids of their pods."""
+    """A message without what differs from task to task: their names, and the ids of their pods."""
     text = _ID.sub("", event.message)
     if not event.about:
         return f"workflow: {text}"

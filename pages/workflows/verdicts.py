@@ -53,7 +53,7 @@ class WaitView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsView:
-    """Those told at length, and those of which a line says all there is."""
+    """``long`` has everything about a group, ``short`` one sentence."""
 
     long: tuple[WaitView, ...]
     short: tuple[WaitView, ...]

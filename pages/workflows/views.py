@@ -78,7 +78,7 @@ class WorkflowDetailPage(PageView):
     access = {"GET": Needs(Action.WORKFLOW_READ, on=None)}
 
     def get(self, request: Request, name: str) -> HttpResponse:
-        """Show a workflow: how it stands, why it waits, its groups, tasks, ComputeDomains, events, spec."""
+        """Show a workflow: its status, why it waits, its groups, tasks, ComputeDomains, events, spec."""
         query = PageQuery.of(request)
         workflow = selectors.workflow_known_as(name, user=caller(request), action=Action.WORKFLOW_READ)
         tasks = TaskSelection(offset=query["tasks_from"], status=query["tasks_in"])
