@@ -43,8 +43,8 @@ _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 class MapContent:
     """A pool's map. ``trail`` leads from the pool to the open place.
 
-    ``lost`` means that the requested place is gone. ``listed`` are names of live workflows to select from, None
-    where the caller may not list any.
+    ``lost`` means that the requested place is gone. ``listed`` are names of live workflows to select from,
+    None where the caller may not list any.
     """
 
     pool: Pool
