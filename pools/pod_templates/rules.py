@@ -25,14 +25,15 @@ from pools.pod_templates.variables import (
 )
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
+from scheduling.backends.registry import is_read_annotation, is_read_label
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import GPU
 
 MAX_BYTES = 64 * 1024
 
 _RESERVED = re.compile(
-    r"osmo\.|runai[-/]|gpu-(fraction|memory)|priorityClassName$|pod-group-name$|app\.kubernetes\.io/managed-by$|"
-    r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|"
+    r"osmo\.|app\.kubernetes\.io/managed-by$|"
+    r"([^/]*\.)?(osmo\.nvidia\.com|resource\.nvidia\.com|grove\.io|volcano\.sh|"
     r"scheduling\.k8s\.io|(kueue\.)?x-k8s\.io)/"
 )
 _SET_BY_SERVICE = "This service sets it on every pod: leave it out."
@@ -94,7 +95,7 @@ def _metadata_faults(template: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(("metadata", field), "not_in_template", message, allowed=("annotations", "labels"))
     for field in ("labels", "annotations"):
         for key in metadata.get(field, {}):
-            if _RESERVED.match(key):
+            if _RESERVED.match(key) or is_read_label(key) or is_read_annotation(key):
                 message = (
                     f'"{key[:100]}" gives orders to a scheduler or to this service, which alone writes it.'
                 )

@@ -361,6 +361,15 @@ class EvictionReader(Protocol):
 
 
 @runtime_checkable
+class PodKeyReader(Protocol):
+    """A scheduler that treats pods by labels or annotations, which users may therefore not set."""
+
+    def reads_label(self, key: str) -> bool: ...
+
+    def reads_annotation(self, key: str) -> bool: ...
+
+
+@runtime_checkable
 class CountsLargest(Protocol):
     """A scheduler that may take a domain for too small although a set's smaller tasks would fit.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from scheduling.backends.base import SchedulerBackend
+from scheduling.backends.base import PodKeyReader, SchedulerBackend
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
@@ -52,3 +52,18 @@ def scheduler_backend(name: str) -> SchedulerBackend:
     if name not in backends:
         raise NotFound(f'There is no scheduler backend "{name}"; there are {", ".join(sorted(backends))}.')
     return backends[name]
+
+
+def is_read_label(key: str) -> bool:
+    """Whether some scheduler treats a pod by the label of this key."""
+    return any(
+        isinstance(backend, PodKeyReader) and backend.reads_label(key) for backend in installed().values()
+    )
+
+
+def is_read_annotation(key: str) -> bool:
+    """Whether some scheduler treats a pod by the annotation of this key."""
+    return any(
+        isinstance(backend, PodKeyReader) and backend.reads_annotation(key)
+        for backend in installed().values()
+    )

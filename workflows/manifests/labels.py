@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from scheduling import names
+from scheduling.backends.registry import is_read_label
 from workflows.values.placement import GroupPlacement, TaskTry
 
 WORKFLOW = "osmo.nvidia.com/workflow"
@@ -19,10 +20,9 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 PRODUCT = "osmo-topology"
 
 _RESERVED = re.compile(
-    r"osmo\.|runai[-/]|priorityClassName$|([^/]*\.)?"
-    r"(nvidia\.com|run\.ai|kai\.scheduler|grove\.io|volcano\.sh|istio\.io|kubernetes\.io|(x-)?k8s\.io)/"
+    r"osmo\.|([^/]*\.)?(nvidia\.com|grove\.io|volcano\.sh|istio\.io|kubernetes\.io|(x-)?k8s\.io)/"
 )
-"""Labels by which schedulers, queueing layers, sidecar injectors or this service treat a pod differently."""
+"""Labels by which queueing layers, sidecar injectors or this service treat a pod differently."""
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -34,7 +34,7 @@ def value(text: str) -> str:
 
 def is_reserved(key: str) -> bool:
     """Whether a user's label must not be set on a pod."""
-    return _RESERVED.match(key) is not None
+    return _RESERVED.match(key) is not None or is_read_label(key)
 
 
 def users(labels: Mapping[str, str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import evictions, minimum, reasons, relax
+from scheduling.backends.kai import evictions, minimum, pod_keys, reasons, relax
 from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import OLDEST, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
@@ -140,6 +140,12 @@ class Kai(ByTable):
 
     def read_eviction(self, message: str) -> Eviction:
         return evictions.read_eviction(message)
+
+    def reads_label(self, key: str) -> bool:
+        return pod_keys.reads_label(key)
+
+    def reads_annotation(self, key: str) -> bool:
+        return pod_keys.reads_annotation(key)
 
 
 def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]) -> Manifest:
