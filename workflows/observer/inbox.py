@@ -1,7 +1,7 @@
 """Changes on their way to the database: collected for a moment, bounded, the newest of each object.
 
 The usage of other tenants' pods has a lane of its own, which is bounded by the number of nodes and never
-blocks a stream. It is written once a second and in parts, so other tenants' pods do not delay our own changes.
+blocks a stream. It is written once a second and in parts, so it does not delay our own changes.
 """
 
 import threading
