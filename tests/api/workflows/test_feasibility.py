@@ -159,7 +159,7 @@ def test_room_that_pods_of_others_hold_is_not_free(api, pool):
 
     assert (one["verdict"], one["others_known"]) == ("not_now", True)
     assert one["sentence"] == (
-        'It does not fit now: the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by pods '
-        "of others. The pool has room for 4 such tasks in all, but not in one place."
+        'It does not fit now: the nearest rack, "a/r1", has room for 2 of 3 tasks and lacks 1, held by '
+        "other tenants' pods. The pool has room for 4 such tasks in all, but not in one place."
     )
     assert one["sets"][0]["nearest"][0]["free_at"] is None
