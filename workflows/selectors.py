@@ -18,6 +18,7 @@ from scheduling.errors import NotFound
 from web.access import grants_of
 from web.policy import Action, refusal
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
+from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
 COMPUTE_DOMAIN = "ComputeDomain"
@@ -205,3 +206,27 @@ def last_events(
         rows = rows.filter(Q(retry_id=retry_id) | Q(retry_id=None))
     events = list(rows.order_by("-time", "-id")[: limit + 1])
     return events[:limit][::-1], len(events) > limit
+
+
+def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
+    """A group's rows as rendering takes them, earlier tries included."""
+    latest: list[TaskTry] = []
+    earlier: list[TaskTry] = []
+    for task in Task.objects.filter(group=row).order_by("position", "retry_id"):
+        task_try = TaskTry(
+            task_uuid=task.task_uuid,
+            name=task.name,
+            retry_id=task.retry_id,
+            placement=TaskPlacement.from_json(task.spec),
+            attempt=task.attempt,
+        )
+        (latest if task.latest else earlier).append(task_try)
+    return GroupValues(
+        uuid=row.pk,
+        name=row.name,
+        attempt=row.attempt,
+        placement=placement,
+        tasks=tuple(latest),
+        earlier=tuple(earlier),
+        stage=row.stage,
+    )

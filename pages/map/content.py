@@ -24,8 +24,8 @@ from scheduling.sentences import plain_listing
 from web.access import grants_of
 from web.policy import Action
 from workflows import selectors
-from workflows.explain.obstacles import ANOTHER_WORKFLOW
 from workflows.feasibility.fragmentation import PoolFragments, fragments_of, observed_pool_nodes
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, WorkflowStatus
 from workflows.models import Task, Workflow
 

@@ -31,8 +31,7 @@ from workflows.feasibility.report import holders_of
 from workflows.feasibility.sentences import redacted, sentence
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Task, TaskGroup, Workflow
-from workflows.reconcile.group_view import group_values
-from workflows.selectors import names_known_to
+from workflows.selectors import group_values, names_known_to
 from workflows.values.placement import GroupPlacement, GroupValues
 
 MOST_GROUPS = 12

@@ -13,10 +13,10 @@ from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, SetVerdict
 from scheduling.requirements import describe
 from scheduling.sentences import agree, count_of
-from workflows.explain.obstacles import ANOTHER_WORKFLOW
 from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
 from workflows.feasibility.report import FeasibilityReport
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 
 MOST_DETAILED = 20
 """Waiting groups told at length; of more, each in one line."""

@@ -4,7 +4,7 @@ from django.utils import timezone
 
 from tests.factories import LEVELS
 from tests.worker.world import World
-from workflows.explain.obstacles import ANOTHER_WORKFLOW
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.models import ObservedObject
 from workflows.reconcile.group_view import load
 from workflows.reconcile.observations import compute_domain_owners

@@ -14,7 +14,7 @@ from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup
-from workflows.reconcile.group_view import group_values
+from workflows.selectors import group_values
 from workflows.services.stop import request_stop
 from workflows.values.placement import GroupPlacement
 

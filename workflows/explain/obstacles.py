@@ -12,13 +12,12 @@ from typing import Any
 
 from scheduling.drift import Drift, TopologyState
 from scheduling.sentences import agree, count_of, plain_listing, plural
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 
 Json = dict[str, Any]
 
 MOST_NAMED = 3
 MOST_EVIDENCE = 20
-ANOTHER_WORKFLOW = "another workflow"
-"""The name that stands for a workflow that the reader may not list."""
 
 IMAGE_REASONS = frozenset(
     {

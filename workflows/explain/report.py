@@ -19,7 +19,7 @@ from workflows.feasibility.report import FeasibilityReport, feasibility
 from workflows.lifecycle import patience
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import TaskGroup, Workflow
-from workflows.reconcile.group_view import group_values
+from workflows.selectors import group_values
 from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]

@@ -9,8 +9,10 @@ from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
 from scheduling.sentences import agree, count_of, listing
-from workflows.explain.obstacles import ANOTHER_WORKFLOW
 from workflows.feasibility.nodes import ObservedNodes
+
+ANOTHER_WORKFLOW = "another workflow"
+"""The name that stands for a workflow that the reader may not list."""
 
 
 def sentence(verdict: Verdict) -> str:

@@ -16,9 +16,10 @@ from scheduling.stages import stage_begins
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.manifests.group import Renderer
 from workflows.models import Task, TaskGroup
+from workflows.selectors import group_values
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import database_now
-from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
+from workflows.values.placement import GroupPlacement, GroupValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +100,6 @@ def load(lease: Lease) -> GroupView:
         backend=lease.backend,
         tasks=tuple(TaskView(*columns) for columns in tasks),
         now=database_now(),
-    )
-
-
-def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
-    """A group's rows as rendering takes them, earlier tries included."""
-    latest: list[TaskTry] = []
-    earlier: list[TaskTry] = []
-    for task in Task.objects.filter(group=row).order_by("position", "retry_id"):
-        task_try = TaskTry(
-            task_uuid=task.task_uuid,
-            name=task.name,
-            retry_id=task.retry_id,
-            placement=TaskPlacement.from_json(task.spec),
-            attempt=task.attempt,
-        )
-        (latest if task.latest else earlier).append(task_try)
-    return GroupValues(
-        uuid=row.pk,
-        name=row.name,
-        attempt=row.attempt,
-        placement=placement,
-        tasks=tuple(latest),
-        earlier=tuple(earlier),
-        stage=row.stage,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
-from workflows.explain.obstacles import ANOTHER_WORKFLOW, OccupiedNode
+from workflows.explain.obstacles import OccupiedNode
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile.follow import ObservedPods
