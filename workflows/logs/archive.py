@@ -1,18 +1,18 @@
 """Keeping the logs of pods that have ended, before they are deleted.
 
-Driven by rows: a try whose ``log_state`` is empty has a log that nobody has read. Two ways lead here. Pods
-that ended while their group goes on are found by a sweep, which claims a few of them for a while
-(``log_try_at``), so a lost message or a worker that dies loses nothing. And whoever deletes pods reads
-first what is still open of them (``keep_before_delete``), for a bounded time: a kubelet that does not answer
-keeps its GPUs no longer than ``HOLD_SECONDS``, and what was not read is said in the place of the log.
+Driven by rows: a try whose ``log_state`` is empty has an unread log. A sweep finds pods that ended while
+their group goes on and claims a few of them for a while (``log_try_at``), so a lost message or a worker that
+dies loses nothing. The step that deletes pods first reads their unread logs (``keep_before_delete``), for a
+bounded time: a kubelet that does not answer keeps its GPUs no longer than ``HOLD_SECONDS``, and a note in
+place of the log says why it is missing.
 
-The order of one log is row, object, state: a crash in between leaves a row without an object or an object
-under the name that the next reader writes again, and the sweep of the store finds both. Nothing is read or
-written inside a transaction.
+Each log is written in the order row, object, state. A crash in between leaves a row without an object, or an
+object under the name that the next reader writes again; the sweep of the store finds both. Nothing is read
+or written inside a transaction.
 
-One reader holds at most one log (``OSMO_LOG_BYTES``) and a chunk in memory, and ``READERS`` work at a time
-for one group. Pods of a node whose kubelet failed once are not asked in the same turn again: without that
-one dead node of eight pods would use up the time of all others.
+One reader keeps at most one log (``OSMO_LOG_BYTES``) and a chunk in memory, and ``READERS`` work at a time
+for one group. After a kubelet failed once, the other pods of its node are skipped for that turn: otherwise
+one dead node with eight pods would use up the time of all others.
 
 Rejected: a message per pod, since 10,000 that end at once would fill the queue; and reading after the
 delete, since nothing holds a pod whose containers have ended.

@@ -1,19 +1,19 @@
 """Following the logs of a workflow that runs, as they come, until it ends.
 
-A thread for each pod reads and hands whole lines over; the request's own thread writes them out, and between
-lines looks at the rows: which tries have begun and join, whose pod has gone and is read from the store, and
-whether all has ended. So tries that are made while it goes on are heard too. The number of pods of one
-request and the lines that wait are bounded: a reader waits for who is slow, and so does its pod's stream.
+A thread for each pod reads whole lines into a queue. The request's own thread writes them out and, between
+lines, reads the rows: new tries join, a try whose pod was deleted is read from the store, and the end of the
+workflow is noticed. The pods of one request and the queued lines are bounded: a slow caller slows the readers
+and through them the pods' streams.
 
-A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is taken up
-again from then on, and a line says so: Kubernetes tells no position to go on from.
+A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is opened
+again, and a line says so: Kubernetes gives no position to resume from.
 
-It ends when the workflow has ended, when the caller is gone, or after ``OSMO_LOG_FOLLOW_SECONDS``. Nothing
-is written in between lines, since the text is for people; whether the caller is still there is asked of the
-connection.
+It ends when the workflow has ended, when the caller has disconnected, or after ``OSMO_LOG_FOLLOW_SECONDS``.
+No keep-alive text is written, since the text is for people; the connection itself tells whether the caller
+is still there.
 
-Rejected: asking for each pod's last lines again and again, which costs API server and kubelet a request per
-pod and second, and repeats or loses lines.
+Rejected: polling each pod's last lines, which costs API server and kubelet a request per pod and second, and
+repeats or loses lines.
 """
 
 import queue
@@ -46,7 +46,7 @@ Tries = Callable[[], Sequence[Task]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRequest:
-    """``lines`` is what of each task is shown to begin with; ``prefixed``: several tasks may speak."""
+    """``lines`` bounds the first lines of each task; ``prefixed``: lines carry their task's name."""
 
     lines: int
     prefixed: bool

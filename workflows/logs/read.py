@@ -1,8 +1,8 @@
-"""The text of a workflow's logs, wherever they are: from pods while they live, from the store afterwards.
+"""The text of a workflow's logs: from pods while they exist, from the store afterwards.
 
-A log that is not there is a sentence that says why, never emptiness. Each line of several tasks carries its
-task's name. A request reads a bounded number of tasks, and names what it left out; a cluster that does not
-answer is one sentence, not an endless wait.
+In place of a missing log stands a sentence with the reason. With several tasks, each line carries its task's
+name. A request reads a bounded number of tasks and says how many it left out; a cluster that does not answer
+gives one sentence, not an endless wait.
 """
 
 import zlib

@@ -51,21 +51,21 @@ _CLAIM = """
 
 
 def backends_due() -> list[int]:
-    """Backends where pods have ended whose logs nobody has read, and whose groups go on."""
+    """Backends with unread logs of ended pods whose groups go on."""
     with connection.cursor() as cursor:
         cursor.execute(_BACKENDS)
         return [row[0] for row in cursor.fetchall()]
 
 
 def claim(backend_id: int, *, most: int = BATCH) -> list[int]:
-    """Take some of a backend's open logs for a while; whoever fails leaves them to the next one."""
+    """Claim some of a backend's unread logs for a while; after a failure the next sweep claims them again."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, {"seconds": CLAIM_SECONDS, "backend": backend_id, "most": most})
         return [row[0] for row in cursor.fetchall()]
 
 
 def settle_released() -> int:
-    """Say of logs that are open while their pods are surely gone that nobody has read them."""
+    """Record that unread logs of released groups were not read: their pods are deleted."""
     released = Task.objects.filter(log_state="", end_time__isnull=False, group__released_at__isnull=False)
     ids = list(released.order_by().values_list("pk", flat=True)[:SETTLED_AT_ONCE])
     note = Case(When(scheduling_start_time=None, then=Value(NEVER)), default=Value(POD_DELETED))
