@@ -218,7 +218,7 @@ def test_what_ended_unread_is_said_to_be_and_is_looked_for_no_more(db):
     assert sweep.settle_released() == 2
     assert sweep.settle_released() == 0
     notes = dict(Task.objects.values_list("pk", "log_note"))
-    assert notes == {with_pod.pk: sweep.GONE, without.pk: sweep.NEVER}
+    assert notes == {with_pod.pk: sweep.POD_DELETED, without.pk: sweep.NEVER}
 
 
 def kept(world, count=3):

@@ -105,23 +105,23 @@ def text_of(answer):
     return b"".join(answer.streaming_content).decode()
 
 
-def each_look(monkeypatch, *steps):
-    """Do the next step before each look at the rows, the last one for good."""
-    todo, real = list(steps), follow._Follower.look
+def before_each_update(monkeypatch, *steps):
+    """Do the next step before each update from the rows, the last one for good."""
+    todo, real = list(steps), follow._Follower.update
 
-    def look(self, tasks):
+    def update(self, tasks):
         if todo:
             todo.pop(0)()
         return real(self, tasks)
 
-    monkeypatch.setattr(follow._Follower, "look", look)
+    monkeypatch.setattr(follow._Follower, "update", update)
 
 
 def test_a_workflow_that_runs_is_followed_until_it_ends(api, cluster, monkeypatch):
     group = TaskGroupFactory(status="RUNNING", pods=2)
     first, second = group.tasks.all()
     cluster.script = {first.pod_name: [b"a1\na", b"2\n"], second.pod_name: [b"b1\n"]}
-    each_look(monkeypatch, lambda: None, lambda: end(group, cluster))
+    before_each_update(monkeypatch, lambda: None, lambda: end(group, cluster))
     lines = text_of(ask(api, group)).splitlines()
     assert [line for line in lines if first.name in line] == [f"[{first.name}] a1", f"[{first.name}] a2"]
     assert [line for line in lines if second.name in line] == [f"[{second.name}] b1"]
@@ -139,7 +139,7 @@ def test_a_try_that_begins_meanwhile_joins(api, cluster, monkeypatch):
         )
         cluster.script[new.pod_name] = [b"second try\n"]
 
-    each_look(monkeypatch, lambda: None, again, lambda: None, lambda: end(group, cluster))
+    before_each_update(monkeypatch, lambda: None, again, lambda: None, lambda: end(group, cluster))
     assert text_of(ask(api, group)) == "first try\nsecond try\n"
 
 
@@ -149,7 +149,7 @@ def test_a_task_whose_pod_is_gone_is_read_from_the_store_while_others_are_follow
     put(cluster, gone, "last words\n")
     keep_before_delete([gone.pod_name], cluster=cluster, forced=True)
     cluster.script[lives.pod_name] = [b"on\n"]
-    each_look(monkeypatch, lambda: None, lambda: end(group, cluster))
+    before_each_update(monkeypatch, lambda: None, lambda: end(group, cluster))
     lines = text_of(ask(api, group)).splitlines()
     assert sorted(lines) == [f"[{gone.name}] last words", f"[{lives.name}] on"]
 
@@ -167,7 +167,7 @@ def test_a_stream_that_breaks_is_taken_up_again_and_says_so(api, cluster, monkey
         if len(cluster.opened) >= 2 and not cluster.script[task.pod_name]:
             end(group, cluster)
 
-    each_look(monkeypatch, *[lambda: None] * 4, later, *[when_heard] * 100)
+    before_each_update(monkeypatch, *[lambda: None] * 4, later, *[when_heard] * 100)
     text = text_of(ask(api, group))
     assert text == "before\n(followed again; lines before this one may be missing)\nafter\n"
     assert [tail for _, tail in cluster.opened][1:] == [0]
