@@ -95,7 +95,7 @@ def _round(site: Site, text: str, bodies: Sequence[dict[str, Any]], *, number: i
     workflow = site.submit(POOL, text)
     last = last_pod.wait()
     service = _logged_seconds(site, workflow, count=len(bodies))
-    site.wait(lambda: _settled(site), seconds=PATIENCE_SECONDS, what="all pods to run")
+    site.wait(lambda: _settled(site), seconds=PATIENCE_SECONDS, awaited="all pods to run")
     site.cancel([workflow], seconds=PATIENCE_SECONDS)
     assert site.running.plane is not None
     pods = _renamed(bodies, stem=f"bare-{number}")
@@ -144,7 +144,7 @@ def _logged_seconds(site: Site, workflow: str, *, count: int) -> float:
         return [line for line in logged if line.get("workflow") == workflow and line["kind"] == "Pod"]
 
     site.wait(
-        lambda: sum(line["count"] for line in lines()) >= count, seconds=30, what="the worker's log line"
+        lambda: sum(line["count"] for line in lines()) >= count, seconds=30, awaited="the worker's log line"
     )
     return sum(float(line["seconds"]) for line in lines())
 
@@ -190,4 +190,6 @@ def _clear(site: Site, pods: Sequence[dict[str, Any]]) -> None:
     path = f"/api/v1/namespaces/{ELSEWHERE}/pods"
     for pod in pods:
         site.api.delete(f"{path}/{pod['metadata']['name']}", body={"gracePeriodSeconds": 0})
-    site.wait(lambda: not site.api.list(path)[0], seconds=PATIENCE_SECONDS, what="the bare pods to be gone")
+    site.wait(
+        lambda: not site.api.list(path)[0], seconds=PATIENCE_SECONDS, awaited="the bare pods to be gone"
+    )

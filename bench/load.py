@@ -114,7 +114,7 @@ def _drain(site: Site, progress: Progress) -> dict[str, Any]:
     def running() -> bool:
         return bool(site.rest.get(f"/api/workflow/{quiet}?skip_groups=true")["status"] == "RUNNING")
 
-    site.wait(running, seconds=PATIENCE_SECONDS, what="the quiet pool's workflow to run")
+    site.wait(running, seconds=PATIENCE_SECONDS, awaited="the quiet pool's workflow to run")
     quiet_seconds = round(time.monotonic() - began, 1)
     _wait_for(site, "released_at IS NULL AND created_in_cluster_at IS NULL", 0, progress)
     seconds = time.monotonic() - began
@@ -168,7 +168,7 @@ def _wait_for(
             progress(f"load: {count} of {table} are {condition}; {want} are waited for")
         return count == want
 
-    site.wait(reached, seconds=PATIENCE_SECONDS, what=f"{want} of {table} to be {condition}")
+    site.wait(reached, seconds=PATIENCE_SECONDS, awaited=f"{want} of {table} to be {condition}")
 
 
 def _count(site: Site, condition: str, *, table: str = "workflows_taskgroup") -> int:

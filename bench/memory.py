@@ -76,5 +76,5 @@ def _wait_until_observed(site: Site, pods: int, *, began: float, progress: Progr
                 progress(f"memory: {observed_pods} of {pods} pods observed, {run} of them running")
             return bool(run == pods)
 
-        site.wait(observed, seconds=PATIENCE_SECONDS, what=f"{pods} pods to be observed")
+        site.wait(observed, seconds=PATIENCE_SECONDS, awaited=f"{pods} pods to be observed")
     return round(time.monotonic() - began, 1)

@@ -82,9 +82,9 @@ def _run(text: str, facts: Any) -> dict[str, float]:
 
     times: dict[str, float] = {}
     limits = SpecLimits(tasks=facts.limits.max_num_tasks)
-    given: dict[str, Any] = {"variables": (), "string_variables": (), "allow_localpath": False}
-    spec = _timed(times, "parse", lambda: parse_workflow(text, limits=limits, **given))
-    beside: dict[str, Any] = {
+    options: dict[str, Any] = {"variables": (), "string_variables": (), "allow_localpath": False}
+    spec = _timed(times, "parse", lambda: parse_workflow(text, limits=limits, **options))
+    arguments: dict[str, Any] = {
         "user": "bench",
         "priority": "NORMAL",
         "name": "bench-1",
@@ -92,7 +92,7 @@ def _run(text: str, facts: Any) -> dict[str, float]:
         "scheduler": scheduler_backend("kai"),
         "new_uuid": uuid4,
     }
-    (group,), checked = _timed(times, "check", lambda: admit(spec, facts, **beside))
+    (group,), checked = _timed(times, "check", lambda: admit(spec, facts, **arguments))
     if checked.faults:
         raise RuntimeError(f"the bench's own workflow is refused: {checked.faults[0]}")
     _timed(times, "tree", lambda: build_tree(group.gang(), facts.levels))

@@ -81,7 +81,9 @@ class Site:
             "scheduler_settings": {"scheduler_type": scheduler},
         }
         self.rest.put(f"/api/configs/backend/{name}", {"configs": settings})
-        self.wait(lambda: _is_reachable(self.rest, name), seconds=60, what=f"backend {name} to be reachable")
+        self.wait(
+            lambda: _is_reachable(self.rest, name), seconds=60, awaited=f"backend {name} to be reachable"
+        )
 
     def add_pool(self, name: str, *, backend: str, topology: bool) -> None:
         keys = [{"key": "zone", "label": ZONE}, {"key": "rack", "label": RACK}]
@@ -121,15 +123,15 @@ class Site:
                     left.discard(name)
             return not left
 
-        self.wait(released, seconds=seconds, what="cancelled workflows to be released")
+        self.wait(released, seconds=seconds, awaited="cancelled workflows to be released")
 
-    def wait(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    def wait(self, condition: Callable[[], bool], *, seconds: float, awaited: str) -> None:
         """Wait until ``condition`` holds; raises TimeoutError, or ServerFailed if a process has ended."""
         until = time.monotonic() + seconds
         while not condition():
             self.supervisor.check()
             if time.monotonic() > until:
-                raise TimeoutError(f"waited {seconds:g} s in vain for {what}")
+                raise TimeoutError(f"waited {seconds:g} s in vain for {awaited}")
             time.sleep(POLL_SECONDS)
 
 

@@ -51,7 +51,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
                 and _count_shown(site, workflows, "RUNNING") == pods + GROUPS
             ),
             seconds=PATIENCE_SECONDS,
-            what="all tasks to run",
+            awaited="all tasks to run",
         )
         progress(f"status_delay: {pods + GROUPS} pods run in {GROUPS} groups; {pods} of them end now")
         return _measure(site, workflows, pods=pods)

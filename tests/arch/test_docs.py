@@ -70,6 +70,8 @@ def test_each_term_of_the_glossary_has_one_row_in_order_with_four_other_systems(
     sections = re.split(r"^## ", (DOCS / "glossary.md").read_text(), flags=re.MULTILINE)[1:]
     terms = []
     for section in sections:
+        if section.startswith(("Words that name nothing", "Modules that are named after nothing")):
+            continue  # lists for the test of names
         rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| ")]
         head, *entries = [[cell.strip() for cell in row] for row in rows]
         assert head == ["term", "meaning", "OSMO", "KAI", "Kueue", "Slurm"]

@@ -1,0 +1,80 @@
+"""Names in the code keep to the words of docs/glossary.md."""
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+PRODUCT = (
+    *("cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
+    *("scheduling", "web", "whatif", "workflows"),
+)
+BESIDE_IT = ("bench", "chaos", "localcluster")
+OF_DJANGO = {"Command", "Media", "Meta"}  # Django finds these classes by their names
+PUBLISHED = {  # names that others read, each with the place that publishes it
+    ("pools/api/shapes.py", "held"): "a field of REST",
+    ("workflows/api/shapes.py", "got"): "a field of REST",
+    ("scheduling/capabilities.py", "held"): "what packages with a scheduler of their own construct",
+    ("scheduling/conformance.py", "found"): "a key of the stored conformance card",
+    ("scheduling/backends/base.py", "NOTHING"): "a purpose that packages with a scheduler of their own name",
+}
+
+
+def words_after(heading: str) -> set[str]:
+    """The words in code marks of one section of the glossary."""
+    section = GLOSSARY.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"`(\w+)`", section))
+
+
+@cache
+def trees(packages: tuple[str, ...]) -> dict[str, ast.Module]:
+    files = (path for package in packages for path in sorted((ROOT / package).rglob("*.py")))
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
+
+
+def names_in(node: ast.AST) -> tuple[str, ...]:
+    """The names that a node binds: variables, arguments, attributes, functions, classes."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return (name,)
+        case ast.arg(arg=name):
+            return (name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
+    return ()
+
+
+@pytest.mark.parametrize("package", [*PRODUCT, *BESIDE_IT])
+def test_no_name_is_a_word_that_stands_for_a_noun(package):
+    forbidden = words_after("Words that name nothing")
+    assert {"one", "said", "told", "found", "held", "asked"} <= forbidden
+    offending = {
+        (path, name): node.lineno
+        for path, tree in trees((package,)).items()
+        for node in ast.walk(tree)
+        for name in names_in(node)
+        if name.strip("_").lower() in forbidden
+    }
+    assert offending.keys() == {place for place in PUBLISHED if place[0].partition("/")[0] == package}
+
+
+@pytest.mark.parametrize("package", [*PRODUCT, *BESIDE_IT])
+def test_no_module_is_named_after_nothing(package):
+    forbidden = words_after("Modules that are named after nothing")
+    assert {"gather", "words", "helpers"} <= forbidden
+    assert [path for path in trees((package,)) if Path(path).stem in forbidden] == []
+
+
+def test_a_class_name_means_one_thing_in_the_product():
+    places = defaultdict(set)
+    for path, tree in trees(PRODUCT).items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name not in OF_DJANGO:
+                places[node.name].add(path)
+    assert len(places) > 300
+    assert {name: sorted(paths) for name, paths in places.items() if len(paths) > 1} == {}
