@@ -34,25 +34,25 @@ CONNECT_SECONDS = 3.0
 WAIT_SECONDS = 1.0  # where the server asks us to come back and does not say when
 WAIT_SECONDS_MAX = 30.0
 
-Job = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
+NamedRequest = tuple[str, str, api_requests.Request]  # namespace, name, and the encoded request
 Read = Callable[[bytes], str]  # the uid in the body of a good reply, or empty
 
 
 def run(
     connection: Connection,
-    jobs: Sequence[Job],
+    requests: Sequence[NamedRequest],
     *,
     read: Read,
     refused: Callable[[ClusterError], WriteResult],
     deadline: float,
     reply_seconds: float,
 ) -> list[WriteOutcome]:
-    """Send all jobs before ``deadline`` and say of each how it ended, in order."""
-    if not jobs:
+    """Send all requests before ``deadline``; returns the outcome of each, in order."""
+    if not requests:
         return []
     sending = _BulkWrite(
         connection=connection,
-        jobs=jobs,
+        requests=requests,
         read=read,
         refused=refused,
         deadline=deadline,
@@ -64,7 +64,7 @@ def run(
 @dataclass(slots=True)
 class _BulkWrite:
     connection: Connection
-    jobs: Sequence[Job]
+    requests: Sequence[NamedRequest]
     read: Read
     refused: Callable[[ClusterError], WriteResult]
     deadline: float
@@ -73,9 +73,9 @@ class _BulkWrite:
     dead: ClusterError | None = None  # why nothing more is sent
 
     async def all(self) -> list[WriteOutcome]:
-        self.outcomes = [None] * len(self.jobs)
-        turns = iter(range(len(self.jobs)))
-        workers = min(CONNECTIONS, len(self.jobs))
+        self.outcomes = [None] * len(self.requests)
+        turns = iter(range(len(self.requests)))
+        workers = min(CONNECTIONS, len(self.requests))
         async with self._session(workers) as session:
             await asyncio.gather(*(self._work(session, turns) for _ in range(workers)))
         return [outcome for outcome in self.outcomes if outcome is not None]
@@ -97,7 +97,7 @@ class _BulkWrite:
 
     async def _work(self, session: aiohttp.ClientSession, turns: Iterator[int]) -> None:
         for turn in turns:  # shared by all workers: each takes the next
-            namespace, name, request = self.jobs[turn]
+            namespace, name, request = self.requests[turn]
             wrote, uid, error = await self._write_one(session, request)
             self.outcomes[turn] = WriteOutcome(namespace, name, wrote, uid, error)
             metrics.count_bulk(request, outcome=wrote.value)

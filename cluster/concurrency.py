@@ -1,20 +1,20 @@
-"""How many of a worker's threads the work for one cluster may hold at a time.
+"""The concurrency limit of each cluster: how many threads of a worker its calls may occupy at a time.
 
-Calls to a cluster hold worker threads, and one that accepts connections and never answers holds each for
-some twenty seconds. Without a bound the groups of one such cluster take every thread, and those of all
-others wait. So the work for a cluster needs a seat:
+A call to a cluster occupies a worker thread, and a cluster that accepts connections and never answers
+occupies each for some twenty seconds. Without a limit, the task groups of one such cluster take every thread,
+and the groups of all other clusters wait. So work for a cluster needs a slot:
 
-- a cluster never gets all threads, so one that falls silent leaves some to the others from the first moment;
-- while it is silent (``cluster.reachability``) it has one seat, enough to hear when it is back;
-- all silent clusters together have half of the threads.
+- A cluster never gets all threads. One that falls silent leaves threads to the others from the first moment.
+- A silent cluster (``cluster.reachability``) gets one slot, enough to notice that it answers again.
+- All silent clusters together get half of the threads.
 
-Who finds no seat at a cluster that answers leaves its work with those who sit there, and the next one done
-goes on with it: no thread waits, and nothing is left to a sweep as long as the cluster is well. At a silent
-cluster the work is dropped; the row is due, and a sweep offers it again.
+Work that finds no slot at a cluster that answers is queued in this process; a thread that ends its work for
+that cluster continues with the queued work. No thread waits, and the sweep is not needed while the cluster
+answers. Work for a silent cluster is dropped: its row is due, and the sweep enqueues it again.
 
-Probes have seats of their own: they find out that a cluster is back, so its groups must not keep them off.
-Rejected: a queue and worker processes per backend (an operator's burden that grows with backends), and
-shorter time limits alone (a list of 10,000 pods from a busy API server does take seconds).
+Probes have slots of their own, because they detect that a cluster answers again: the work of its groups must
+not delay them. Rejected: a queue and worker processes for each backend (more to operate with each backend),
+and shorter time limits alone (a busy API server does take seconds to list 10,000 pods).
 """
 
 import threading
@@ -29,11 +29,11 @@ from cluster.connection import Access
 T = TypeVar("T")
 
 MAX_WAITING = 500
-"""Pieces of work kept for each cluster while its seats are taken; a sweep offers what is beyond."""
+"""Pieces of work queued for each cluster at its limit; the sweep enqueues what exceeds this."""
 
 
-class Seats(Generic[T]):
-    """Seats at clusters for the threads of this process; unbounded until ``share`` was called."""
+class ConcurrencyLimit(Generic[T]):
+    """The slots of every cluster for the threads of this process; unlimited until ``share`` is called."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,11 +42,11 @@ class Seats(Generic[T]):
         self._most = self._most_silent = 1_000_000
 
     def share(self, *, most: int, silent: int) -> None:
-        """Give each cluster at most ``most`` seats, and silent ones ``silent`` together."""
+        """Give each cluster at most ``most`` slots, and all silent clusters ``silent`` together."""
         self._most, self._most_silent = max(1, most), max(1, silent)
 
     def enter(self, access: Access, work: T | None = None) -> bool:
-        """Take a seat. Without one, leave ``work`` to those who have, if the cluster answers."""
+        """Take a slot; False if none is free. Then ``work`` is queued if the cluster answers."""
         with self._lock:
             if self._is_free(access):
                 self._occupied[access] += 1
@@ -58,14 +58,14 @@ class Seats(Generic[T]):
             return False
 
     def leave(self, access: Access) -> None:
-        """Give the seat back."""
+        """Give the slot back."""
         with self._lock:
             self._occupied[access] -= 1
             if self._occupied[access] <= 0:
                 del self._occupied[access]
 
     def next(self, access: Access) -> T | None:
-        """The next work that waits for a seat here; None if there is none, or the cluster is silent."""
+        """The next queued work of this cluster; None if there is none, or the cluster is silent."""
         with self._lock:
             waiting = self._waiting.get(access)
             if waiting is None:
@@ -76,8 +76,8 @@ class Seats(Generic[T]):
             return waiting.popitem(last=False)[0]
 
     @contextmanager
-    def seat(self, access: Access) -> Iterator[bool]:
-        """Take a seat for a while, or say that there is none."""
+    def slot(self, access: Access) -> Iterator[bool]:
+        """Take a slot for the block; yields whether one was free."""
         entered = self.enter(access)
         try:
             yield entered
@@ -88,13 +88,13 @@ class Seats(Generic[T]):
     def _is_free(self, access: Access) -> bool:
         if not reachability.is_silent(access):
             return self._occupied[access] < self._most
-        silent = sum(seats for other, seats in self._occupied.items() if reachability.is_silent(other))
+        silent = sum(slots for other, slots in self._occupied.items() if reachability.is_silent(other))
         return self._occupied[access] < 1 and silent < self._most_silent
 
 
-WORK: Seats[str] = Seats()
+WORK: ConcurrencyLimit[str] = ConcurrencyLimit()
 """For reconciling task groups, and for syncing shared objects."""
-PROBES: Seats[str] = Seats()
+PROBES: ConcurrencyLimit[str] = ConcurrencyLimit()
 
 
 def share(threads: int) -> None:

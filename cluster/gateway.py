@@ -66,7 +66,7 @@ _NEVER_SENT = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
 class ClusterGateway:
-    """``interface.Cluster`` on a real API server; see there for what each method promises."""
+    """``interface.ClusterApi`` on a real API server; see there for what each method promises."""
 
     def __init__(
         self, access: Access, *, connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
@@ -154,7 +154,7 @@ class ClusterGateway:
         return self._json(api_requests.create(kind, obj, dry_run=dry_run))
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
-        jobs = [
+        requests = [
             (
                 api_requests.namespace_of(kind, obj),
                 str(obj["metadata"]["name"]),
@@ -162,7 +162,7 @@ class ClusterGateway:
             )
             for obj in objs
         ]
-        return self._bulk(jobs, read=_created, deadline=deadline)
+        return self._bulk(requests, read=_created, deadline=deadline)
 
     def apply(
         self,
@@ -225,7 +225,7 @@ class ClusterGateway:
         grace_seconds: int | None = None,
         propagation: Propagation = "Background",
     ) -> Sequence[WriteOutcome]:
-        jobs = [
+        requests = [
             (
                 target.namespace,
                 target.name,
@@ -239,7 +239,7 @@ class ClusterGateway:
             )
             for target in targets
         ]
-        outcomes = self._bulk(jobs, read=_deleted, deadline=deadline)
+        outcomes = self._bulk(requests, read=_deleted, deadline=deadline)
         return [
             self._settled(kind, target, outcome) for target, outcome in zip(targets, outcomes, strict=True)
         ]
@@ -254,22 +254,25 @@ class ClusterGateway:
             return outcome  # still REFUSED by a conflict, as the server said
         return WriteOutcome(target.namespace, target.name, WriteResult.ABSENT) if replaced else outcome
 
-    def _bulk(self, jobs: Sequence[bulk.Job], *, read: bulk.Read, deadline: float) -> Sequence[WriteOutcome]:
+    def _bulk(
+        self, requests: Sequence[bulk.NamedRequest], *, read: bulk.Read, deadline: float
+    ) -> Sequence[WriteOutcome]:
         try:
             connection = connection_for(self._access)
         except ClusterError as error:
             return [
-                WriteOutcome(namespace, name, WriteResult.UNSENT, error=error) for namespace, name, _ in jobs
+                WriteOutcome(namespace, name, WriteResult.UNSENT, error=error)
+                for namespace, name, _ in requests
             ]
         outcomes = bulk.run(
             connection,
-            jobs,
+            requests,
             read=read,
             refused=_refused,
             deadline=deadline,
             reply_seconds=self._read_seconds,
         )
-        if jobs:
+        if requests:
             replied = any(not isinstance(o.error, ClusterUnreachable) for o in outcomes)
             reachability.note(self._access, replied=replied)
         if any(isinstance(outcome.error, errors.Unauthorized) for outcome in outcomes):

@@ -147,7 +147,7 @@ class ClusterApi(Protocol):
     def create(self, kind: Kind, obj: Obj, *, dry_run: bool = False) -> Obj: ...
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
-        """Create all of them, several at a time; one Outcome per object, in order.
+        """Create all of them, several at a time; one WriteOutcome per object, in order.
 
         Raises nothing for what goes wrong with single objects or the connection: it is in the
         outcomes. Must not be called from a thread with a running event loop.
@@ -164,7 +164,7 @@ class ClusterApi(Protocol):
     ) -> Obj:
         """Server-side apply; creates or changes, and returns the object as it is now.
 
-        Fields applied before and left out now are removed. Raises Conflict, naming the fields, when
+        Fields applied before and left out now are removed. Raises WriteConflict, naming the fields, when
         another manager holds one with another value and ``force`` is False.
         """
 
@@ -185,7 +185,7 @@ class ClusterApi(Protocol):
     ) -> Deletion:
         """Delete the object with this uid.
 
-        Raises Conflict when ``resource_version`` is not the current one.
+        Raises WriteConflict when ``resource_version`` is not the current one.
         """
 
     def delete_many(
@@ -211,7 +211,7 @@ class ClusterApi(Protocol):
         previous: bool = False,
         timestamps: bool = False,
     ) -> Stream[bytes]:
-        """A pod's log in chunks as they come, not in lines. NotFound if there is no such pod."""
+        """A pod's log in chunks as they come, not in lines. ObjectNotFound if there is no such pod."""
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         """The openAPIV3Schema under which a custom kind is served; None if it is not served at all."""

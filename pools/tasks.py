@@ -44,7 +44,7 @@ def probe_backend(backend_id: int) -> None:
     named = Backend.objects.filter(pk=backend_id, cleaned_at=None).first()
     if named is None:
         return
-    with concurrency.PROBES.seat(access_of(named)) as free:
+    with concurrency.PROBES.slot(access_of(named)) as free:
         if not free:  # another probe goes through the same backends
             return
         same = Backend.objects.filter(cleaned_at=None, kubeconfig=named.kubeconfig, context=named.context)

@@ -34,7 +34,7 @@ from workflows.services.lease import take_lease
 from workflows.services.notify import notify_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
-SITTING_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
+TURN_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
 REFILL_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ def reconcile_task_group(group_id: str) -> None:
         RECONCILES_SKIPPED.labels("not_due" if access is None else "no_seat").inc()
         return
     try:
-        until = time.monotonic() + SITTING_SECONDS
+        until = time.monotonic() + TURN_SECONDS
         following: str | None = group_id
         while following is not None:
             _reconcile(UUID(following))
@@ -167,7 +167,7 @@ def sweep_cluster_orphans(uid: str) -> None:
     for backend in Backend.objects.filter(_swept(), cluster_id=uid).order_by(
         F("cleaned_at").asc(nulls_first=True), "pk"
     ):
-        with concurrency.WORK.seat(access_of(backend)) as free:
+        with concurrency.WORK.slot(access_of(backend)) as free:
             if not free:
                 continue
             try:
@@ -199,7 +199,7 @@ def sweep_backend_logs(backend_id: int) -> None:
     backend = Backend.objects.filter(pk=backend_id).first()
     if backend is None:
         return
-    with concurrency.WORK.seat(access_of(backend)) as free:
+    with concurrency.WORK.slot(access_of(backend)) as free:
         if free and (claimed := claim(backend_id)):
             keep_ended(claimed, cluster=cluster_for(backend), seconds=HOLD_SECONDS)
 

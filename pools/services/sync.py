@@ -254,7 +254,7 @@ def sync_cluster(uid: str) -> None:
     news: list[Condition] = []
     for backend in sorted(backends, key=lambda row: row.deleted_at is not None):
         try:
-            with concurrency.WORK.seat(access_of(backend)) as free:
+            with concurrency.WORK.slot(access_of(backend)) as free:
                 if not free:  # beat asks again in some seconds
                     return
                 news, clean = _sync(cluster_for(backend), uid)
