@@ -52,9 +52,9 @@ def check(
     return Report(
         facts=facts,
         limits=limits,
-        findings=(*_submitted(attempts or ()), *findings),
+        findings=(*_submission_findings(attempts or ()), *findings),
         repaired=repair(findings) if repairs else None,
-        submissions=_numbers(attempts) if attempts is not None else None,
+        submissions=_submission_counts(attempts) if attempts is not None else None,
     )
 
 
@@ -86,7 +86,7 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
     )
 
 
-def _submitted(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:
+def _submission_findings(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:
     names, keys = (
         {attempt.workflow for attempt in attempts if attempt.workflow},
         {attempt.key for attempt in attempts if attempt.key},
@@ -107,7 +107,7 @@ def _submitted(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:
     return tuple(compare_submissions(attempts, accepted))
 
 
-def _numbers(attempts: Sequence[SubmissionAttempt]) -> dict[str, int]:
+def _submission_counts(attempts: Sequence[SubmissionAttempt]) -> dict[str, int]:
     return {
         "sent": len(attempts),
         "accepted": len(

@@ -1,9 +1,9 @@
-"""The service over HTTP: one login, patience with what passes, and errors in the service's words.
+"""The service over HTTP: one login, waits and retries, and errors in the service's words.
 
-A 429 and a 503 have a time to wait; the command notes it and waits, within ``PATIENCE`` in all. It retries a
-failed connection: every request may arrive twice, since a submission has an idempotency key and a second
-cancel changes nothing. It follows no redirect, because a POST would arrive as a GET, and it does not read
-``~/.netrc``, because requests would send its password in place of the token.
+A 429 and a 503 have a time to wait; the command notes it and waits, within ``MOST_WAITING`` in all. It
+retries a failed connection: every request may arrive twice, since a submission has an idempotency key and a
+second cancel changes nothing. It follows no redirect, because a POST would arrive as a GET, and it does not
+read ``~/.netrc``, because requests would send its password in place of the token.
 """
 
 import re
@@ -21,7 +21,7 @@ from osmo_topology_cli.login import Login
 from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
 
 CONNECT, READ = 10.0, 90.0
-PATIENCE = 120.0
+MOST_WAITING = 120.0
 PAUSES = (0.5, 1.0, 2.0)
 MOST_CHARACTERS = 300
 WAITABLE = (429, 503)
@@ -76,7 +76,7 @@ class Service:
 
     def _answer(self, call: Call) -> requests.Response:
         """The answer with status 200, after the waits that the service requests."""
-        left = PATIENCE
+        left = MOST_WAITING
         while True:
             answer = self._sent(call)
             if answer.status_code == 200:

@@ -38,7 +38,7 @@ _SUGGESTED = 100
 def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:
     """Find everything wrong with a gang's requirements, in document order."""
     rank = ranks(levels)
-    faults = list(_faults_of_words(gang, levels))
+    faults = list(_single_faults(gang, levels))
     against, wrong = _against_group(gang, rank)
     faults += against
     sound = [
@@ -53,7 +53,7 @@ def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:
     return in_order(faults)
 
 
-def _faults_of_words(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
+def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
     """What is wrong with single requirements, the group's own first."""
     rank = ranks(levels)
     keys = tuple(level.key for level in levels)
@@ -232,7 +232,7 @@ def _two_types(
 
 
 def _two_waits(path: SetPath, by_time: Mapping[float, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
-    in_words = [
+    waits = [
         (f"for {seconds:g} seconds" if seconds else "not at all") + f" by {_tasks(t for t, _ in members)}"
         for seconds, members in sorted(by_time.items())
     ]
@@ -240,8 +240,7 @@ def _two_waits(path: SetPath, by_time: Mapping[float, Sequence[tuple[GangTask, R
     return Fault(
         (*_written_at(task, requirement), "waitSeconds"),
         "two_waits",
-        f"{describe(path)} is to be held {' but '.join(in_words)}: write the same waitSeconds for all of "
-        "them.",
+        f"{describe(path)} is to be held {' but '.join(waits)}: write the same waitSeconds for all of them.",
     )
 
 

@@ -184,8 +184,10 @@ def read_statements(document: Any) -> tuple[Statement, ...]:
             needed = 'Each policy is an object with "actions" and "resources" and nothing else.'
             faults.append(Fault((index,), "not_a_policy", needed, allowed=("actions", "resources")))
             continue
-        actions = _words(entry["actions"], path=(index, "actions"), check=_action_fault, faults=faults)
-        resources = _words(
+        actions = _checked_texts(
+            entry["actions"], path=(index, "actions"), check=_action_fault, faults=faults
+        )
+        resources = _checked_texts(
             entry["resources"], path=(index, "resources"), check=_resource_fault, faults=faults
         )
         statements.append(Statement(actions, resources))
@@ -194,7 +196,9 @@ def read_statements(document: Any) -> tuple[Statement, ...]:
     return tuple(statements)
 
 
-def _words(value: Any, *, path: tuple[str | int, ...], check: Any, faults: list[Fault]) -> tuple[str, ...]:
+def _checked_texts(
+    value: Any, *, path: tuple[str | int, ...], check: Any, faults: list[Fault]
+) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
         faults.append(Fault(path, "not_a_list", "A list of at least one word is needed."))
         return ()

@@ -37,7 +37,7 @@ class WorkflowUsage:
         accepted = {
             (str(backend), tuple(Level(**level) for level in levels or ())) for backend, levels in frozen
         }
-        return Unreleased(**counts, accepted=tuple(sorted(accepted, key=_in_words)))
+        return Unreleased(**counts, accepted=tuple(sorted(accepted, key=_sort_key)))
 
     def living_by_pool(self) -> Mapping[str, int]:
         rows = Workflow.objects.exclude(status__in=WORKFLOW_TERMINAL).order_by().values_list("pool_name")
@@ -92,7 +92,7 @@ def _compute_domain(group: TaskGroup, row: ObservedObject) -> ObservedComputeDom
     )
 
 
-def _in_words(accepted: tuple[str, Levels]) -> tuple[str, list[tuple[str, str]]]:
+def _sort_key(accepted: tuple[str, Levels]) -> tuple[str, list[tuple[str, str]]]:
     """Sort key: levels themselves have no order."""
     backend, levels = accepted
     return backend, [(level.key, level.label) for level in levels]

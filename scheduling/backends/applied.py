@@ -46,7 +46,7 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
         )
 
 
-def in_words(subgroup: Subgroup) -> str:
+def describe_subgroup(subgroup: Subgroup) -> str:
     """A subgroup as a reader of explanations knows it."""
     if subgroup.node is None and not subgroup.name.endswith("-all"):
         return f"the remaining tasks of {describe(subgroup.path)}"

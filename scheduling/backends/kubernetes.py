@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling import names
-from scheduling.backends.applied import applied, in_words
+from scheduling.backends.applied import applied, describe_subgroup
 from scheduling.backends.base import (
     Feature,
     GangRequest,
@@ -140,7 +140,7 @@ def _pieces(request: GangRequest, tree: ConstraintTree) -> tuple[_Piece, ...]:
         _Piece(
             names.split_pod_group(request.group, attempt=request.attempt, place=place),
             subgroup.path,
-            in_words(subgroup),
+            describe_subgroup(subgroup),
             subgroup.constraint,
             subgroup.tasks,
         )

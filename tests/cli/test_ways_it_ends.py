@@ -16,7 +16,7 @@ import pytest
 from osmo_topology_cli import tables
 from osmo_topology_cli.login import Login, find_login
 from osmo_topology_cli.outcomes import Misused
-from osmo_topology_cli.service import PATIENCE, PAUSES
+from osmo_topology_cli.service import MOST_WAITING, PAUSES
 from osmo_topology_cli.show import aligned
 from tests.cli.conftest import ROOT
 
@@ -42,7 +42,7 @@ def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):
     broken = json.dumps({"message": "Internal server error", "request_id": "r7"})
     cases = {
         "longer than it waits": (
-            (429, {"Retry-After": f"{PATIENCE + 1:.0f}"}, BUSY),
+            (429, {"Retry-After": f"{MOST_WAITING + 1:.0f}"}, BUSY),
             75,
             "Too many at once.",
         ),

@@ -1,4 +1,4 @@
-"""A cluster in memory that keeps the promises of ``cluster.interface.Cluster``.
+"""A cluster in memory that keeps the promises of ``cluster.interface.ClusterApi``.
 
 It passes the contract tests of ``tests/cluster/test_contract.py``, which the real gateway passes on a
 real API server too. What it knows: resource versions, uids, finalizers and deletionTimestamp, the four

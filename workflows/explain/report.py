@@ -24,7 +24,7 @@ from workflows.values.placement import GroupPlacement
 
 Json = dict[str, Any]
 
-PLACELESS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
+JUDGED_REASONS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
 """Reasons for which a verdict on the nodes tells more; channels and drivers are not part of a verdict."""
 
 MOST_VERDICTS = 20
@@ -101,7 +101,7 @@ def explain_waits(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -
     Groups came with ``backend``.
     """
     waiting = [group for group in groups if group.waiting_reason and group.status not in TERMINAL]
-    judged = [group for group in waiting if group.waiting_why in PLACELESS][:MOST_VERDICTS]
+    judged = [group for group in waiting if group.waiting_why in JUDGED_REASONS][:MOST_VERDICTS]
     reports = {group.pk: _report(group, user=user, now=now) for group in judged}
     return [_wait(group, reports.get(group.pk), now=now) for group in waiting]
 
@@ -113,8 +113,8 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
     if preferences and verdict:  # the verdict counts preferences that are still required
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
     if report and report.answer is not Answer.NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
-        why = Why.TOPOLOGY if report.has_room_apart else Why.CAPACITY
-    if preferences and why in PLACELESS:
+        why = Why.TOPOLOGY if report.has_total_room else Why.CAPACITY
+    if preferences and why in JUDGED_REASONS:
         why = Why.PATIENCE
     return WaitExplanation(
         group=group.name,

@@ -46,7 +46,7 @@ class FeasibilityReport:
         return self.verdict.answer if self.verdict else None
 
     @property
-    def has_room_apart(self) -> bool:
+    def has_total_room(self) -> bool:
         """Whether the pool has room for all tasks, although perhaps not in one domain."""
         return self.verdict is not None and self.verdict.room >= self.verdict.tasks
 

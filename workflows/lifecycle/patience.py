@@ -112,7 +112,7 @@ def next_relaxation(rows: Iterable[ConstraintRow], since: datetime | None) -> da
 
 def start_message(rows: Sequence[ConstraintRow]) -> str:
     """The event's message when the clock starts."""
-    sets = [f"{_words(row)} for {row['waitSeconds']:g} seconds" for row in _still_required(rows)]
+    sets = [f"{_set_name(row)} for {row['waitSeconds']:g} seconds" for row in _still_required(rows)]
     return f"All pods exist without a node. Required at first, then preferred: {plain_listing(sets)}."
 
 
@@ -120,7 +120,7 @@ def relaxation_message(before: Sequence[ConstraintRow], after: Sequence[Constrai
     """The event's message when a stage begins; empty if no constraint that took effect changes."""
     required = [_place(row) for row in _still_required(before)]
     sets = [
-        f"{_words(row)} (required for {row['waitSeconds']:g} seconds)"
+        f"{_set_name(row)} (required for {row['waitSeconds']:g} seconds)"
         for row in after
         if row.get("relaxed") and _place(row) in required
     ]
@@ -134,14 +134,14 @@ def left_out_message(rows: Sequence[ConstraintRow]) -> str:
     """The event's message when a pod got a node just before the edit; ``rows`` still apply."""
     return (
         "A pod of the group got a node just before its pod group was to be edited, so the edit was left out. "
-        f"Still required as long as this gang lives: {plain_listing(map(_words, _still_required(rows)))}. "
+        f"Still required as long as this gang lives: {plain_listing(map(_set_name, _still_required(rows)))}. "
         "A new gang of the group starts relaxed."
     )
 
 
 def caught_up_message(rows: Sequence[ConstraintRow]) -> str:
     """The event's message when a new gang starts at the stage that was decided before."""
-    sets = [_words(row) for row in rows if row.get("relaxed")]
+    sets = [_set_name(row) for row in rows if row.get("relaxed")]
     return f"The gang is created anew. Preferred from its start, as decided before: {plain_listing(sets)}."
 
 
@@ -176,5 +176,5 @@ def _path(row: ConstraintRow) -> SetPath:
     return tuple((pair["key"], pair["group"]) for pair in row["set"])
 
 
-def _words(row: ConstraintRow) -> str:
+def _set_name(row: ConstraintRow) -> str:
     return describe(_path(row))

@@ -310,7 +310,7 @@ def _patch(
     spec: Obj,
     cluster: LeasedCluster,
 ) -> None:
-    """Patch this version of the pod group, or nothing. Raises Conflict."""
+    """Patch this version of the pod group, or nothing. Raises WriteConflict."""
     metadata = {"annotations": annotations, "resourceVersion": live["metadata"]["resourceVersion"]}
     cluster.patch(
         kind,

@@ -51,7 +51,7 @@ SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without 
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
 SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
-PATIENCE = 4
+TRY_EVERY = 4  # failures, while a cluster is known not to answer
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class Reconciliation:
     archive: LogArchive
     view: GroupView | None = None
     observed: ObservedPods | None = None
-    template: str = ""
+    claim_template: str = ""
 
     def run(self) -> Outcome:
         outcome = self._turns()
@@ -125,7 +125,7 @@ class Reconciliation:
     def _turn(self) -> Outcome | None:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = load(self.lease)
-        self.observed, self.template = None, ""
+        self.observed, self.claim_template = None, ""
         if not view.ended and (changes := self._settle(view)) is not None:
             record(self.lease, changes)
             return None
@@ -166,7 +166,7 @@ class Reconciliation:
             record(self.lease, created_changes(view, outcome.tasks))
             return None
         if isinstance(outcome, TemplateWait):
-            self.template = outcome.name
+            self.claim_template = outcome.name
             return RequeueAfter(seconds=TEMPLATE_SECONDS)
         return outcome
 
@@ -180,7 +180,7 @@ class Reconciliation:
         self.observed = observed
         if assessment.changes:
             record(self.lease, assessment.changes)
-        if _changes_course(assessment.changes):
+        if _outdates_view(assessment.changes):
             return None
         if not silent:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
@@ -218,7 +218,7 @@ class Reconciliation:
             return
         status = view.row.status
         reason = waiting.reason_of(
-            view, status=status, observed=self.observed, trouble=trouble, template=self.template
+            view, status=status, observed=self.observed, trouble=trouble, template=self.claim_template
         )
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
         current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
@@ -232,7 +232,7 @@ class Reconciliation:
                 record(self.lease, stuck_changes("Retrying", message))
 
 
-def _changes_course(changes: Iterable[Change]) -> bool:
+def _outdates_view(changes: Iterable[Change]) -> bool:
     """Whether the rest of the turn must start from the new rows.
 
     Timers follow from a group's status, and the gang's minimum must follow at once when fewer tasks live.
@@ -269,7 +269,7 @@ def _unreachable(view: GroupView, lease: Lease) -> Retry | None:
     they do not depend on that.
     """
     down = conditions.status_of(view.backend.conditions, "Reachable") == "False"
-    if not down or lease.failures % PATIENCE == 0:
+    if not down or lease.failures % TRY_EVERY == 0:
         return None
     return Retry(trouble="The cluster does not answer.", unreachable=True)
 

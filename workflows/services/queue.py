@@ -22,7 +22,7 @@ LOW = 15
 CACHED_SECONDS = 0.25
 SILENT_SECONDS = 5.0
 """The same after a query without an answer."""
-PATIENCE = {"socket_timeout": 1, "socket_connect_timeout": 1}
+QUERY_TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 """Timeouts of a query in seconds, on a connection of its own."""
 SLOW_SECONDS = 0.3
 """While a query takes longer than this, the broker counts as silent."""
@@ -39,7 +39,7 @@ _waiting = 0  # messages by the last query, and those sent since
 def length() -> int | None:
     """Messages that wait; None if the broker does not answer."""
     queue = settings.CELERY_TASK_DEFAULT_QUEUE
-    with current_app.connection_for_write(transport_options=PATIENCE) as broker:
+    with current_app.connection_for_write(transport_options=QUERY_TIMEOUTS) as broker:
         try:
             return int(broker.default_channel.queue_declare(queue, passive=True).message_count)
         except ChannelError:  # a queue that is empty is not there

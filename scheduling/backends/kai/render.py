@@ -23,7 +23,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduling import names
-from scheduling.backends.applied import applied, in_words
+from scheduling.backends.applied import applied, describe_subgroup
 from scheduling.backends.base import (
     Eviction,
     GangRequest,
@@ -98,13 +98,13 @@ class Kai(ByTable):
     def render(self, request: GangRequest) -> RenderedGang:
         tree = at_stage(build_tree(request.gang, request.levels), request.stage)
         subgroups = lay_out(tree)
-        carriers = {sub.path: sub.name for sub in subgroups if sub.node}
+        subgroup_names = {sub.path: sub.name for sub in subgroups if sub.node}
         return RenderedGang(
             pod_groups=(_pod_group(request, tree, subgroups),),
             pods=_pods(request, tree, subgroups),
             topologies=_topologies(request, tree),
-            constraints=applied(tree, carriers),
-            sets={sub.name: in_words(sub) for sub in subgroups},
+            constraints=applied(tree, subgroup_names),
+            sets={sub.name: describe_subgroup(sub) for sub in subgroups},
         )
 
     def resized(
@@ -170,7 +170,7 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
                 names.GROUP_LABEL: request.group.hex,
                 QUEUE_LABEL: request.queue,
             },
-            "annotations": {**request.annotations, **_words(subgroups)},
+            "annotations": {**request.annotations, **_set_annotations(subgroups)},
         },
         "spec": spec,
     }
@@ -251,7 +251,7 @@ def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
     return PodParts(labels, annotations, request.scheduler_name, {})
 
 
-def _words(subgroups: Sequence[Subgroup]) -> dict[str, str]:
+def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
     """The user's words for each subgroup, as many as fit: ``{"00-…": [["rack", "r1"]]}``."""
     entries: list[str] = []
     room = MAX_SETS_ANNOTATION - 2
