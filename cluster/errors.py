@@ -9,14 +9,15 @@ kind is not served (a missing CRD, or an older cluster). A 409 is split by its r
 lost on its way and for a fault inside the server, never for a refusal.
 
 Rejected: the client library's ApiException with a status to compare, which every caller would compare
-in its own way. Texts come from outside and are cut at MESSAGE_CHARS. Source of the reply's shape:
-``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
+in its own way. Texts come from outside: they are made storable and cut at MESSAGE_CHARS. Source of the
+reply's shape: ``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from cluster.storable import decode, storable_text
 
 MESSAGE_CHARS = 1000  # a refused pod can quote its whole spec; a log line or a row needs its head only
 
@@ -142,6 +143,7 @@ class ServerFault(ClusterError):
 
 
 def shorten(text: str) -> str:
+    text = storable_text(text)
     return text if len(text) <= MESSAGE_CHARS else text[: MESSAGE_CHARS - 1] + "…"
 
 
@@ -210,7 +212,7 @@ def _class_of(status: int, reason: str, details: Mapping[str, Any]) -> type[Clus
 def _status_object(body: bytes) -> Mapping[str, Any]:
     """Read a ``Status``; anything else (a proxy's page, "404 page not found") becomes its message."""
     try:
-        reply = json.loads(body)
+        reply = decode(body)
     except ValueError:
         reply = None
     if isinstance(reply, dict) and reply.get("kind") == "Status":

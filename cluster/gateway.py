@@ -13,7 +13,6 @@ precondition that fails is a 409, and means that our object is gone already; a c
 its list by five minutes, after which the list begins again.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -52,6 +51,7 @@ from cluster.interface import (
     WriteResult,
 )
 from cluster.kinds import CRD, NAMESPACE, POD, Kind
+from cluster.storable import decode
 from cluster.stream import EventStream, HttpStream
 
 T = TypeVar("T")
@@ -325,7 +325,7 @@ class ClusterGateway:
     def _json(self, request: api_requests.Request) -> Obj:
         reply = self._send(request, timeout=self._patience(self._read_seconds))
         try:
-            reply_object = json.loads(reply.data)
+            reply_object = decode(reply.data)
         except ValueError as failure:
             raise ClusterUnreachable(
                 f"the reply is not JSON: {errors.shorten(repr(reply.data[:200]))}",
@@ -434,7 +434,7 @@ def _deletion(reply: Obj) -> Deletion:
 
 
 def _created(body: bytes) -> str:
-    return str(json.loads(body)["metadata"]["uid"])
+    return str(decode(body)["metadata"]["uid"])
 
 
 def _deleted(_body: bytes) -> str:

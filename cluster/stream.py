@@ -9,7 +9,6 @@ Rejected: the client's ``Watch.stream``. It raises KeyError on an ERROR event, e
 version has expired, and never advances the version when it does not deserialise (kubernetes 37).
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Self
@@ -19,6 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from cluster.errors import ClusterUnreachable
 from cluster.interface import Obj
+from cluster.storable import decode
 
 CHUNK = 65536
 
@@ -64,9 +64,11 @@ class EventStream:
     def __iter__(self) -> Iterator[Obj]:
         for line in lines(self._chunks):
             try:
-                event = json.loads(line)
+                event = decode(line)
             except ValueError as failure:
                 raise ClusterUnreachable(f"not a watch event: {line[:200]!r}") from failure
+            if not isinstance(event, dict):
+                raise ClusterUnreachable(f"not a watch event: {line[:200]!r}")
             yield event
 
     def close(self) -> None:

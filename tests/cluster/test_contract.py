@@ -130,6 +130,24 @@ def test_a_field_that_the_server_does_not_know_is_refused_not_dropped(real):
         real.apply(KAI_QUEUE, {"metadata": {"name": name}, "spec": {"placement": "here"}}, force=True)
 
 
+# texts that cannot be stored
+
+
+def test_a_text_that_no_database_stores_comes_as_one_that_it_does(cluster, namespace):
+    """A container that ends with a NUL in its termination message is enough to make one."""
+    stored = {"a": "x\N{REPLACEMENT CHARACTER}y"}
+    version = cluster.list(CONFIG_MAP, namespace=namespace).resource_version
+    assert cluster.create(CONFIG_MAP, config_map(namespace) | {"data": {"a": "x\0y"}})["data"] == stored
+    assert cluster.get(CONFIG_MAP, "one", namespace=namespace)["data"] == stored
+    listing = cluster.list(CONFIG_MAP, namespace=namespace)
+    assert [obj["data"] for obj in listing.items if obj["metadata"]["name"] == "one"] == [stored]
+    with cluster.watch(
+        CONFIG_MAP, resource_version=version, namespace=namespace, timeout_seconds=5
+    ) as stream:
+        event = next(event for event in stream if event["object"]["metadata"].get("name") == "one")
+    assert event["object"]["data"] == stored
+
+
 # list
 
 

@@ -34,6 +34,7 @@ from cluster.interface import (
     WriteResult,
 )
 from cluster.kinds import ALL, CRD, NAMESPACE, POD, Kind
+from cluster.storable import storable
 from tests.fakes import semantics
 from tests.fakes.kinds import FURTHER
 from tests.fakes.streams import FakeLog, FakeStream
@@ -225,7 +226,7 @@ class FakeCluster:
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None:
         with self._call("get", kind, namespace, name) as key:
-            return copy.deepcopy(self._store.get(key))
+            return storable(self._store.get(key))
 
     def list(
         self, kind: Kind, *, namespace: str = "", label_selector: str = "", field_selector: str = ""
@@ -241,7 +242,7 @@ class FakeCluster:
     def scan(self, kind, reduce, *, namespace="", label_selector="", field_selector=""):
         with self._call("list", kind, namespace, ""):
             chosen = [
-                reduce(copy.deepcopy(obj))
+                reduce(storable(obj))
                 for key, obj in sorted(self._store.items(), key=_by_name)
                 if key[0] == kind
                 and namespace in ("", key[1])
@@ -286,7 +287,7 @@ class FakeCluster:
             if not dry_run:
                 self._own(obj, (FIELD_MANAGER, "Update"), {}, obj)
                 self._save(kind, obj, "ADDED")
-            return copy.deepcopy(obj)
+            return storable(obj)
 
     def create_many(self, kind: Kind, objs: Sequence[Obj], *, deadline: float) -> Sequence[WriteOutcome]:
         named = [(_namespace_of(kind, obj), obj["metadata"]["name"], obj) for obj in objs]

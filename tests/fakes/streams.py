@@ -1,6 +1,5 @@
 """What a cluster in memory answers piece by piece: watches and logs."""
 
-import copy
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Self
 
 from cluster.errors import ClusterUnreachable
 from cluster.interface import Obj
+from cluster.storable import storable
 
 
 class FakeStream:
@@ -47,7 +47,7 @@ class FakeStream:
             for version, kind, event, obj in fresh:
                 self._version = version
                 if kind == self._kind and self._wanted(obj):
-                    yield {"type": event, "object": copy.deepcopy(obj)}
+                    yield {"type": event, "object": storable(obj)}
             mark = {"metadata": {"resourceVersion": str(self._version)}}
             yield {"type": "BOOKMARK", "object": mark}
 

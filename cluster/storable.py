@@ -1,0 +1,107 @@
+"""Text from a cluster, made storable where objects become values.
+
+Whoever may write a status writes its texts: a container ends with a NUL in its termination message, and
+the API server stores and returns it. PostgreSQL holds no NUL, no lone surrogate and no infinity, and Python's
+reader ends at some depth. One such value must not stop the list that it is part of. So every JSON answer and
+every watch event of this package goes through ``decode``, which refuses no object for its contents:
+
+- a NUL, a lone surrogate or a byte that is no UTF-8 becomes U+FFFD, in keys too;
+- a text of more than ``MAX_CHARS`` is cut;
+- a number that is not finite becomes a text;
+- what is nested deeper than ``MAX_DEPTH`` becomes null.
+
+Rejected: cleaning where rows are written. There are many writers, and each would have to remember it.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+MAX_CHARS = 65_536
+"""The longest text that is kept; the API server bounds an object at some 1.5 MiB."""
+
+MAX_DEPTH = 100
+"""The deepest nesting that is kept: no kind of Kubernetes comes near it."""
+
+REPLACEMENT = "\ufffd"
+
+_ESCAPES = ("\\u0000", "\\ud", "\\uD")
+"""How NULs and surrogates, paired ones too, are written in JSON."""
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]|[^"\[\]{}]+', re.DOTALL)
+
+
+def decode(body: bytes) -> Any:
+    """Read JSON as values that can be stored. Raises ValueError for what is no JSON."""
+    text = body.decode(errors="replace")
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError:
+        text = "".join(_shallow(text))
+        value = _DECODER.decode(text)
+    if any(escape in text for escape in _ESCAPES) or _exceeds(value, MAX_DEPTH):
+        return storable(value)
+    return value
+
+
+def storable(value: Any) -> Any:
+    """A copy of a value of JSON with what cannot be stored replaced."""
+    return _storable(value, MAX_DEPTH)
+
+
+def storable_text(text: str) -> str:
+    """Replace what cannot be stored in a text, and cut it."""
+    return _UNSTORABLE.sub(REPLACEMENT, text[:MAX_CHARS])
+
+
+def _number(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=str)
+
+
+def _exceeds(value: Any, depth: int) -> bool:
+    """Whether a text is too long or the nesting too deep. Runs for every object, so it only looks."""
+    kind = type(value)
+    if kind is str:
+        return len(value) > MAX_CHARS
+    if kind is dict:
+        return depth == 0 or any(_exceeds(entry, depth - 1) for entry in value.values())
+    if kind is list:
+        return depth == 0 or any(_exceeds(entry, depth - 1) for entry in value)
+    return False
+
+
+def _storable(value: Any, depth: int) -> Any:
+    match value:
+        case str():
+            return storable_text(value)
+        case dict() | list() if depth == 0:
+            return None
+        case dict():
+            return {storable_text(key): _storable(entry, depth - 1) for key, entry in value.items()}
+        case list():
+            return [_storable(entry, depth - 1) for entry in value]
+    return value
+
+
+def _shallow(text: str) -> Iterator[str]:
+    """The same JSON with null for what is nested too deeply, found without recursion."""
+    depth = 0  # containers that are open
+    for token in _TOKEN.finditer(text):
+        piece = token[0]
+        if piece in ("[", "{"):
+            if depth <= MAX_DEPTH:
+                yield piece if depth < MAX_DEPTH else "null"
+            depth += 1
+        elif piece in ("]", "}"):
+            depth -= 1
+            if depth < MAX_DEPTH:
+                yield piece
+        elif depth <= MAX_DEPTH:
+            yield piece
