@@ -83,19 +83,19 @@ class TopologyDrift:
 
 
 def is_split(sets: Sequence[SplitSet]) -> bool:
-    """Whether one set has its nodes while another waits."""
-    return any(part.placed for part in sets) and any(part.waiting for part in sets)
+    """Whether one set has all its nodes while another waits. A set with some of its nodes is being bound."""
+    return any(part.placed and not part.waiting for part in sets) and any(part.waiting for part in sets)
 
 
 def split_sentence(sets: Sequence[SplitSet]) -> str:
     """Say which sets of a split gang have nodes and which wait."""
     placed = [part for part in sets if not part.waiting]
     waiting = [part for part in sets if part.waiting]
-    has = f"{_sets(placed)} {agree(len(placed), 'has its', 'have their')} nodes, while " if placed else ""
+    has = agree(len(placed), "has its", "have their")
     verb = agree(len(waiting), "waits", "wait")
     return (
-        f"Only part of the group has nodes: {has}{_sets(waiting)} still {verb}. This scheduler places each "
-        "set of tasks that must be together by itself, not the group as a whole."
+        f"Only part of the group has nodes: {_sets(placed)} {has} nodes, while {_sets(waiting)} still {verb}. "
+        "This scheduler places each set of tasks that must be together by itself, not the group as a whole."
     )
 
 

@@ -17,6 +17,7 @@ from workflows.explain.obstacles import (
     SplitSet,
     TopologyDrift,
     WaitingContainer,
+    is_split,
     occupied_sentence,
 )
 from workflows.explain.reasons import HELP, ObservedGroup, Why, uncovered, waiting_reason
@@ -249,3 +250,9 @@ def test_a_former_domain_of_a_hidden_workflow_is_told_without_its_name():
         "Node n1 is still held by ComputeDomain osmo-1 of another workflow, which has ended; "
         "it has not been removed yet."
     )
+
+
+def test_a_set_of_which_some_pods_have_nodes_is_being_bound_and_splits_nothing():
+    half_bound = SplitSet(name='rack "l"', placed=("a",), waiting=("b",), nodes=("n1",))
+    assert not is_split([half_bound, RIGHT])
+    assert is_split([half_bound, LEFT])
