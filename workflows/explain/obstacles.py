@@ -92,9 +92,9 @@ def split_sentence(sets: Sequence[SplitSet]) -> str:
     placed = [part for part in sets if not part.waiting]
     waiting = [part for part in sets if part.waiting]
     has = agree(len(placed), "has its", "have their")
-    verb = agree(len(waiting), "waits", "wait")
+    verb = agree(len(waiting), "still waits", "still wait")
     return (
-        f"Only part of the group has nodes: {_sets(placed)} {has} nodes, while {_sets(waiting)} still {verb}. "
+        f"Only part of the group has nodes: {_sets(placed)} {has} nodes, while {_sets(waiting)} {verb}. "
         "This scheduler places each set of tasks that must be together by itself, not the group as a whole."
     )
 
