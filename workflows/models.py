@@ -83,6 +83,20 @@ class Workflow(models.Model):
         return self.name
 
 
+class NameCounter(models.Model):
+    """The last number given to a workflow of a base name; it stays when its workflows are removed.
+
+    A name without a row counts from the highest number among its workflows; the next submission, and whoever
+    removes a workflow, writes the row first. So no migration has to read all workflows.
+    """
+
+    base_name = models.CharField(max_length=64, primary_key=True)
+    last = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.base_name}-{self.last}"
+
+
 class TaskGroup(models.Model):
     """A gang: its tasks are scheduled together, get one ComputeDomain and end together.
 

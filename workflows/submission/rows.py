@@ -1,7 +1,8 @@
 """The rows of an accepted workflow, all written in one transaction; then its groups are enqueued.
 
-The number is taken under a lock on the base name, so no two submissions get the same number. Pool and backend
-are locked in share mode until the commit, so neither is deleted or disabled under an accepted workflow.
+The number is taken under a lock on the base name (``numbers``), so no two submissions get the same number.
+Pool and backend are locked in share mode until the commit, so neither is deleted or disabled under an
+accepted workflow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,6 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import Max
 
 from pools.models import Pool
 from scheduling import names
@@ -24,6 +24,7 @@ from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.notify import notify_on_commit
 from workflows.spec import GroupSpec
 from workflows.submission.accepted import AcceptedSubmission
+from workflows.submission.numbers import take_number
 from workflows.submission.quotas import check_limits, lock_limits
 from workflows.submission.request import FormerWorkflow
 from workflows.values.placement import GroupValues
@@ -31,18 +32,6 @@ from workflows.values.placement import GroupValues
 log = structlog.get_logger(__name__)
 
 BATCH = 2000
-NUMBERING_LOCK = 0x6F73_6D6F
-"""First key of the advisory locks on base names; the second is the hash of the name."""
-
-
-def next_name(base: str) -> str:
-    """The name that a workflow would get now; certain only under the lock of ``write``."""
-    return f"{base}-{_next_number(base)}"
-
-
-def _next_number(base: str) -> int:
-    last = Workflow.objects.filter(base_name=base).aggregate(last=Max("number"))["last"]
-    return int(last or 0) + 1
 
 
 def write(accepted: AcceptedSubmission) -> dict[str, Any]:
@@ -50,10 +39,9 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     base = accepted.spec.name
     with transaction.atomic():
         _lock_pool(accepted.pool)
-        _lock_name(base)
         lock_limits(accepted.limits)
         check_limits(accepted.limits, tasks=accepted.task_count)
-        number = _next_number(base)
+        number = take_number(base)
         workflow = _workflow_row(accepted, number=number)
         workflow.reply = accepted.reply(name=workflow.name)
         workflow.save(force_insert=True)
@@ -100,12 +88,6 @@ def _lock_pool(pool: Pool) -> None:
         )
         if cursor.fetchone() is None:
             raise Conflict(f'Pool "{pool.name}" was deleted, disabled or moved a moment ago: submit again.')
-
-
-def _lock_name(base: str) -> None:
-    """Lock the numbering of a base name until the commit."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [NUMBERING_LOCK, base])
 
 
 def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:

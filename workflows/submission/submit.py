@@ -36,9 +36,10 @@ from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_backlog
 from workflows.submission.idempotency import earlier_reply
+from workflows.submission.numbers import next_name
 from workflows.submission.quotas import check_limits, limits_on
 from workflows.submission.request import Mode, SubmissionRequest
-from workflows.submission.rows import next_name, write
+from workflows.submission.rows import write
 from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
