@@ -1,7 +1,8 @@
-"""Kubernetes I/O, and nothing else: the only package that imports ``kubernetes``.
+"""Kubernetes I/O: the only package that imports ``kubernetes``.
 
-``gateway`` asks and writes, ``bulk`` does so for thousands of objects, ``watch`` follows; ``kinds`` is
-what they work on and ``errors`` what they raise. Objects are plain dictionaries in the
-shape of the API server. The client's models were rejected: they refuse every field newer than
-themselves on the way in, and drop it in silence on the way out.
+``gateway`` sends single requests, ``bulk`` thousands of writes, and ``watch`` follows changes; ``kinds`` are
+the kinds they work on and ``errors`` the errors they raise.
+
+Objects are plain dictionaries in the shape of the API server. Rejected: the client's models, which refuse
+every field newer than themselves when they read, and silently drop it when they write.
 """

@@ -1,7 +1,8 @@
-"""How a call is written as an HTTP request: paths, queries and bodies. Pure.
+"""A call to the API server as an HTTP request: paths, queries and bodies. Pure.
 
-One request at a time (``gateway``) and thousands (``bulk``) share these, so both speak alike. Paths are
-those of the API conventions of Kubernetes 1.36; writes carry the field manager and strict validation.
+Single requests (``gateway``) and bulk writes (``bulk``) share these functions, so both send the same
+requests. Paths are those of the API conventions of Kubernetes 1.36; writes carry the field manager and strict
+validation.
 """
 
 import json
@@ -87,12 +88,12 @@ def delete(
 
 
 def typed(kind: Kind, obj: Obj) -> Obj:
-    """Let an object say what it is, as applies and custom kinds demand."""
+    """Add ``apiVersion`` and ``kind`` to an object, which applies and custom kinds need."""
     return {"apiVersion": kind.api_version, "kind": kind.name} | obj
 
 
 def namespace_of(kind: Kind, obj: Obj) -> str:
-    """The namespace an object says it belongs to. Raises ValueError if it must and does not."""
+    """The namespace of an object. Raises ValueError if the object needs one and has none."""
     metadata = obj.get("metadata") or {}
     namespace = str(metadata.get("namespace") or "")
     if kind.namespaced and not namespace:
@@ -101,9 +102,9 @@ def namespace_of(kind: Kind, obj: Obj) -> str:
 
 
 def subject_of(request: Request) -> tuple[str, str]:
-    """Verb and resource of a request as RBAC names them: ``("list", "podgroups.scheduling.run.ai")``.
+    """Verb and resource of a request in RBAC's terms: ``("list", "podgroups.scheduling.run.ai")``.
 
-    A path without a resource goes by its first part: ``("get", "version")``.
+    A path without a resource is named by its first part: ``("get", "version")``.
     """
     path, _, query = request.path.partition("?")
     parts = path.strip("/").split("/")

@@ -1,19 +1,19 @@
-"""Many writes on few connections: the pods of a gang, and their end.
+"""Bulk writes on few connections: creating and deleting the pods of a gang.
 
-The API server answers a create in some milliseconds and takes eight at once with gain; past that the
-two ends of one machine only wait for each other (measured: 546/s on 1 connection, 1,094/s on 8, 1,190/s
-on 32). A thread pool around the plain client reaches half of it, because every request costs it 0.5 ms
-under the interpreter's lock. So this is one event loop, started and ended here, with ``aiohttp`` on
-connections of its own.
+The API server answers a create in some milliseconds, and eight connections increase the rate; with more, the
+two ends on one machine only wait for each other (measured: 546/s on 1 connection, 1,094/s on 8, 1,190/s on
+32). A thread pool around the plain client reaches half of that, because every request costs it 0.5 ms under
+the interpreter's lock. So this is one event loop, started and ended here, with ``aiohttp`` on connections of
+its own.
 
-Nothing is left half-reported: a request that was begun and got no reply is UNKNOWN, one that was never
-begun is UNSENT, and the caller can look at the first and repeat the second. When a connection cannot be
-made no further ones are tried, or a dead server would cost a timeout for each object. A reply that asks
-us to wait (429, or 5xx with Retry-After) is honoured within the deadline; what may have been applied in
-the meantime shows as EXISTS. Bodies are encoded before the first is sent, so an object that is no JSON
-fails the whole call with nothing sent.
+Every request is accounted for: one that was begun and got no reply is UNKNOWN, one that was never begun is
+UNSENT; the caller reads the object of the first and repeats the second. After a failed connection no further
+one is tried, because a dead server would cost a timeout for each object. A reply that asks to wait (429, or
+5xx with Retry-After) is honoured within the deadline; a write that was applied in the meantime is EXISTS.
+Bodies are encoded before the first is sent, so an object that is not JSON fails the whole call with nothing
+sent.
 
-Rejected: retrying after a lost reply. Only the caller can tell its own object from another's.
+Rejected: retrying after a lost reply. Only the caller can tell its own object from another one.
 """
 
 import asyncio

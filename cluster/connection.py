@@ -1,21 +1,24 @@
-"""Where a cluster is and how to prove who we are, kept once per process.
+"""The address and credentials of a cluster as connections, kept once per process.
 
-Configuration, credentials and TLS come from the ``kubernetes`` package: it knows kubeconfig files,
-contexts, exec plugins, rotating service account tokens and proxies. What it does badly is done here.
+Configuration, credentials and TLS come from the ``kubernetes`` package: it knows kubeconfig files, contexts,
+exec plugins, rotating service account tokens and proxies. This module works around its weaknesses.
 
-- A client per call costs 28 ms of CPU, a CA file per new connection 2 ms, the system's CA bundle 21 ms
-  (measured). So there is one pool per process and cluster, around one TLS context that is read once.
-- A pool must not cross a fork: two processes would speak on one TLS session. The table of connections
-  is emptied in the child, without closing the parent's sockets.
-- A kubeconfig is edited and rotated while we run: a connection is as old as its file (device, inode, time,
-  size). Files that it names (tokens, certificates) are read anew when the server answers 401 or TLS
-  fails, through ``forget``.
-- The bearer token is asked for again every few seconds, because asking runs the refresh hook, and not
-  for every request, because the hook costs 0.05 ms and more (it reads the environment's proxies). Its key
-  is ``BearerToken``; ``authorization`` is silently anonymous (kubernetes 37.0.1).
+A client per call costs 28 ms of CPU, a CA file per new connection 2 ms, the system's CA bundle 21 ms
+(measured). So there is one pool per process and cluster, around one TLS context that is read once.
 
-Rejected: the client's own request methods. They validate bodies against models, hide replies of 201
-from an apply, and raise errors of three families.
+A pool must not cross a fork: two processes would share one TLS session. The table of connections is emptied
+in the child, without closing the parent's sockets.
+
+A kubeconfig is edited and rotated at run time, so a connection is valid only for the version of its file
+(device, inode, time, size). The files that it names (tokens, certificates) are read again, through
+``forget``, when the server answers 401 or TLS fails.
+
+The bearer token is read again every few seconds, because reading runs the refresh hook, and not for every
+request, because the hook costs 0.05 ms and more (it reads the environment's proxies). Its key is
+``BearerToken``; with ``authorization`` requests are silently anonymous (kubernetes 37.0.1).
+
+Rejected: the client's own request methods. They validate bodies against models, hide the status 201 of an
+apply, and raise errors of three families.
 """
 
 import logging
@@ -46,9 +49,9 @@ _UNREADABLE = (ConfigException, OSError, yaml.YAMLError, AttributeError, KeyErro
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a cluster: a kubeconfig file and a context of it (empty: its current one).
+    """The way to a cluster: a kubeconfig file and a context in it (empty: its current context).
 
-    Both empty: the service account of the pod we run in.
+    Without a file, the service account of the process's own pod is used.
     """
 
     kubeconfig: str = ""
@@ -61,7 +64,7 @@ class Access:
 
 
 class Connection:
-    """An open way to one API server. Safe to share between threads, never between processes."""
+    """A connection to one API server. Threads may share it, processes never."""
 
     def __init__(self, settings: client.Configuration) -> None:
         self._settings = settings
@@ -75,7 +78,7 @@ class Connection:
         self.server_name: str | None = settings.tls_server_name or None
 
     def authorization(self) -> str | None:
-        """The current bearer token as a header value, refreshed when its source says so."""
+        """The current bearer token as a header value, refreshed when it expires."""
         now = time.monotonic()
         with self._lock:  # the hook rewrites the settings
             if self._token is not None and now - self._token[0] < TOKEN_SECONDS:
@@ -88,7 +91,7 @@ class Connection:
             return self._token[1]
 
     def tls(self) -> ssl.SSLContext | None:
-        """A TLS context of its own for a client that is not the pool; None for plain HTTP."""
+        """A new TLS context for a client beside the pool; None for plain HTTP."""
         return _tls(self._settings) if self.base_url.startswith("https") else None
 
 
@@ -108,7 +111,7 @@ def connection_for(access: Access) -> Connection:
 
 
 def forget(access: Access) -> None:
-    """Read everything anew at the next request: the credentials may have been replaced."""
+    """Read credentials and configuration again at the next request: they may have been replaced."""
     with _guard:
         _connections.pop(access, None)
 
@@ -156,9 +159,9 @@ def _settings(access: Access) -> client.Configuration:
 
 
 def _cause_of(error: Exception) -> str:
-    """What is wrong with a kubeconfig, in no word of what stands in it but the names it gives to things.
+    """The fault of a kubeconfig, without any of its content but the names of its entries.
 
-    The path is any that an administrator of configuration writes, and the answer is theirs to read.
+    An administrator of configuration may write any path, and reads the answer.
     """
     if isinstance(error, (ConfigException, OSError)):
         return " ".join(str(error).split())
@@ -171,7 +174,7 @@ def _cause_of(error: Exception) -> str:
 
 
 def _contexts(access: Access) -> str:
-    """Name the contexts that a kubeconfig has, if it can be read that far."""
+    """The names of a kubeconfig's contexts, as far as it can be read."""
     if not access.context:
         return ""
     try:
@@ -182,7 +185,7 @@ def _contexts(access: Access) -> str:
 
 
 def _pool(settings: client.Configuration) -> urllib3.PoolManager:
-    """The client's own pool manager (proxy, keepalive), with one TLS context in place of file names."""
+    """The client's own pool manager (proxy, keepalive), with one TLS context instead of file names."""
     pool: urllib3.PoolManager = client.ApiClient(settings).rest_client.pool_manager
     options: dict[str, Any] = pool.connection_pool_kw
     for name in ("cert_reqs", "ca_certs", "ca_cert_data", "cert_file", "key_file"):
@@ -210,5 +213,5 @@ def _tls(settings: client.Configuration) -> ssl.SSLContext:
 
 
 def _host(settings: client.Configuration) -> str:
-    """The server's address, without a password that may stand in it."""
+    """The server's address, without a password that may be in it."""
     return str(settings.host).rpartition("@")[2]

@@ -1,16 +1,16 @@
-"""What can go wrong between us and an API server, one class for each thing a caller does differently.
+"""Errors of API servers: one class for each way in which a caller reacts.
 
-"It is not there", "that kind is not served here" and "there was no reply" are three answers; a caller
-that mixes them up deletes rows of running work or leaks a ComputeDomain. So a reply of 404 is split by
-the ``Status`` body: with the name of an object in ``details`` it is ObjectNotFound, without one the group or
-kind is not served (a missing CRD, or an older cluster). A 409 is split by its reason.
+"It is not there", "that kind is not served here" and "there was no reply" are three answers; a caller that
+confuses them deletes rows of running work or leaks a ComputeDomain. So a reply of 404 is split by the
+``Status`` body: with an object's name in ``details`` it is ObjectNotFound, without one the group or kind is
+not served (a missing CRD, or an older cluster). A 409 is split by its reason.
 
-``maybe_applied`` says whether a write may have happened although no reply said so. True for a reply
-lost on its way and for a fault inside the server, never for a refusal.
+``maybe_applied`` says whether a write may have happened although no reply confirmed it. It is true for a lost
+reply and for a fault inside the server, never for a refusal.
 
-Rejected: the client library's ApiException with a status to compare, which every caller would compare
-in its own way. Texts come from outside: they are made storable and cut at MESSAGE_CHARS. Source of the
-reply's shape: ``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
+Rejected: the client library's ApiException with a status, which every caller would compare differently. Texts
+come from outside: they are made storable and cut at MESSAGE_CHARS. Source of the reply's shape:
+``k8s.io/apimachinery`` ``meta/v1`` ``Status`` and ``StatusDetails``, Kubernetes 1.36.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ UNTYPED_APPLY = "failed to create typed patch object"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field the server found fault with; ``field`` is its path in the object."""
+    """One field that the server rejects; ``field`` is its path in the object."""
 
     reason: str
     message: str
@@ -36,7 +36,7 @@ class Cause:
 
 
 class ClusterError(Exception):
-    """Base of everything this package raises about a cluster.
+    """Base of all errors of this package.
 
     ``code`` is stable: metrics and conditions carry it. ``status`` is 0 where there was no reply.
     """
@@ -65,19 +65,19 @@ class ClusterError(Exception):
 
 
 class BadConnectionSettings(ClusterError):
-    """A kubeconfig, context or service account that cannot be used; nothing was sent."""
+    """An unusable kubeconfig, context or service account; nothing was sent."""
 
     code = "BadConnectionSettings"
 
 
 class ClusterUnreachable(ClusterError):
-    """No usable reply: refused, timed out, cut off, or not what an API server says."""
+    """No usable reply: refused, timed out, cut off, or not a reply of an API server."""
 
     code = "Unreachable"
 
 
 class DeadlinePassed(ClusterError):
-    """Not sent, because the caller's deadline came first."""
+    """Not sent, because the caller's deadline had passed."""
 
     code = "DeadlinePassed"
 
@@ -89,43 +89,43 @@ class NotServed(ClusterError):
 
 
 class ObjectNotFound(ClusterError):
-    """The object a request names is not there (on create: its namespace)."""
+    """The object of a request does not exist (on create: its namespace)."""
 
     code = "NotFound"
 
 
 class AlreadyExists(ClusterError):
-    """An object of that name is there already; whose it is must be read from its labels."""
+    """An object of that name exists; its labels say whose it is."""
 
     code = "AlreadyExists"
 
 
 class WriteConflict(ClusterError):
-    """Another writer's change or field stands against ours, or a precondition does not hold."""
+    """A conflict with another writer's change or field, or a precondition that does not hold."""
 
     code = "Conflict"
 
 
 class Invalid(ClusterError):
-    """The server refuses the object as written; ``causes`` names the fields."""
+    """The server rejects the object; ``causes`` names the fields."""
 
     code = "Invalid"
 
 
 class Unauthorized(ClusterError):
-    """The server does not accept our credentials."""
+    """The server does not accept the credentials."""
 
     code = "Unauthorized"
 
 
 class RequestForbidden(ClusterError):
-    """Our credentials do not allow this, or an admission plugin or quota refuses it."""
+    """The credentials do not allow this, or an admission plugin or quota refuses it."""
 
     code = "Forbidden"
 
 
 class TooManyRequests(ClusterError):
-    """The server asks us to wait; ``retry_after`` in seconds, if it said."""
+    """The server asks to wait, for ``retry_after`` seconds if it says so."""
 
     code = "TooManyRequests"
 
@@ -150,7 +150,7 @@ def shorten(text: str) -> str:
 def from_reply(
     status: int, body: bytes, *, headers: Mapping[str, str] | None = None, request: str = ""
 ) -> ClusterError:
-    """Name the error that a reply with ``status`` of 300 or more stands for."""
+    """The error of a reply with a ``status`` of 300 or more."""
     return from_status(_status_object(body), code=status, headers=headers, request=request)
 
 
@@ -161,7 +161,7 @@ def from_status(
     headers: Mapping[str, str] | None = None,
     request: str = "",
 ) -> ClusterError:
-    """Name the error for a ``Status`` object, as found in a reply or in a watch's ERROR event."""
+    """The error of a ``Status`` object, from a reply or from a watch's ERROR event."""
     status = int(status_object.get("code") or 0) if code is None else code
     reason = str(status_object.get("reason") or "")
     details = status_object.get("details") or {}

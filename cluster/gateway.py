@@ -1,16 +1,15 @@
 """The only way from the product to an API server.
 
-A thin shell: write a request, send it through this process's connection, name what came back. It keeps
-no state but the address, so it may be made per use and crosses a fork unharmed.
+It is thin: it builds a request, sends it through this process's connection, and turns the reply into a result
+or an error. It keeps no state but the address, so it may be created for each use and survives a fork. The
+caller retries (a row has the time of the next try), with two exceptions that can do nothing twice: after a
+401 the credentials are read again, once, and a read on a dead kept connection is sent again, once. A write
+whose reply is lost raises ``ClusterUnreachable`` with ``maybe_applied``.
 
-Retries are the caller's (a row with a time in it), with two exceptions that cannot do anything twice: a
-401 is answered by reading the credentials anew, once, and a read whose kept connection turns out dead is
-sent again, once. A write whose reply is lost raises ``ClusterUnreachable`` with ``maybe_applied``.
-
-Facts of the API used here (Kubernetes 1.36): a server-side apply that creates answers 201; a delete
-answers with a ``Status`` when the object is gone and with the object when it may linger; a uid
-precondition that fails is a 409, and means that our object is gone already; a continue token outlives
-its list by five minutes, after which the list begins again.
+Behaviour of the API that this relies on (Kubernetes 1.36): a server-side apply that creates answers 201; a
+delete answers with a ``Status`` when the object is gone and with the object when it may linger; a failed uid
+precondition is a 409 and means that the object of that uid is gone; a continue token outlives its list by
+five minutes, after which the list begins again.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +65,7 @@ _NEVER_SENT = (NewConnectionError, ConnectTimeoutError, SSLError, ProxyError)
 
 
 class ClusterGateway:
-    """``interface.ClusterApi`` on a real API server; see there for what each method promises."""
+    """``interface.ClusterApi`` on a real API server; the interface describes each method."""
 
     def __init__(
         self, access: Access, *, connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
@@ -245,7 +244,7 @@ class ClusterGateway:
         ]
 
     def _settled(self, kind: Kind, target: DeleteTarget, outcome: WriteOutcome) -> WriteOutcome:
-        """Tell a uid that no longer bears the name (ours is gone) from a delete that was refused."""
+        """Tell a name that another uid has by now (the object is gone) from a delete that was refused."""
         if not isinstance(outcome.error, WriteConflict) or target.uid is None:
             return outcome
         try:
@@ -349,7 +348,7 @@ class ClusterGateway:
     def _send(
         self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool = True
     ) -> urllib3.BaseHTTPResponse:
-        """Send, again where that can do no harm, and return a reply of less than 300."""
+        """Send a request, again where that can do no harm; returns a reply below 300."""
         with metrics.timed(request):
             return self._send_again(request, timeout=timeout, preload=preload)
 
@@ -403,7 +402,7 @@ class ClusterGateway:
 
 
 def _refusal(reply: urllib3.BaseHTTPResponse, request: api_requests.Request) -> bytes:
-    """The body of a refusal; that of a stream is read only now, and may break off."""
+    """The body of a refusal; a stream's is read only now, and may break off."""
     try:
         return reply.data
     except (HTTPError, OSError) as failure:

@@ -38,14 +38,14 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """Everything that matched at ``resource_version``, from which a watch may go on."""
+    """All matching objects at ``resource_version``, from which a watch may continue."""
 
     items: tuple[T, ...]
     resource_version: str
 
 
 class Deletion(StrEnum):
-    """What a delete met. ACCEPTED may go on for as long as a finalizer or a kubelet likes: look again."""
+    """The result of a delete. ACCEPTED objects remain until finalizers and kubelet are done: list again."""
 
     ABSENT = "absent"  # no object of that name, or one with another uid: ours is gone
     REMOVED = "removed"  # the server says that it is gone with this call
@@ -53,7 +53,7 @@ class Deletion(StrEnum):
 
 
 class WriteResult(StrEnum):
-    """How one write of many ended."""
+    """The result of one write of many."""
 
     DONE = "done"
     EXISTS = "exists"  # create: an object of that name is there; read its labels to see whose
@@ -65,10 +65,10 @@ class WriteResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What became of one object of ``create_many`` or ``delete_many``, in the order given.
+    """The outcome for one object of ``create_many`` or ``delete_many``, in the given order.
 
-    ``uid`` is the server's where it is known (created objects); ``error`` is there for REFUSED,
-    UNKNOWN, UNSENT and EXISTS.
+    ``uid`` is the server's, if known (created objects); ``error`` is set for REFUSED, UNKNOWN, UNSENT and
+    EXISTS.
     """
 
     namespace: str
@@ -80,7 +80,7 @@ class WriteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTarget:
-    """One object to delete. Without ``uid`` whatever bears the name goes; give it."""
+    """One object to delete. Without ``uid`` any object of that name is deleted, so give it."""
 
     name: str
     namespace: str = ""
@@ -88,7 +88,7 @@ class DeleteTarget:
 
 
 class Stream(Protocol[T_co]):
-    """Something read piece by piece from the server until it ends or is closed.
+    """A reply that is read in pieces until it ends or is closed.
 
     ``close`` may be called from another thread or a signal handler; it ends a blocked read at once.
     """
@@ -109,7 +109,7 @@ class ClusterApi(Protocol):
 
     @property
     def call_seconds(self) -> float:
-        """The longest silence of the server that one call puts up with."""
+        """The longest time for which one call waits for a silent server."""
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Obj | None: ...
 
@@ -126,7 +126,7 @@ class ClusterApi(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing[T]:
-        """List, keeping of each object only what ``reduce`` makes of it, page by page."""
+        """List page by page, keeping only the ``reduce`` of each object."""
 
     def watch(
         self,

@@ -1,8 +1,8 @@
-"""What our requests to API servers cost: counted here, where each one is sent.
+"""Metrics of requests to API servers, counted where each request is sent.
 
-Labels are few by construction: a verb as RBAC names it, a resource of ours, and "ok" or the name of one of
-the errors of ``cluster.errors``. No label carries the name of an object or of a namespace. Importing this
-starts nothing and opens nothing.
+Labels have few values: a verb in RBAC's terms, a resource, and "ok" or the name of an error of
+``cluster.errors``. No label carries the name of an object or of a namespace. Importing this starts nothing
+and opens nothing.
 """
 
 import time
@@ -29,7 +29,7 @@ BULK_WRITES = Counter(
 
 @contextmanager
 def timed(request: Request) -> Iterator[None]:
-    """Count a request and how it ends."""
+    """Count a request, its duration and its result."""
     verb, kind = subject_of(request)
     began, result = time.monotonic(), "ok"
     try:

@@ -1,9 +1,9 @@
-"""The shape of a pod, as the kubernetes package knows it.
+"""The schema of a pod, from the kubernetes package.
 
 A pod template is checked before any pod is made of it, so a wrong field is reported to the administrator who
-wrote it and not to the users of a pool. The models of the package are generated from Kubernetes' own
-OpenAPI description; they know fields and types, not which values a field takes, which the API server says.
-Rejected: a shape written by hand, which is wrong with the next release.
+wrote it and not to the users of a pool. The package's models are generated from Kubernetes' own OpenAPI
+description; they know fields and types, but not the values that a field accepts, which the API server checks.
+Rejected: a schema written by hand, which is outdated with the next release.
 """
 
 import re
@@ -30,7 +30,7 @@ MAX_DEPTH = 24
 
 @dataclass(frozen=True, slots=True)
 class Misshapen:
-    """What does not fit: where, and the fields or the kind of value that would. ``unknown``: a field."""
+    """A field that does not fit: its path, and the accepted fields or type. ``unknown``: no such field."""
 
     path: Path
     message: str
@@ -39,7 +39,7 @@ class Misshapen:
 
 
 def pod_shape_faults(template: Any) -> list[Misshapen]:
-    """Find what is no part of a pod's metadata and spec."""
+    """Find the fields that do not belong to a pod's metadata and spec."""
     return list(_checked("V1PodTemplateSpec", template, (), amounts=False))
 
 

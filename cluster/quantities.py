@@ -1,4 +1,4 @@
-"""Amounts as Kubernetes writes them (``1500m``, ``64Gi``), as numbers."""
+"""Kubernetes' quantities (``1500m``, ``64Gi``) as numbers."""
 
 from decimal import Decimal
 
@@ -6,5 +6,5 @@ from kubernetes.utils.quantity import parse_quantity
 
 
 def quantity(text: str) -> Decimal:
-    """Read a quantity exactly. Raises ValueError for a text that is none."""
+    """Read a quantity exactly. Raises ValueError for other text."""
     return Decimal(parse_quantity(text))

@@ -1,8 +1,9 @@
-"""Which clusters left our last request without a reply, as this process has seen it.
+"""The clusters that left the last request of this process without a reply.
 
-Code that spends threads on clusters checks this first: a cluster that accepts connections and never answers
-holds each for as long as a call may last. Any reply ends the silence, a refusal too. Kept per process, since
-each has its own way to the network; nothing expires, because the next request shows it.
+Code that uses threads for clusters checks this first: a cluster that accepts connections and never answers
+occupies each thread for as long as a call may last. Any reply ends the silence, a refusal too. Each process
+keeps its own record, since each has its own way to the network; nothing expires, because the next request
+updates it.
 """
 
 from cluster.connection import Access
@@ -11,7 +12,7 @@ _silent: set[Access] = set()
 
 
 def note(access: Access, *, replied: bool) -> None:
-    """Remember how the last request to a cluster went."""
+    """Record whether the last request to a cluster got a reply."""
     if replied:
         _silent.discard(access)
     else:

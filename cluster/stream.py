@@ -1,9 +1,9 @@
-"""Replies that are read as they come: logs and watches.
+"""Replies that are read while they arrive: logs and watches.
 
-A chunk ends where the network cut it, not where a line does, and one line may span many chunks; so lines
-are put together here, and the tail of a stream that was cut off is dropped rather than misread. A reader
-blocks until something comes, which may be minutes: ``close`` shuts the socket down under it, and is the
-only method that another thread or a signal handler may call.
+A chunk ends where the network cut it, not at the end of a line, and one line may span many chunks; so lines
+are assembled here, and the tail of a stream that was cut off is dropped rather than misread. A reader may
+block for minutes; ``close`` shuts its socket down, and is the only method that another thread or a signal
+handler may call.
 
 Rejected: the client's ``Watch.stream``. It raises KeyError on an ERROR event, exactly when the resource
 version has expired, and never advances the version when it does not deserialise (kubernetes 37).
@@ -24,7 +24,7 @@ CHUNK = 65536
 
 
 class HttpStream:
-    """The body of a reply, read as it comes. ``close`` may come from another thread and ends the read."""
+    """The body of a reply, read while it arrives. Another thread may call ``close`` to end the read."""
 
     def __init__(self, reply: urllib3.BaseHTTPResponse, *, request: str) -> None:
         self._reply = reply
@@ -56,7 +56,7 @@ class HttpStream:
 
 
 class EventStream:
-    """A watch: one JSON document a line, over a stream that knows nothing of lines."""
+    """A watch: one JSON document per line of the stream."""
 
     def __init__(self, chunks: HttpStream) -> None:
         self._chunks = chunks
@@ -83,7 +83,7 @@ class EventStream:
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut chunks into lines. A last line without its end is dropped: its sender was cut off."""
+    """Assemble chunks into lines. A last line without its end is dropped: its sender was cut off."""
     pending: list[bytes] = []
     for chunk in chunks:
         *complete, remainder = chunk.split(b"\n")

@@ -1,21 +1,17 @@
-"""Follow a kind for ever: list, then watch from there, and list again whenever in doubt.
+"""Follow a kind without end: list, watch from there, and list again whenever in doubt.
 
-The problem: a watch ends by itself every few minutes, is cut by load balancers, falls behind and gets
-410, and after any of these something may have vanished unseen. The consumer must learn three things and
-no more: this is everything there is (``Synced``: what you have and is not in it is gone), this changed,
-this went. ``Synced`` comes at the start, after every 410 and from time to time, so that a fault of ours
-or of the server's cannot leave a ghost for longer than ``relist_seconds``.
+A watch ends every few minutes, is cut by load balancers, falls behind and gets 410, and after any of these an
+object may have vanished unnoticed. The consumer learns three things: a complete list (``Synced``: an object
+that is not in it is gone), a change, and a deletion. ``Synced`` comes at the start, after every 410 and from
+time to time, so that no fault leaves a deleted object for longer than ``relist_seconds``. Between
+``Disconnected`` and ``Reconnected`` there is no news: the consumer's objects are old, not wrong.
 
-Between ``Disconnected`` and ``Reconnected`` nothing new is known: what the consumer has is old, not wrong.
-After a cut the watch goes on from the last version it saw, so a cut by itself costs no list.
+After a cut the watch continues from the last version it received, so a cut alone costs no list. Each object
+is passed through ``reduce`` while its page is read: 10,000 pods in full are hundreds of megabytes. For a
+``Deleted``, ``reduce`` gets the object as it was last. An event of 410 comes in two forms, as a status of the
+request and as an ERROR event in a stream of 200 (observed on 1.36). Both are an ``Expired`` here.
 
-Of each object only what ``reduce`` makes of it is kept, while its page is read: 10,000 pods in full are
-hundreds of megabytes. ``reduce`` sees the object of a ``Deleted`` as it last was.
-
-An event of 410 comes in two forms, as a status of the request and as an ERROR event in a stream of 200
-(seen on 1.36). Both are an ``Expired`` here.
-
-Rejected: the client's SharedInformer (it cannot list custom resources and asks for no bookmarks) and
+Rejected: the client's SharedInformer (it cannot list custom resources and requests no bookmarks) and
 ``sendInitialEvents`` (1.36 serves it, older API servers refuse it; it would be a second path to test).
 """
 
@@ -40,7 +36,7 @@ TOO_SHORT_SECONDS = 1.0  # a stream that ends sooner and says nothing did not en
 
 @dataclass(frozen=True, slots=True)
 class Synced(Generic[T]):
-    """Everything there is at ``resource_version``; whatever is not in it is gone."""
+    """A complete list at ``resource_version``; an object that is not in it is gone."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -60,14 +56,14 @@ class Deleted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Disconnected:
-    """The cluster cannot be followed for now; comes once, however often it is tried again."""
+    """The cluster cannot be followed now; sent once, however often following is tried again."""
 
     error: ClusterError
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """It is followed again; the events that were missed come next."""
+    """The cluster is followed again; the missed events come next."""
 
 
 Event = Synced[T] | Changed[T] | Deleted[T] | Disconnected | Reconnected
@@ -120,7 +116,7 @@ class Watch(Generic[T]):
             stream.close()
 
     def events(self) -> Iterator[Event[T]]:
-        """Yield what happens until stopped. Raises only what ``reduce`` raises."""
+        """Yield events until stopped. Raises only what ``reduce`` raises."""
         while not self._stopped.is_set():
             try:
                 if not self._version or self._now() - self._listed_at >= self._relist_seconds:
@@ -149,7 +145,7 @@ class Watch(Generic[T]):
         yield Synced(listing.items, listing.resource_version)
 
     def _follow(self) -> Iterator[Event[T]]:
-        """Watch until the server ends the stream, or raise why it could not go on."""
+        """Watch until the server ends the stream; raises if it cannot continue."""
         left = self._relist_seconds - (self._now() - self._listed_at)
         began = self._now()
         with self._cluster.watch(

@@ -1,10 +1,11 @@
 """What schedulers can hold, as data.
 
-A *capability* is a named thing a scheduler backend can do, with the scheduler version it needs. It
-exists only where a check reads it, so the list below is exactly what can make us refuse something;
-refusals, the admin page and the documentation read this one table. Nothing is decided from a
-scheduler's name. A backend's version is inferred from the schemas its cluster serves, never from image
-tags, which anybody may retag.
+A *capability* is a named thing that a scheduler backend can do, with the scheduler version it needs. A
+capability exists only if a check reads it, so the list below is exactly what can lead to a refusal. Refusals,
+the admin page and the documentation read this one table, and nothing is decided from a scheduler's name.
+
+A backend's version is inferred from the schemas that its cluster serves, never from image tags, which anybody
+can change.
 """
 
 import re
@@ -45,7 +46,7 @@ MEANING: Mapping[Capability, str] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchedulerVersion:
-    """A scheduler's version, as far as capabilities depend on it."""
+    """A scheduler's version, as precise as capabilities need it."""
 
     major: int
     minor: int
@@ -62,7 +63,7 @@ class SchedulerVersion:
 
     @classmethod
     def parse_known(cls, text: str) -> "SchedulerVersion | None":
-        """The same; None for an empty text, which stands for a version that is not known."""
+        """The same; None for an empty text, which means that the version is not known."""
         return cls.parse(text) if text else None
 
 
@@ -85,12 +86,12 @@ class Capabilities:
 def supported_at(
     needs: Mapping[Capability, SchedulerVersion], version: SchedulerVersion
 ) -> frozenset[Capability]:
-    """The capabilities whose needed version is reached."""
+    """The capabilities that this version has."""
     return frozenset(capability for capability, since in needs.items() if version >= since)
 
 
 class Capable(Protocol):
-    """What the table of capabilities reads of a scheduler backend."""
+    """The part of a scheduler backend that the table of capabilities reads."""
 
     @property
     def name(self) -> str: ...
@@ -135,7 +136,7 @@ def _since(backend: Capable, capability: Capability) -> str:
 
 
 def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, because: str) -> Fault:
-    """The fault of asking for what a scheduler cannot hold."""
+    """The fault of a requirement that the scheduler cannot hold."""
     return Fault(
         path,
         "unsupported_capability",
@@ -146,7 +147,7 @@ def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, b
 
 
 def places_by_topology(capabilities: Capabilities) -> bool:
-    """Whether the scheduler knows topology at all."""
+    """Whether the scheduler supports any topology constraint."""
     return not capabilities.held.isdisjoint({Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED})
 
 

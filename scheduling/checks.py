@@ -1,12 +1,12 @@
-"""Whether a scheduler can hold what a gang asks for, decided from its capabilities alone.
+"""Whether a scheduler can hold a gang's requirements, decided from its capabilities alone.
 
-One check serves every scheduler backend, third-party ones included. Nothing is ever dropped to make a
-gang fit: a scheduler that cannot hold a requirement refuses it, naming the capability that is missing
-(OSMO strips instead, and the user finds out from the placement). The exceptions are the pool's own choices
-to split gangs and to go without preferences, each answered with a notice; what is required is kept always.
+One check serves every scheduler backend, those of other packages included. No requirement is dropped to make
+a gang fit: the check refuses it and names the missing capability. (OSMO drops it, and the user learns that
+from the placement.) The exceptions are the pool's own choices to split gangs and to ignore preferences, each
+with a notice; a required level always holds.
 
-The tree that is checked is that of the first stage, in which most is required: what holds in it holds in
-every later one, since relaxing adds neither sets nor levels.
+The checked tree is that of the first stage, which requires most. It covers every later stage, because
+relaxing adds neither sets nor levels.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -72,7 +72,7 @@ def check_gang(
 def _kinds(
     gang: Gang, capabilities: Capabilities, unsupported_preferred: UnsupportedPreferred
 ) -> Iterator[Fault]:
-    """Requirements of a kind that the scheduler does not know."""
+    """Requirements of a type that the scheduler does not support."""
     hard = Capability.TOPOLOGY_REQUIRED not in capabilities
     soft = Capability.TOPOLOGY_PREFERRED not in capabilities and unsupported_preferred == "refuse"
     if not (hard or soft):
@@ -90,7 +90,7 @@ def _kinds(
 
 
 def _ignored(gang: Gang, capabilities: Capabilities) -> Iterator[Notice]:
-    """Say of each preference that it is not held, since the pool's administrator chose so."""
+    """A notice for each preference that is ignored, as the pool's administrator chose."""
     for where, requirement in _requirements(gang):
         if requirement.required:
             continue
@@ -114,7 +114,7 @@ def _requirements(gang: Gang) -> Iterator[tuple[Path, Requirement]]:
 
 
 def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault]:
-    """Sets inside other sets."""
+    """Sets inside other sets, on a scheduler that cannot nest them."""
     if Capability.TOPOLOGY_NESTED in capabilities:
         return
     for outer in tree.root.walk():
@@ -132,7 +132,7 @@ def _nesting(tree: ConstraintTree, capabilities: Capabilities) -> Iterator[Fault
 def _single_values(
     tree: ConstraintTree, capabilities: Capabilities, domains: Collection[Domain] | None
 ) -> tuple[list[Fault], list[Notice]]:
-    """What goes wrong where a domain is one label value and not a path of them."""
+    """The faults and notices of a scheduler whose domain is one label value instead of a path."""
     faults: list[Fault] = []
     unsure: set[int] = set()
     for node in tree.root.walk():
@@ -175,7 +175,7 @@ def _two_required(
 
 
 def shared_values(domains: Collection[Domain], rank: int) -> list[str]:
-    """Values of one level that stand under two values of a broader one, sorted."""
+    """The values of one level that exist under two values of a broader level, sorted."""
     return sorted({value for (value, _), names in broader_values(domains, rank).items() if len(names) > 1})
 
 

@@ -1,9 +1,9 @@
-"""What a cluster must serve so that what we write is kept: features as data, and what was found of them.
+"""Whether a cluster keeps every field that the service writes: features as data, and their findings.
 
-An API server prunes fields that its schema does not know, and a scheduler whose feature gate is off drops
-them, both without a word: a constraint would be gone and the gang placed anywhere. So a probe compares the
-served schemas with the fields that are written, and, because no schema speaks of gates and webhooks, sends
-one pod group as a dry run and compares what comes back. Pure: the caller reads the schemas from the cluster.
+An API server drops fields that its schema does not know, and one with a feature gate off drops that feature's
+fields, both silently: a constraint would be lost and the gang placed anywhere. So a probe compares the served
+schemas with the fields that are written. Schemas do not show gates and webhooks, so the probe also sends one
+pod group as a dry run and compares the reply. Pure: the caller reads the schemas from the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from scheduling.requirements import Gang, GangTask, Requirement
 
 @dataclass(frozen=True, slots=True)
 class FeatureFinding:
-    """Whether a feature is there: True, False, or None if that is not known; ``how`` says why."""
+    """Whether a feature is served: True, False, or None if unknown; ``how`` explains."""
 
     name: str
     purpose: str
@@ -40,9 +40,9 @@ Schema = Mapping[str, Any]
 def check_features(
     features: Iterable[Feature], schemas: Mapping[ResourceKind, Schema | None]
 ) -> Iterator[FeatureFinding]:
-    """Find each feature in the schemas of the served kinds.
+    """Look up each feature in the schemas of the served kinds.
 
-    A kind that is not served is absent; None stands for one whose schema could not be read.
+    A kind that is not served is absent; None means that its schema could not be read.
     """
     for feature in features:
         if feature.resource not in schemas:
@@ -87,7 +87,7 @@ _TRIAL_LEVELS = (Level("zone", "topology.kubernetes.io/zone"), Level("host", "ku
 def trial(
     scheduler: SchedulerBackend, *, version: SchedulerVersion, namespace: str, installation: UUID
 ) -> Manifest | None:
-    """A pod group that uses what the scheduler can hold, to be sent as a dry run; None if it has none."""
+    """A pod group that uses all that the scheduler can hold, for a dry run; None without a kind."""
     capabilities = scheduler.capabilities(version)
     required = Capability.TOPOLOGY_REQUIRED in capabilities
     sets = 2 if Capability.GANG_MULTI_SET in capabilities and required else 1
@@ -114,7 +114,7 @@ def trial(
 
 
 def lost(sent: Any, returned: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The fields of what was sent that did not come back as they were, as dotted paths."""
+    """The fields that the reply lacks or changed, as dotted paths."""
     if isinstance(sent, Mapping):
         for key, value in sent.items():
             inside = returned.get(key) if isinstance(returned, Mapping) else None
@@ -128,7 +128,7 @@ def lost(sent: Any, returned: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def tried(sent: Manifest, returned: Manifest) -> FeatureFinding:
-    """What a dry run of ``sent`` showed."""
+    """The finding about a dry run of ``sent``."""
     missing = list(lost(sent["spec"], returned.get("spec"), ("spec",)))
     kind = sent["kind"]
     how = f"a dry run of a {kind} lost {', '.join(missing[:5])}" if missing else "a dry run kept all of it"

@@ -1,9 +1,9 @@
 """How far the nodes of a pool carry the labels of its levels.
 
-A node without a level's label is invisible to every constraint on that level, and, where domains are paths
-of labels, on every narrower one (seen on KAI). That is no fault of a workflow, but the user of a waiting
-workflow should know how many nodes cannot be used, and which. Pure over maps of node labels; the caller
-selects the pool's nodes.
+A node without a level's label is invisible to every constraint on that level, and, where domains are paths of
+labels (KAI), on every narrower one. No workflow is at fault for that, but the user of a waiting workflow
+should know how many nodes cannot be used, and which. Pure over maps of node labels; the caller selects the
+pool's nodes.
 """
 
 from collections import defaultdict
@@ -18,8 +18,8 @@ from scheduling.requirements import Gang, effective
 class LevelCoverage:
     """How many nodes lack one level's label, and how many are hidden from constraints on it.
 
-    Hidden are those that lack the label or, where domains are paths, a broader one's. The first of each are
-    named, in order.
+    A node is hidden if it lacks the label or, where domains are paths, the label of a broader level. Both
+    lists name the first nodes in order.
     """
 
     level: Level
@@ -31,9 +31,10 @@ class LevelCoverage:
 
 @dataclass(frozen=True, slots=True)
 class SharedValue:
-    """One value of a level that stands under several values of a broader one.
+    """A value of one level that exists under several values of a broader level.
 
-    Where domains are paths of labels these are several domains; elsewhere they would be taken for one.
+    Where domains are paths of labels these are several domains; elsewhere a scheduler would take them for
+    one.
     """
 
     level: Level
@@ -44,7 +45,7 @@ class SharedValue:
 
 @dataclass(frozen=True, slots=True)
 class LabelCoverage:
-    """What ``nodes`` nodes show of a pool's levels, one entry for each, broadest first."""
+    """The coverage of a pool's levels by its ``nodes`` nodes, one entry for each level, broadest first."""
 
     nodes: int
     levels: tuple[LevelCoverage, ...] = ()
@@ -57,15 +58,16 @@ class LabelCoverage:
 
     @property
     def unavailable(self) -> tuple[Level, ...]:
-        """Levels that no node shows to a constraint: those whose labels are missing altogether.
+        """The levels that no node shows to a constraint; all levels if there is no node.
 
-        All levels if there is no node. A narrower level that only a broader one's loss hides is not listed.
+        If every node lacks some levels' labels, these levels are listed alone, without the narrower ones that
+        they hide.
         """
         lost = tuple(coverage.level for coverage in self.levels if coverage.lacking == self.nodes)
         return lost or tuple(coverage.level for coverage in self.levels if coverage.hidden == self.nodes)
 
     def only(self, labels: Collection[str]) -> "LabelCoverage":
-        """The same of the levels with these labels."""
+        """The coverage of the levels with these labels alone."""
         return replace(
             self, levels=tuple(coverage for coverage in self.levels if coverage.level.label in labels)
         )
@@ -74,9 +76,10 @@ class LabelCoverage:
 def cover(
     nodes: Mapping[str, Mapping[str, str]], levels: Levels, *, named: int, paths: bool
 ) -> LabelCoverage:
-    """Look at nodes, given as labels by name; at most ``named`` nodes are named for each level and reason.
+    """The coverage of levels by nodes, given as labels by name.
 
-    ``paths`` says that domains are paths of labels (capability ``topology.path_domains``).
+    At most ``named`` nodes are named for each level and reason. ``paths`` says that domains are paths of
+    labels (capability ``topology.path_domains``).
     """
     places = {name: domain_of(nodes[name], levels) for name in sorted(nodes)}
     coverages = []
@@ -95,7 +98,7 @@ def _hides(place: Domain, rank: int, *, paths: bool) -> bool:
 
 
 def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> LabelCoverage:
-    """The same of nodes that were only counted, by their places; none is named."""
+    """The coverage of levels by nodes that are only counted by their places; no node is named."""
 
     def total(chosen: Iterable[Domain]) -> int:
         return sum(places[place] for place in chosen)
@@ -115,7 +118,7 @@ def count(places: Mapping[Domain, int], levels: Levels, *, paths: bool) -> Label
 
 
 def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[SharedValue]:
-    """Every value under several parents, with those of the nearest level at which they differ."""
+    """Each value under several parents, with the parents at the nearest level at which they differ."""
     for rank, level in enumerate(levels):
         reported: set[str] = set()
         split = {key: names for key, names in broader_values(domains, rank).items() if len(names) > 1}
@@ -126,7 +129,7 @@ def shared(domains: Collection[Domain], levels: Sequence[Level]) -> Iterator[Sha
 
 
 def broader_values(domains: Iterable[Domain], rank: int) -> Mapping[tuple[str, int], set[str]]:
-    """For each value of a level and each broader level's rank, the values seen above it."""
+    """For each value of a level and each broader level's rank, the values above it."""
     above: dict[tuple[str, int], set[str]] = defaultdict(set)
     for domain in domains:
         value = domain[rank]
@@ -139,7 +142,7 @@ def broader_values(domains: Iterable[Domain], rank: int) -> Mapping[tuple[str, i
 
 
 def levels_named(gang: Gang, levels: Levels) -> Levels:
-    """The levels that a gang's constraints list where domains are paths: down to the narrowest it names."""
+    """The levels from the broadest to the narrowest that a gang names: its constraints list them all."""
     rank = ranks(levels)
     named = [rank[r.key] for task in effective(gang).tasks for r in task.requirements if r.key in rank]
     return levels[: max(named, default=-1) + 1]

@@ -1,8 +1,8 @@
 """Faults and errors of the core.
 
-A *fault* is one thing wrong with a document: where, what, and what would be accepted. Checks
-return all the faults they find, so a reader mends everything in one go; only a caller that cannot go
-on raises. Rejected: raising at the first fault, which costs the user one round trip a fault.
+A *fault* is one error in a document: its place, its kind, and what would be accepted. Checks return all the
+faults they find, so an author corrects everything at once; a check raises only if it cannot continue.
+Rejected: raising at the first fault, which costs the author one round trip for each.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 
 
 def format_path(path: Path) -> str:
-    """Write a path as a reader would: ``("tasks", 1, "name")`` is ``tasks[1].name``."""
+    """Write a path as people do: ``("tasks", 1, "name")`` is ``tasks[1].name``."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -29,7 +29,7 @@ def path_order(path: Path) -> tuple[tuple[int, int, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong. ``line`` and ``column`` count from 1 and are None where there is no document."""
+    """One error in a document. ``line`` and ``column`` count from 1, and are None without a document."""
 
     path: Path
     code: str
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something accepted that the user should know of. Never a reason to refuse."""
+    """Something accepted that the user should know. A notice never refuses."""
 
     code: str
     message: str
@@ -51,7 +51,7 @@ class Notice:
 
 
 def in_order(faults: Iterable[Fault]) -> list[Fault]:
-    """Faults sorted by place, each once: a resource shared by many tasks is wrong only once."""
+    """Faults sorted by place, each once: a resource that many tasks share is wrong once."""
     once = {(fault.path, fault.code, fault.message): fault for fault in faults}
     return sorted(once.values(), key=lambda fault: (path_order(fault.path), fault.code, fault.message))
 
@@ -68,13 +68,13 @@ class TopologyError(Exception):
 
 
 class InvalidSpec(TopologyError):
-    """What was written cannot be accepted; ``faults`` holds everything found."""
+    """The document cannot be accepted; ``faults`` has everything that is wrong with it."""
 
     code = "USAGE"
 
 
 class UnsupportedCapability(TopologyError):
-    """A scheduler cannot hold what was asked of it."""
+    """A scheduler cannot hold a requirement."""
 
     code = "USAGE"
 
@@ -92,23 +92,23 @@ class Forbidden(TopologyError):
 
 
 class Conflict(TopologyError):
-    """The object is not in the condition, or at the revision, that the request needs."""
+    """The object is not in the state, or at the revision, that the request needs."""
 
     code = "USER"
 
 
 class PreconditionFailed(Conflict):
-    """The object is not at the revision that the caller saw."""
+    """The object is not at the revision that the caller has read."""
 
 
 class LimitReached(TopologyError):
-    """A user or a pool has as much as it may have at a time; ``faults`` names each limit."""
+    """A user or a pool has reached a limit; ``faults`` names each."""
 
     code = "SUBMISSION"
 
 
 class Busy(TopologyError):
-    """More was asked for than can be taken on now; ``retry_after`` says in how many seconds to ask again."""
+    """The service cannot accept more work now; ``retry_after`` says after how many seconds to try again."""
 
     code = "BUSY"
 

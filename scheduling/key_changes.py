@@ -1,4 +1,4 @@
-"""A change of a pool's keys in sentences: keys that appear, go, move or mean another label."""
+"""A change of a pool's keys in sentences: keys that are added, removed, moved or get another label."""
 
 from collections.abc import Iterator
 

@@ -1,13 +1,13 @@
-"""What each row of a pool's topology keys finds on the pool's nodes, while an administrator edits the rows.
+"""The coverage of each row of topology keys by the pool's nodes, while an administrator edits the rows.
 
-An administrator who names levels guesses at what nodes carry, and a wrong guess is silent: a label that no
-node carries makes its key useless, a label that some lack hides them, a label out of order makes domains
-that do not nest.
-So each row has its own result, and labels that would fit are offered with the place where they would fit.
-Pure over nodes that were only counted, by the values they carry; which rows are well-formed is the caller's.
+An administrator may not know which labels the nodes carry, and mistakes are silent: a label that no node
+carries makes its key useless, a label that some nodes lack hides those nodes, and labels in the wrong order
+give domains that do not nest. So the editor shows a result for each row, and suggests further labels with
+their place in the order. Pure over nodes that are counted by their label values; the caller leaves out
+malformed rows.
 
-A label *nests* with a level if each of its values stands under one value of the level (then it is narrower)
-or the other way round (then it is broader); a label that does neither cannot stand in the list at all.
+A label *nests* with a level if each of its values exists under one value of the level (then it is narrower)
+or the other way round (then it is broader). A label that does neither cannot be in the list.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ MAX_SUGGESTIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class NodeLabel:
-    """A label as nodes carry it: on how many of them, with how many values."""
+    """A label, the number of nodes that carry it, and the number of its values."""
 
     label: str
     nodes: int
@@ -30,11 +30,12 @@ class NodeLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCoverage:
-    """What one row finds on ``nodes`` nodes.
+    """The coverage of one row by ``nodes`` nodes.
 
-    ``carrying`` carry its label. ``hidden`` are invisible to requirements on it, for lack of its label or,
-    where domains are paths, of a broader one; ``more_hidden`` of them are not so to the row above already.
-    ``other`` is a look-alike that nodes do carry, where none carries the row's own label.
+    ``carrying`` counts nodes with its label. ``hidden`` counts nodes that requirements on it do not see,
+    because they lack its label or, where domains are paths, a broader one; ``more_hidden`` are those of them
+    that the row above does not hide already. ``other`` is a similar label that nodes carry, if none carries
+    the row's own.
     """
 
     level: Level
@@ -49,7 +50,7 @@ class RowCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A label that nests with every row. ``rank`` is the place where it would stand, 0 the broadest."""
+    """A label that nests with every row. ``rank`` is its place among them, 0 the broadest."""
 
     node_label: NodeLabel
     rank: int
@@ -63,7 +64,7 @@ def cover_rows(
     paths: bool,
     node_labels: Mapping[str, NodeLabel],
 ) -> tuple[RowCoverage, ...]:
-    """Look at each row, given how many nodes stand at each place and every label that nodes carry."""
+    """The coverage of each row, from the number of nodes at each place and the labels of all nodes."""
     coverage = count(places, tuple(levels), paths=paths)
     rows, above = [], 0
     for rank, row in enumerate(coverage.levels):
@@ -93,10 +94,10 @@ def _domains(places: Mapping[Domain, int], rank: int, *, paths: bool) -> int:
 def candidates(
     node_labels: Mapping[str, NodeLabel], levels: Sequence[Level], *, nodes: int, most: int
 ) -> tuple[NodeLabel, ...]:
-    """Labels worth a look as further levels: those on most nodes first, then those with fewer values.
+    """Labels to consider as further levels: those on most nodes first, then those with fewer values.
 
-    A label with one value everywhere or one of its own on every node divides nothing; the host's, which is
-    offered all the same, needs no look.
+    A label with one value, or with a value of its own on every node, divides nothing and is left out. So is
+    the hostname's, which ``suggest`` adds without a check.
     """
     used = {level.label for level in levels}
     worth = [
@@ -118,12 +119,11 @@ def suggest(
     paths: bool,
     host: NodeLabel | None,
 ) -> tuple[Suggestion, ...]:
-    """Those of the labels offered that nest with every level, in the order in which they would stand.
+    """The offered labels that nest with every level, in the order of their places.
 
-    ``host`` is the host's own label if nodes carry it: it nests with everything and stands last.
-
-    ``places`` have the values of the levels and, after them, of what is offered. A label that names the very
-    same domains as a level adds nothing and is left out; a level that no node shows does not count.
+    ``host`` is the hostname's label if nodes carry it: it nests with every level and is the narrowest.
+    ``places`` have the values of the levels and, after them, those of the offered labels. A label with the
+    same domains as a level is left out; a level that no node carries does not count.
     """
     suggestions = []
     for at, label in enumerate(offered, start=len(levels)):
@@ -142,7 +142,7 @@ def _place(suggestion: Suggestion) -> tuple[int, int, str]:
 
 
 def _rank(places: Mapping[Domain, int], levels: int, at: int, *, paths: bool) -> int | None:
-    """Where the value at ``at`` stands among the first ``levels`` of a place; None where it does not nest."""
+    """The place of the value at ``at`` among the first ``levels`` of a place; None if it does not nest."""
     broader, narrower = -1, levels
     for level in range(levels):
         first = 0 if paths else level
@@ -159,7 +159,7 @@ def _rank(places: Mapping[Domain, int], levels: int, at: int, *, paths: bool) ->
 
 
 def key_word(label: str) -> str:
-    """A word for users to a label: its name without prefix, and the usual word where there is one."""
+    """A key to suggest for a label: its name without prefix, or the usual word."""
     if label in CLIQUE_LABELS:
         return "clique"
     if label == HOSTNAME_LABEL:

@@ -1,10 +1,9 @@
-"""Topology levels of a pool: what users call them and which node label stands behind each.
+"""Topology levels of a pool: the users' names and the node labels behind them.
 
-A tuple of levels runs broadest first (zone before rack); a level's place in it is its rank, 0 the
-broadest. A pool's list becomes, cut at each level, the Topology objects of KAI, whose schema refuses
-duplicates, more than 16 levels and a hostname anywhere but last (KAI v0.13 and v0.17,
-``topology_types.go``). What the API server would refuse later is refused here, at configuration,
-together with what would make a user's word ambiguous.
+A tuple of levels runs broadest first (zone before rack); a level's index is its rank, 0 the broadest. A
+pool's list, cut at each level, becomes KAI's Topology objects, whose schema refuses duplicates, more than 16
+levels and a hostname anywhere but last (KAI v0.13 and v0.17, ``topology_types.go``). The checks here refuse
+at configuration whatever the API server would refuse later, and keys that would be ambiguous for users.
 """
 
 import re
@@ -43,7 +42,7 @@ Domain = tuple[str | None, ...]
 
 
 def check_levels(levels: Sequence[Level], *, path: Path) -> list[Fault]:
-    """Find everything wrong with a pool's ordered list; ``path`` is where the list stands."""
+    """Find every fault in a pool's ordered list; ``path`` is the list's place in the document."""
     faults: list[Fault] = []
     if len(levels) > MAX_LEVELS:
         faults.append(
@@ -92,12 +91,12 @@ def ranks(levels: Sequence[Level]) -> dict[str, int]:
 
 
 def clique_rank(levels: Sequence[Level]) -> int | None:
-    """Rank of the level that stands for an NVLink clique, if the pool has one."""
+    """The rank of the level that names an NVLink clique, if the pool has one."""
     return next((rank for rank, level in enumerate(levels) if level.label in CLIQUE_LABELS), None)
 
 
 def look_alike(label: str, node_labels: Collection[str]) -> str | None:
-    """A label nodes do carry that differs from an absent one only in letter case or ``.``, ``-``, ``_``."""
+    """A label on nodes that differs from an absent one only in letter case or ``.``, ``-``, ``_``."""
     if label in node_labels:
         return None
     shape = _shape(label)
@@ -124,5 +123,5 @@ def check_look_alikes(levels: Sequence[Level], node_labels: Collection[str], *, 
 
 
 def domain_of(labels: Mapping[str, str], levels: Sequence[Level]) -> Domain:
-    """Where a node with these labels stands."""
+    """The place of a node with these labels."""
     return tuple(labels.get(level.label) for level in levels)

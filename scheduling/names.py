@@ -1,13 +1,13 @@
-"""Every name we give to an object in a cluster.
+"""The name of every object that the service creates in a cluster.
 
-Names are made here and nowhere else, so that a dry run shows them in their final form and a repeated
-create meets its own object. Invariants: lower-case, at most 63 characters (most end up as label values or
-DNS labels), unique in the cluster because they come from uuids, and the same whenever they are made again.
-What users wrote never becomes part of a name: two users may write the same, in letters Kubernetes
-refuses. Pools are the exception, since OSMO's queues are named after them; see ``queue``.
+All names are generated here, so a dry run shows them in their final form and a repeated create meets its own
+object. Invariants: lower-case, at most 63 characters (most become label values or DNS labels), unique in the
+cluster because they are derived from uuids, and the same whenever they are generated again. A user's text
+never becomes part of a name: two users may write the same, in letters that Kubernetes refuses. Pools are the
+exception, since OSMO's queues are named after them; see ``queue``.
 
-KAI finds pod groups by bare name in all namespaces (seen in v0.13 and v0.17), hence uuids and no
-namespace tricks.
+KAI finds pod groups by name in all namespaces (observed in v0.13 and v0.17), so uuids are needed and
+namespaces do not help.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ _HASHED = re.compile(r".*-[0-9a-f]{10}")
 
 
 def digest(*parts: object, length: int) -> str:
-    """Hex digits that stand for these parts; written as JSON first, so ``a-b, c`` is not ``a, b-c``."""
+    """Hex digits for these parts; they are hashed as JSON, so ``a-b, c`` differs from ``a, b-c``."""
     text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
@@ -77,7 +77,7 @@ def headless_service(group: UUID) -> str:
 
 
 def secret(group: UUID, purpose: str) -> str:
-    """A group's secret for one purpose: a short lower-case word of ours, such as ``files``."""
+    """A group's secret for one purpose: a short lower-case word, such as ``files``."""
     return f"osmo-{group.hex}-{purpose}"
 
 
@@ -90,7 +90,7 @@ def credential_prefix(installation: UUID, user: str) -> str:
 
 
 def pod(task: UUID, *, retry: int) -> str:
-    """A try of a task. Each retry has its own name: the old pod may still be going."""
+    """A try of a task. Each retry has its own name, because the old pod may still be terminating."""
     return f"{task.hex}-{retry}"
 
 
@@ -120,11 +120,11 @@ def parent_queue(namespace: str) -> str:
 
 
 def queue(namespace: str, pool: str) -> str:
-    """A pool's queue: ``osmo-pool-<namespace>-<pool>``, as OSMO names it, where that is unambiguous.
+    """A pool's queue: ``osmo-pool-<namespace>-<pool>``, OSMO's name, if that is unambiguous.
 
-    A pool's name may hold capitals, ``_`` and ``.``, and ``a`` + ``b-c`` reads like ``a-b`` + ``c``: such
-    names end in a hash of both parts. A plain name that looks hashed is hashed too, so the two kinds
-    cannot meet.
+    A pool's name may have capitals, ``_`` and ``.``, and ``a`` + ``b-c`` gives the same text as ``a-b`` +
+    ``c``: such names end in a hash of both parts. A plain name that ends like a hash is hashed too, so the
+    two kinds cannot collide.
     """
     plain = f"osmo-pool-{namespace}-{pool}"
     if "-" not in namespace and is_dns_label(pool) and not _HASHED.fullmatch(pool) and len(plain) <= MAX_NAME:
@@ -145,9 +145,9 @@ def _hashed(name: str, mark: str) -> str:
 def subgroup(place: int, siblings: int, path: SetPath, *, kind: str = "") -> str:
     """A subgroup: its zero-padded place among its siblings, then a hash of its path.
 
-    Schedulers place siblings in order of name, so the place comes first. ``kind`` tells a set's
-    generated leaves (``free``, ``all``) from the set itself. A subgroup is never called ``default``,
-    which KAI would use for pods without a label.
+    Schedulers place siblings in order of name, so the place comes first. ``kind`` tells a set's generated
+    leaves (``free``, ``all``) from the set itself. No subgroup is ever called ``default``, the name that KAI
+    uses for pods without a label.
     """
     width = max(2, len(str(siblings - 1)))
     name = f"{place:0{width}d}-{digest(path, length=16)}"

@@ -1,8 +1,8 @@
-"""What to tell a user whose group runs in an NVLink pool.
+"""Warnings for a group in an NVLink pool.
 
-A ComputeDomain connects pods that share an NVLink clique; it does not bring them together. And a node has
-one channel, which one pod at a time can claim. Neither is a fault, both are a surprise, so the reply to
-a submission says it. Source: NVIDIA's DRA driver, as seen running.
+A ComputeDomain connects pods that share an NVLink clique; it does not bring them together. A node has one
+channel, which one pod at a time can claim. Neither is a fault, but both surprise users, so the reply to a
+submission mentions them. Source: NVIDIA's DRA driver, as observed running.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from scheduling.sentences import listing
 
 
 def claims_channel(task: GangTask) -> bool:
-    """Whether the task's user container claims a channel: only those that ask for a GPU do."""
+    """Whether the task's user container claims a channel: it does if the task asks for a GPU."""
     return task.gpus > 0
 
 
 def check_nvlink(gang: Gang, levels: Sequence[Level], *, node_gpus: Mapping[str, int]) -> list[Notice]:
-    """Warn of what a ComputeDomain will not do for this group.
+    """Warn of what a ComputeDomain does not do for this group.
 
-    ``node_gpus`` gives, by task name, the GPUs of the nodes of the task's platform, where known.
+    ``node_gpus`` is the number of GPUs of a node of the task's platform, by task name, if known.
     """
     claiming = [task for task in effective(gang).tasks if claims_channel(task)]
     if not claiming:
@@ -40,7 +40,7 @@ def check_nvlink(gang: Gang, levels: Sequence[Level], *, node_gpus: Mapping[str,
 
 
 def _without_shared_clique(tasks: Sequence[GangTask], levels: Sequence[Level]) -> list[str]:
-    """Tasks that no requirement keeps in one clique."""
+    """The tasks that no requirement keeps in one clique."""
     clique = clique_rank(levels)
     rank = ranks(levels)
     return [

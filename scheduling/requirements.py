@@ -1,14 +1,14 @@
-"""What a user wrote about where tasks must or should sit together.
+"""A user's requirements: which tasks must or should share a domain.
 
-A task's requirements, sorted by level, form its *path* of (key, group) pairs; tasks share a
-co-location set at a key when their paths agree up to and including it. Identity is that tuple and
-never a joined string: OSMO joins with ``-``, where ``a`` + ``b-c`` and ``a-b`` + ``c`` collide.
+A task's requirements, sorted by level, form its *path* of (key, group) pairs; tasks share a co-location set
+at a key if their paths agree up to and including it. The tuple itself is the identity, never a joined string:
+OSMO joins with ``-``, where ``a`` + ``b-c`` and ``a-b`` + ``c`` collide.
 
-A task group may name a topology of its own. It binds all its tasks that inherit it, and comes first in
-their paths: ``effective`` writes it into them, and everything behind the checks sees only tasks. Rejected:
-a layer of its own in the tree; the same set would then have two identities.
+A task group may have a topology of its own. It binds all tasks that inherit it, and comes first in their
+paths: ``effective`` writes it into the tasks, and all code after the checks sees only tasks. Rejected: a
+layer of its own in the tree, which would give the same set two identities.
 
-What may be wrong with all this is found by ``soundness``.
+``soundness`` finds the faults of requirements.
 """
 
 import math
@@ -40,16 +40,16 @@ class Requirement:
 
     @property
     def required_for(self) -> float:
-        """Seconds for which this is held as required: for ever, for a while, or not at all."""
+        """Seconds for which this is applied as required: infinite, ``wait_seconds``, or 0."""
         return math.inf if self.required else self.wait_seconds or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class GangTask:
-    """A task as the core sees it. ``gpus`` counts whole GPUs.
+    """A task as the core sees it.
 
-    ``path`` is where the task stands in the user's document. ``inherits`` is False for a task that leaves
-    its task group's topology (``topology: []`` in its resource spec).
+    ``gpus`` counts whole GPUs. ``path`` is the task's place in the user's document. ``inherits`` is False for
+    a task that leaves its task group's topology (``topology: []`` in its resource spec).
     """
 
     name: str
@@ -83,9 +83,10 @@ def place_in_group(gang: Gang, index: int) -> Path:
 
 
 def effective(gang: Gang) -> Gang:
-    """The same gang with its topology written into each task that inherits it, first in its path.
+    """The gang with its topology written into each task that inherits it, first in the task's path.
 
-    What a task repeats of it says nothing new and goes. Idempotent; costs nothing without a group topology.
+    A task's repetition of it adds nothing and is removed. Idempotent; without a group topology it costs
+    nothing.
     """
     if not gang.topology:
         return gang
@@ -106,13 +107,13 @@ def _bound(task: GangTask, above: tuple[Requirement, ...]) -> GangTask:
 
 
 def repeats(own: Requirement, inherited: Requirement) -> bool:
-    """Whether a task's requirement says no more than its task group's: same key, group and type."""
+    """Whether a task's requirement only repeats its task group's: same key, group and type."""
     same = (own.key, own.group, own.required) == (inherited.key, inherited.group, inherited.required)
     return same and own.wait_seconds in (None, inherited.wait_seconds)
 
 
 def broadest_first(task: GangTask, rank: Mapping[str, int]) -> tuple[Requirement, ...]:
-    """A task's requirements in pool order, whatever the order they were written in."""
+    """A task's requirements in pool order, in whatever order they were written."""
     return tuple(sorted(task.requirements, key=lambda requirement: rank[requirement.key]))
 
 

@@ -1,10 +1,10 @@
-"""What can be wrong with a gang's requirements, found all at once.
+"""Every fault in a gang's requirements, found at once.
 
-A (key, group) pair must stand below the same list of broader keys wherever it occurs in a task group.
-Otherwise ``rack: r1``, once below a zone and once below none, could mean one rack or two; guessing
-either way would place a gang against its author's intent, so it is refused with the line to add. For the
-same reason one set has one type and one time of waiting, and a task whose group has a topology of its own
-may only name narrower keys.
+A (key, group) pair must be below the same list of broader keys wherever it occurs in a task group. Otherwise
+``rack: r1``, once below a zone and once below none, could mean one rack or two; either guess might place a
+gang against its author's intent, so the spec is refused with the line to add. For the same reason a set has
+one type and one ``waitSeconds``, and a task whose group has a topology of its own may name only narrower
+keys.
 """
 
 import difflib
@@ -36,7 +36,7 @@ _SUGGESTED = 100
 
 
 def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:
-    """Find everything wrong with a gang's requirements, in document order."""
+    """Find every fault in a gang's requirements, in document order."""
     rank = ranks(levels)
     faults = list(_single_faults(gang, levels))
     against, wrong = _against_group(gang, rank)
@@ -54,7 +54,7 @@ def check_requirements(gang: Gang, levels: Sequence[Level]) -> list[Fault]:
 
 
 def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
-    """What is wrong with single requirements, the group's own first."""
+    """The faults of single requirements, the group's own first."""
     rank = ranks(levels)
     keys = tuple(level.key for level in levels)
     unknown: dict[str, Fault] = {}
@@ -78,7 +78,7 @@ def _single_faults(gang: Gang, levels: Sequence[Level]) -> Iterator[Fault]:
 
 
 def _written(gang: Gang) -> Iterator[tuple[str, list[tuple[Path, Requirement]]]]:
-    """Requirements as they were written, with their places, by who wrote them."""
+    """The requirements as they were written, with their places, by their tasks."""
     if gang.topology:
         placed = [(place_in_group(gang, i), requirement) for i, requirement in enumerate(gang.topology)]
         yield f'the topology of task group "{gang.name}"', placed
@@ -184,7 +184,7 @@ _Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]
 
 
 def _agree(tasks: _Sorted) -> bool:
-    """Whether each set has one type and one time of waiting. Keeps little, since nearly all gangs pass."""
+    """Whether each set has one type and one ``waitSeconds``. A cheap test, since nearly all gangs pass."""
     sets: dict[tuple[int, str, str], tuple[int, float]] = {}
     for _, requirements in tasks:
         above = 0
@@ -198,7 +198,7 @@ def _agree(tasks: _Sorted) -> bool:
 
 
 def _at_odds(tasks: _Sorted) -> Iterator[Fault]:
-    """One set has one type and one time of waiting: whichever was written first would silently win."""
+    """Sets with two types or two ``waitSeconds``; without a fault the first one would silently win."""
     if _agree(tasks):
         return
     sets: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
@@ -245,7 +245,7 @@ def _two_waits(path: SetPath, by_time: Mapping[float, Sequence[tuple[GangTask, R
 
 
 def _plain(tasks: _Sorted) -> bool:
-    """Whether each (key, group) stands below one list of broader keys. Keeps little as well."""
+    """Whether each (key, group) is below one list of broader keys. A cheap test as well."""
     below: dict[Pair, tuple[str, ...]] = {}
     lists: dict[tuple[str, ...], tuple[tuple[str, ...], ...]] = {}
     for _, requirements in tasks:
@@ -259,7 +259,7 @@ def _plain(tasks: _Sorted) -> bool:
 
 
 def _ambiguous(tasks: _Sorted, rank: Mapping[str, int]) -> Iterator[Fault]:
-    """A (key, group) below different lists of broader keys could be one domain or two."""
+    """Each (key, group) below different lists of broader keys: it could be one domain or two."""
     if _plain(tasks):
         return
     below: dict[Pair, dict[tuple[str, ...], list[tuple[GangTask, Requirement]]]] = defaultdict(dict)

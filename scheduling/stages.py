@@ -1,14 +1,14 @@
-"""Patience: a preference held as required for a while, then relaxed on the pending pod group.
+"""Patience: a preference that is required for a while, then relaxed on the pending pod group.
 
-At time t a preference that waits N seconds counts as required while N > t, and as any other preference
-afterwards. So a gang has one *stage* for each distinct N, and a last one. All stages share the nodes,
-names, order and wrapping of the first, so pods keep their labels and only constraints are edited; a stage
-is therefore the first tree with some members relaxed, never a tree grown anew. t counts from the moment
-all pods exist without a node and the cluster is reachable; reconciliation keeps it.
+At time t a preference that waits N seconds counts as required while N > t, and as a plain preference
+afterwards. So a gang has one *stage* for each distinct N, and a last one. All stages share the nodes, names,
+order and wrapping of the first, so pods keep their labels and only constraints are edited: a stage is the
+first tree with some members relaxed, never a newly built tree. The time t counts from the moment when all
+pods exist without a node and the cluster is reachable; reconcile keeps it.
 
-Invariant: a constraint's narrowest level is the same in every stage (what relaxes becomes a preference
-of that level), so every stage names the same Topology objects. Seen on KAI v0.13 and v0.17: editing
-constraints of a pending group is honoured in the next cycle.
+Invariant: a constraint's narrowest level is the same in every stage (a relaxed requirement becomes a
+preference of the same level), so every stage names the same Topology objects. Observed on KAI v0.13 and
+v0.17: the scheduler applies edited constraints of a pending group in the next cycle.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def stages(tree: ConstraintTree) -> tuple[Stage, ...]:
 
 
 def at_stage(tree: ConstraintTree, number: int) -> ConstraintTree:
-    """The tree as it is held in one stage. Raises ValueError for a stage the gang does not have."""
+    """The tree at one stage. Raises ValueError for a stage that the gang does not have."""
     begins = stage_begins(tree.gang)
     if not 0 <= number < len(begins):
         raise ValueError(f'"{tree.gang.name}" has {len(begins)} stages, so none is number {number}.')
@@ -65,10 +65,10 @@ def _relaxed(node: ConstraintNode, seconds: float) -> ConstraintNode:
 
 
 def check_patience(gang: Gang, *, capabilities: Capabilities, queue_timeout: float | None) -> Iterator[Fault]:
-    """Refuse patience the scheduler cannot hold, or that would outlast the gang's own wait.
+    """Refuse patience that the scheduler cannot hold, or that exceeds the gang's queue timeout.
 
-    ``queue_timeout`` is in seconds, None for none. A missing capability refuses even where preferences may
-    be ignored: for a while this one is a requirement, and those are never dropped.
+    ``queue_timeout`` is in seconds, None for none. A missing capability refuses even where preferences may be
+    ignored: for a while such a preference is required, and a required level is never dropped.
     """
     visited: set[tuple[Path, float]] = set()
     for task in effective(gang).tasks:

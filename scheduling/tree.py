@@ -1,22 +1,22 @@
-"""The constraint tree of a gang: who must or should sit together, folded to what a scheduler can hold.
+"""The constraint tree of a gang: its co-location sets, each folded to one constraint.
 
-The root holds every task. Below it stands one node for each co-location set, except that sets with
-exactly the same tasks are one node, and a set of all tasks is the root itself. Folding then happens per
-node and never per task: a broader preference that further tasks share keeps its node. A task stands
-directly in the narrowest node it belongs to; tasks that stand in a node which also has sub-sets form
-its *free leaf* when the tree is laid out (``subgroups``).
+The root holds every task. Below it is one node for each co-location set, except that sets with exactly the
+same tasks are one node, and a set of all tasks is the root itself. Folding then happens per node and never
+per task: a broader preference that further tasks share keeps its node. A task is directly in the narrowest
+node it belongs to; the tasks directly in a node that also has sub-sets form its *free leaf* when the tree is
+laid out (``subgroups``).
 
-Sub-sets stand in placement order (design: schedulers place siblings one after the other and never move
-a placed one, see ``placement_order``), so two gangs that differ only in the order of tasks or keys have
-trees of one shape. Building takes one pass over the tasks and one sort of each node's sub-sets.
+Sub-sets are in placement order, because schedulers place siblings one after the other and never move a
+placed one (``placement_order``). So two gangs that differ only in the order of tasks or keys have trees of
+one shape. Building takes one pass over the tasks and one sort of each node's sub-sets.
 
-*Patience.* A preference that is held as required for some seconds makes the tree change with time, but
-only in its constraints: nodes and their order are those of the first, most constrained stage
-(``stages``). So that a preference never takes, once relaxed, the domain that a sibling requires for good,
-what is required longer comes first among siblings; without patience that is the plain order.
+*Patience.* A preference that is required for some seconds changes the tree with time, but only its
+constraints: nodes and their order are those of the first, most constrained stage (``stages``). The sibling
+whose level is required longer comes first, so that a relaxed preference never takes the domain that a
+sibling always requires; without patience this is the plain order.
 
-Source of the folding rules: KAI v0.13 and v0.17 as seen running. Rejected: collapsing equal sets to the
-narrowest requirement whatever its kind, as OSMO does; it loses a required zone below a preferred rack.
+Source of the folding rules: KAI v0.13 and v0.17, observed running. Rejected: collapsing equal sets to the
+narrowest requirement whatever its type, as OSMO does; it loses a required zone below a preferred rack.
 """
 
 import math
@@ -40,10 +40,10 @@ from scheduling.soundness import check_requirements
 
 @dataclass(frozen=True, slots=True)
 class NodeRequirement:
-    """One requirement of a node: its rank, whether it is held as required now, where it is first written.
+    """One requirement of a node: its rank, whether it is required now, and where it is first written.
 
-    ``path`` is the set it makes. ``required_for`` is the time, in seconds since the gang waits, for which it
-    is held as required: infinite if it is, 0 for a preference without patience.
+    ``path`` is its set. ``required_for`` is the time for which it is required, in seconds since the gang
+    waits: infinite for a required level, 0 for a preference without patience.
     """
 
     path: SetPath
@@ -67,7 +67,7 @@ class NodeRequirement:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What one node asks of a scheduler: ranks of at most one required and one narrower preferred level."""
+    """The constraint of one node: ranks of at most one required and one narrower preferred level."""
 
     required: int | None = None
     preferred: int | None = None
@@ -84,8 +84,8 @@ class Constraint:
 class ConstraintNode:
     """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
 
-    ``tasks`` are those that stand directly here; ``size`` and ``gpus`` count those below as well, and
-    ``required_for`` is the longest time for which anything here or below is held as required.
+    ``tasks`` are those directly in this node; ``size`` and ``gpus`` count those below as well, and
+    ``required_for`` is the longest time for which anything here or below is required.
     """
 
     path: SetPath
@@ -126,10 +126,10 @@ class ConstraintTree:
 
 
 def fold(members: Sequence[NodeRequirement]) -> Constraint:
-    """Reduce a node's requirements to the one constraint that KAI's domains, paths of labels, can hold.
+    """Reduce a node's requirements to one constraint, for a scheduler whose domains are paths of labels.
 
-    The narrowest required level implies every broader one; the narrowest preference implies the broader
-    ones, because KAI widens step by step. A preference not narrower than that says nothing.
+    The narrowest required level implies every broader one; the narrowest preference implies the broader ones,
+    because KAI widens step by step. A preference that is not narrower than the required level has no effect.
     """
     hard = max((m.rank for m in members if m.required), default=None)
     soft = max((m.rank for m in members if not m.required), default=None)
@@ -139,12 +139,12 @@ def fold(members: Sequence[NodeRequirement]) -> Constraint:
 
 
 def lasting(members: Sequence[NodeRequirement]) -> int | None:
-    """The narrowest level that a node's requirements hold as required for good."""
+    """The narrowest level that a node's requirements require without a time limit."""
     return max((m.rank for m in members if m.required_for == math.inf), default=None)
 
 
 def placement_order(node: ConstraintNode) -> tuple[float, int, int, SetPath]:
-    """Sort key among siblings: what is hardest to place comes first."""
+    """Sort key among siblings: the hardest to place comes first."""
     return (-node.required_for, -node.gpus, -node.size, node.path)
 
 
@@ -183,7 +183,7 @@ def grow(gang: Gang, levels: Sequence[Level], *, ignore_preferred: bool = False)
 
 
 class _Branch:
-    """Scratch while growing: one set, before sets with the same tasks are merged."""
+    """One set while the tree is built, before sets with the same tasks are merged."""
 
     __slots__ = ("below", "members", "path", "tasks")
 
@@ -216,7 +216,7 @@ def _settle(branch: _Branch) -> ConstraintNode:
 
 
 def dropped_preferences(tree: ConstraintTree) -> list[Notice]:
-    """A note for each preference that never says anything, because something as narrow is required."""
+    """A notice for each preference without effect, because a level as narrow is required."""
     notices = []
     for node in tree.root.walk():
         hard = lasting(node.members)

@@ -1,9 +1,9 @@
-"""The report of what a scheduler holds: one line for each requirement that took effect.
+"""The report of what a scheduler applies: one line for each requirement that takes effect.
 
-Folding loses nothing a user asked for, and the report shows it: a broader key that a narrower one
-implies is listed with ``held_by``. A preference that says nothing is not listed; its notice was given at
-submission. Levels we add on our own account (fact: KAI wants a preferred level beside a required one)
-are no requirement and never appear.
+The report has every requirement that folding kept or implied: a broader key that a narrower one implies is
+listed with ``held_by``. A preference without effect is not listed; its notice was given at submission. Levels
+that the renderer adds (KAI needs a preferred level beside a required one) are no requirements and never
+appear.
 """
 
 import math
@@ -47,7 +47,7 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
 
 
 def describe_subgroup(subgroup: Subgroup) -> str:
-    """A subgroup as a reader of explanations knows it."""
+    """The name of a subgroup in explanations."""
     if subgroup.node is None and not subgroup.name.endswith("-all"):
         return f"the remaining tasks of {describe(subgroup.path)}"
     return describe(subgroup.path)

@@ -1,12 +1,12 @@
-"""What a scheduler backend is: code that turns our intent into one scheduler's objects, and back.
+"""The interface of a scheduler backend: the code that turns task groups into one scheduler's objects.
 
-A backend is pure: it takes values and returns manifests, faults and words; the cluster edge creates,
-patches and reads. Manifests are whole and in their final form, so a dry run shows exactly what a worker
-will create. A manifest never depends on the clock or on chance: rendered twice it is the same, which is
-how a retried pod gets the parts of the pod it replaces.
+A backend is pure: it takes values and returns manifests, faults and sentences; ``cluster`` does the I/O.
+Manifests are complete, so a dry run shows exactly what a worker will create. A manifest never depends on the
+clock or on chance: rendering twice gives the same objects, so a retried pod gets the fields of the pod it
+replaces.
 
-Others are added by an entry point (``registry``) without touching the core. A backend says what it can
-hold as data (``capabilities``); ``checks.check_gang`` does the rest.
+Packages add backends by an entry point (``registry``). A backend declares what it can hold as data
+(``capabilities``); ``checks.check_gang`` does the rest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ class ResourceKind:
 
 
 class Purpose(StrEnum):
-    """What cannot be had without a feature: the scheduler, topology keys, NVLink; or nothing that is used."""
+    """What is impossible without a feature: the scheduler, topology keys, NVLink; NOTHING: not needed."""
 
     SCHEDULER = "scheduler"
     TOPOLOGY = "topology"
@@ -63,13 +63,13 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """What is followed of a scheduler's pod groups, because the backend reads it.
+    """What the observer keeps of a scheduler's pod groups, because the backend reads it.
 
     ``status`` names fields of their status, ``annotations`` those that the scheduler puts on them. ``events``
-    are the reasons of events that change what is known of a gang; of these ``waiting`` say why it waits, and
-    ``evicting`` why its pods were deleted. ``stale`` is the annotation that says since when a gang is below
-    its minimum, where the scheduler evicts it for that. ``event_annotation`` is the annotation of an event
-    that says for which action a pod was evicted; it is stored behind the event's message, as ``(action: …)``.
+    are reasons of events that change the state of a gang: ``waiting`` explain why it waits, ``evicting`` why
+    its pods were deleted. ``stale`` is the annotation with the time since when a gang is below its minimum,
+    for a scheduler that evicts such gangs. ``event_annotation`` is an event's annotation with the action that
+    evicted a pod; it is stored behind the event's message, as ``(action: …)``.
     """
 
     status: tuple[str, ...] = ("conditions",)
@@ -83,7 +83,7 @@ class ReadBack:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found: faults refuse, notices only tell."""
+    """The result of a check: a fault refuses the gang, a notice informs its user."""
 
     faults: tuple[Fault, ...]
     notices: tuple[Notice, ...]
@@ -93,11 +93,12 @@ class Checked:
 class GangRequest:
     """A gang to render, with everything frozen at its submission.
 
-    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0
-    the times the whole gang was made. ``labels`` and ``annotations`` go on the pod groups, below ours.
-    ``stage`` counts the preferences relaxed by now (``scheduling.stages``). ``external_topology`` is the name
-    of an external topology object to use; empty: our own. ``version`` is the scheduler's version at
-    which the gang was checked; None where it was not known, which counts as the oldest supported.
+    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0 how
+    often the whole gang was created. ``labels`` and ``annotations`` go on the pod groups; the service's own
+    replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``).
+    ``external_topology`` is the name of an external topology object to use, empty for the service's own.
+    ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
+    the oldest supported.
     """
 
     group: UUID
@@ -119,9 +120,9 @@ class GangRequest:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """What a pod needs so that the scheduler takes it as part of its gang; shared by the pods of a leaf.
+    """The fields by which a scheduler takes a pod as part of its gang; pods of one leaf share them.
 
-    ``spec`` holds further fields of the pod's spec, to be merged at the top.
+    ``spec`` has further fields of the pod's spec, to be merged at the top.
     """
 
     labels: Mapping[str, str]
@@ -132,11 +133,11 @@ class PodParts:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """One requirement as the scheduler holds it, for the API.
+    """One requirement as the scheduler applies it, for the API.
 
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
-    the pod group (empty: the pod group itself). ``held_by`` is set when a narrower key already implies it.
-    A preference with ``wait_seconds`` is held as required until it is ``relaxed``.
+    the pod group (empty: the pod group itself). ``held_by`` names a narrower key that already implies this
+    one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``.
     """
 
     path: SetPath
@@ -165,11 +166,11 @@ class AppliedConstraint:
 
 @dataclass(frozen=True, slots=True)
 class RenderedGang:
-    """A gang in one scheduler's objects.
+    """A gang as one scheduler's objects.
 
-    ``topologies`` are the Topology objects its constraints name; they must exist before the pod groups.
-    ``sets`` says in the user's words what each subgroup (or pod group) stands for, for reading back.
-    ``members`` names the pod group of each task where the gang became several of them.
+    ``topologies`` are the Topology objects that its constraints name; they must exist before the pod groups.
+    ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``members`` names the pod group
+    of each task if the gang became several pod groups.
     """
 
     pod_groups: tuple[Manifest, ...]
@@ -199,13 +200,13 @@ class PoolRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What was observed of a gang that waits. ``placed`` says that all its pods have nodes.
+    """The observations of a gang that waits. ``placed``: all its pods have nodes.
 
-    ``pod_groups`` are those found, as manifests with status; ``expected`` the names of those it should
-    have, ``pods`` and ``pods_expected`` count pods that exist and should. ``events`` are on the pod groups,
-    ``pod_messages`` the distinct messages of pods' ``PodScheduled`` conditions. ``sets`` is from rendering.
-    ``domains`` says in words what the joined label values of each domain of the pool stand for; None where
-    no node is known.
+    ``pod_groups`` are those that exist, as manifests with status; ``expected`` are the names of those that
+    should. ``pods`` counts the pods that exist, ``pods_expected`` those that should. ``events`` are about the
+    pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions. ``sets``
+    comes from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
+    None if no node is known.
     """
 
     placed: bool
@@ -222,7 +223,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingReason:
-    """Why a gang waits, in plain words; ``raw`` is the scheduler's own text, ``facts`` the values in it."""
+    """Why a gang waits, in a sentence; ``raw`` is the scheduler's own text, ``facts`` the values in it."""
 
     code: str
     message: str
@@ -238,11 +239,11 @@ class SchedulerBackend(Protocol):
 
     @property
     def oldest(self) -> SchedulerVersion:
-        """The oldest version supported; stands in while a cluster does not answer."""
+        """The oldest version supported; it is assumed while a cluster does not answer."""
 
     @property
     def needs(self) -> Mapping[Capability, SchedulerVersion]:
-        """The version each capability needs; what is not here is never held."""
+        """The version that each capability needs; a capability that is missing here is never held."""
 
     @property
     def scheduler_name(self) -> str:
@@ -254,17 +255,17 @@ class SchedulerBackend(Protocol):
 
     @property
     def read_back(self) -> ReadBack:
-        """What to follow of its pod groups."""
+        """What the observer keeps of its pod groups."""
 
     @property
     def pool_kinds(self) -> tuple[ResourceKind, ...]:
-        """The kinds of ``pool_objects``; objects of ours of these kinds that no pool needs are deleted."""
+        """The kinds of ``pool_objects``; the sync deletes our objects of these kinds that no pool needs."""
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What a cluster must serve so that what is rendered is kept, for the conformance card.
+        """What a cluster must serve so that it keeps every rendered field, for the conformance card.
 
-        Kinds alone for built-in ones, whose schemas no definition holds.
+        A built-in kind stands alone, without fields: no definition holds its schema.
         """
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
@@ -309,33 +310,33 @@ class SchedulerBackend(Protocol):
     def resized(
         self, gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool
     ) -> Manifest:
-        """What to change in the spec of a gang's pod group so that it holds the tasks still ``living``.
+        """The changes to a pod group's spec so that minimums count the ``living`` tasks; empty for none.
 
-        ``waiting`` are those of them whose pods hold no place while others do. ``rest`` leaves out, for a
-        moment, sets of which no task holds a place. Empty for nothing.
+        ``waiting`` are living tasks without a place while others have one. ``rest`` leaves out, for a moment,
+        sets of which no task has a place.
         """
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """The body of the merge patch that brings a pending pod group from one stage to a later one.
+        """The merge patch that brings a pending pod group from one stage to a later one.
 
-        Empty if nothing changes; None where pending pod groups cannot be edited.
+        Empty for no change; None if the scheduler's pending pod groups cannot be edited.
         """
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         """The cluster-scoped objects a pool needs, in order of creation."""
 
     def above(self, pool_object: Mapping[str, Any]) -> str:
-        """The pool object of the same kind that this one stands below (a queue's parent); empty for none.
+        """The parent of a pool object, of the same kind (a queue's parent queue); empty for none.
 
-        It stays as long as this one, and goes after it.
+        A parent stays as long as its child, and is deleted after it.
         """
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
-        """Why a gang waits, most telling first; empty when nothing is known."""
+        """Why a gang waits, the most useful reason first; empty if nothing is known."""
 
 
 class EvictionCause(StrEnum):
-    """What a scheduler evicted a pod for."""
+    """Why a scheduler evicted a pod."""
 
     PREEMPTION = "preemption"
     RECLAIM = "reclaim"
@@ -346,7 +347,7 @@ class EvictionCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """How a scheduler evicted a pod; ``message`` says it in a sentence with the scheduler's own words."""
+    """The cause of an eviction; ``message`` is a sentence with the scheduler's own text."""
 
     cause: EvictionCause
     message: str
@@ -354,7 +355,7 @@ class Eviction:
 
 @runtime_checkable
 class EvictionReader(Protocol):
-    """A scheduler whose events on evicting say for what a pod had to go."""
+    """A scheduler backend that can read the cause of an eviction from its scheduler's events."""
 
     def read_eviction(self, message: str) -> Eviction:
         """Read the message of an event that ``read_back.evicting`` names."""
@@ -362,7 +363,7 @@ class EvictionReader(Protocol):
 
 @runtime_checkable
 class PodKeyReader(Protocol):
-    """A scheduler that treats pods by labels or annotations, which users may therefore not set."""
+    """A scheduler that reads labels or annotations of pods, which users may therefore not set."""
 
     def reads_label(self, key: str) -> bool: ...
 
@@ -371,7 +372,7 @@ class PodKeyReader(Protocol):
 
 @runtime_checkable
 class CountsLargest(Protocol):
-    """A scheduler that may take a domain for too small although a set's smaller tasks would fit.
+    """A scheduler that may skip a domain as too small although a set's smaller tasks would fit.
 
     With ``counts_largest`` it looks for room for as many of the set's largest task as the set has tasks.
     """
@@ -381,7 +382,7 @@ class CountsLargest(Protocol):
 
 @runtime_checkable
 class TopologyOwner(Protocol):
-    """What a scheduler backend has besides, if its cluster keeps levels in an object of their own."""
+    """The further methods of a backend whose scheduler reads levels from an object in the cluster."""
 
     @property
     def topology(self) -> ResourceKind:
@@ -391,4 +392,4 @@ class TopologyOwner(Protocol):
         """The object of exactly these levels, broadest first."""
 
     def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        """The node labels an object found in the cluster lists, broadest first."""
+        """The node labels that an object in the cluster lists, broadest first."""

@@ -1,7 +1,8 @@
-"""What a scheduler backend inherits whose table of capabilities says all that it can hold.
+"""The base of scheduler backends whose capabilities fully describe what they can hold.
 
-The table is the same for checking and for rendering, and so is the version it is read at. What was accepted
-is what is rendered, and a rendering refuses by itself what a check let pass on other choices of the pool.
+Checking and rendering read the same table of capabilities, at the same version, so whatever was accepted can
+be rendered. Rendering checks once more: a gang that was checked under other options of its pool is refused
+instead of losing a requirement.
 """
 
 from collections.abc import Collection, Mapping
@@ -50,9 +51,9 @@ class ByTable:
         return Checked(tuple(faults), tuple(notices))
 
     def tree(self, request: GangRequest) -> ConstraintTree:
-        """The tree of what is held. Raises where a requirement would be lost.
+        """The constraint tree to render. Raises instead of dropping a requirement.
 
-        The pool's word on splitting gangs was asked at submission.
+        Splitting gangs is allowed here: submission has already checked the pool's choice.
         """
         faults, _, tree = check_gang(
             request.gang,

@@ -1,8 +1,8 @@
-"""What kube-scheduler's plugins say of a pod's claims and resources, as codes.
+"""The messages of kube-scheduler's plugins on a pod's claims and resources, as codes.
 
-KAI runs the same plugins and passes their texts on, so all scheduler backends share this reading. A gang's
-first reasons may hide it: to find a cause, read the pods' own messages as well. Source:
-kube-scheduler 1.34 to 1.36, plugins DynamicResources and NodeResourcesFit.
+KAI runs the same plugins and passes their texts on, so all scheduler backends share these patterns. A gang's
+first reasons may hide the cause, so callers read the pods' own messages as well. Source: kube-scheduler 1.34
+to 1.36, plugins DynamicResources and NodeResourcesFit.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class PluginMessage(StrEnum):
-    """What a plugin could not find for a pod."""
+    """The resource that a plugin could not find for a pod."""
 
     CLAIMS_IN_USE = "claims_in_use"
     NOT_ENOUGH_RESOURCES = "not_enough_resources"
@@ -27,5 +27,5 @@ _PATTERNS = (
 
 
 def plugin_messages(texts: Iterable[str]) -> frozenset[PluginMessage]:
-    """The codes of all that the texts contain."""
+    """The codes of all messages in the texts."""
     return frozenset(code for text in texts for pattern, code in _PATTERNS if pattern.search(text))

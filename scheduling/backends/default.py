@@ -1,7 +1,7 @@
-"""A cluster's scheduler as it comes: no gang, no topology.
+"""The scheduler that every cluster has: no gang, no topology. Pods are placed one by one.
 
-Pods are placed one by one. It exists so that a cluster without KAI and older than Kubernetes 1.36 can
-still run workflows; nothing that needs a gang's guarantees is promised there, and the reply says so.
+It lets a cluster without KAI and older than Kubernetes 1.36 run workflows. The reply to a submission says
+that gangs are not guaranteed there.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,7 @@ OLDEST = SchedulerVersion(1, 34)
 
 
 class Default(ByTable):
-    """Any scheduler, asked for nothing but to place pods."""
+    """Any scheduler that only places pods."""
 
     name = "default"
     oldest = OLDEST

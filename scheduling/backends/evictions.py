@@ -1,11 +1,10 @@
-"""Whether a scheduler evicted a pod that is gone, from the messages of its events on evicting.
+"""How a scheduler evicted a pod that is gone, found in the messages of its events.
 
-A pod's name is that of one try, so a message about an earlier try never counts for a later one. From the
-tenth like event on, client-go's correlator folds them into one and only the first names stay: then a message
-about peers counts for all. A message that names no pod of ours counts for all too. A pod that vanishes
-while its peers were evicted by name was not evicted: it was deleted from elsewhere.
-
-What a message means is read by the scheduler's own backend (``EvictionReader``).
+A pod's name belongs to one try, so a message about an earlier try never counts for a later one. From the
+tenth similar event on, client-go's correlator merges events and only the first names stay; such a message
+counts for all peers, and a message without any pod's name counts for every pod. A pod that vanishes while the
+scheduler evicts its peers by name was not evicted: it was deleted from outside. The scheduler's own backend
+reads the messages (``EvictionReader``).
 """
 
 import re

@@ -1,15 +1,15 @@
 """Kubernetes' own scheduler (1.36, ``scheduling.k8s.io/v1alpha2``): gang and one required level.
 
-A PodGroup holds a gang minimum and at most one topology key; there is no preferred level, no nesting, and
-a domain is one label value instead of a path of them. So a task group of several co-location sets becomes
-several pod groups, which is no gang any more: refused, unless the pool accepts it.
+A PodGroup has a gang minimum and at most one topology key. It has no preferred level and no nesting, and a
+domain is one label value instead of a path. So a task group of several co-location sets becomes several pod
+groups and is no gang any more: it is refused unless its pool accepts that.
 
-Specs are immutable and a group with live pods cannot go, so a name carries the attempt: what is made anew
-gets a new name. Pods that join a group whose peers have finished wait for ever; a retry then renders the
-tasks that will live as a gang with the next attempt.
+Specs are immutable and a PodGroup with live pods cannot be deleted, so its name contains the attempt and a
+new PodGroup gets a new name. Pods that join a PodGroup whose peers have finished wait for ever; therefore a
+retry renders the living tasks as a gang of the next attempt.
 
-Of several waits this scheduler says nothing at all (pods before their group, fewer pods than the
-minimum); those reasons come from our own counts. Source: kube-scheduler 1.36.3, run.
+This scheduler reports nothing on some waits (pods before their PodGroup, fewer pods than the minimum); those
+reasons come from the service's own counts. Source: kube-scheduler 1.36.3, run.
 """
 
 import json
@@ -78,7 +78,7 @@ class Kubernetes(ByTable):
         return version
 
     def render(self, request: GangRequest) -> RenderedGang:
-        """Make one pod group for each set. The pool's word on splitting was asked at submission."""
+        """Create one pod group for each set. Submission has checked the pool's choice on splitting."""
         tree = self.tree(request)
         pieces = _pieces(request, tree)
         pods: dict[str, PodParts] = {}
@@ -102,7 +102,7 @@ class Kubernetes(ByTable):
         return {}
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """None: specs are immutable, so no preference is ever held as required for a while."""
+        """None: specs are immutable, so no preference is applied as required for a time."""
         del before, after
         return None
 
@@ -122,7 +122,7 @@ class Kubernetes(ByTable):
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One pod group to be."""
+    """One pod group to render."""
 
     name: str
     path: SetPath

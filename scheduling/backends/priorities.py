@@ -1,9 +1,9 @@
 """The PriorityClasses behind OSMO's three priorities; the same on every scheduler.
 
-Only LOW may be evicted. KAI takes a pod group below 100 as preemptible, so LOW alone is. Kubernetes' own
-scheduler evicts whatever is lower, so there HIGH has to be of NORMAL's class: both evict LOW, and neither
-the other. Rejected: ``preemptionPolicy: Never`` for HIGH, which would evict LOW no more while NORMAL still
-did; the classes are shared by all schedulers of a cluster, and immutable.
+Only LOW may be evicted. KAI treats pod groups below 100 as preemptible, so only LOW is below 100. Kubernetes'
+own scheduler evicts any lower priority, so there HIGH uses the class of NORMAL: both evict LOW, and neither
+evicts the other. Rejected: ``preemptionPolicy: Never`` for HIGH, because then HIGH could not evict LOW while
+NORMAL could; classes are shared by all schedulers of a cluster, and immutable.
 """
 
 from collections.abc import Mapping

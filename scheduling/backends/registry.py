@@ -42,7 +42,7 @@ def collect(points: Iterable[EntryPoint]) -> Mapping[str, SchedulerBackend]:
 
 @cache
 def installed() -> Mapping[str, SchedulerBackend]:
-    """The backends of this process; read once, since packages do not come and go under it."""
+    """The backends of this process, read once: packages do not change while it runs."""
     return collect(entry_points(group=GROUP))
 
 
@@ -55,14 +55,14 @@ def scheduler_backend(name: str) -> SchedulerBackend:
 
 
 def is_read_label(key: str) -> bool:
-    """Whether some scheduler treats a pod by the label of this key."""
+    """Whether some scheduler reads the label of this key on pods."""
     return any(
         isinstance(backend, PodKeyReader) and backend.reads_label(key) for backend in installed().values()
     )
 
 
 def is_read_annotation(key: str) -> bool:
-    """Whether some scheduler treats a pod by the annotation of this key."""
+    """Whether some scheduler reads the annotation of this key on pods."""
     return any(
         isinstance(backend, PodKeyReader) and backend.reads_annotation(key)
         for backend in installed().values()

@@ -1,7 +1,7 @@
 """A snapshot after edits: nodes drained, nodes added, workflows ended. Pure.
 
-Drained nodes are removed, not closed: a closed node opens again, so a gang would only wait for it. Who drains
-a rack needs the verdict for the case that the rack does not come back.
+Drained nodes are removed, not closed. A closed node opens again, so a gang would only wait for it; an
+administrator who drains a rack needs the verdict for the case that it does not come back.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,8 @@
-"""What KAI evicted a pod for.
+"""Why KAI evicted a pod.
 
-KAI deletes a pod without a condition and gives the cause in an event on the pod group: a text with the pod's
-name, and the action in an annotation, which stands behind the text once the event is stored.
-
-Source: KAI v0.13 and v0.17 events as seen; actions preempt, reclaim, consolidation, stalegangeviction.
+KAI deletes a pod without a condition. The cause is in an event on the pod group: a text with the pod's name,
+and the action in an annotation, which follows the text in the stored event. Source: events observed on KAI
+v0.13 and v0.17; actions preempt, reclaim, consolidation, stalegangeviction.
 """
 
 import re
@@ -23,7 +22,7 @@ _ACTIONS: Mapping[str, tuple[EvictionCause, str]] = {
 
 
 def read_eviction(message: str) -> Eviction:
-    """Read the message of an event, with its action behind it."""
+    """Read the stored message of an event, with its action at the end."""
     match = _ACTION.search(message)
     cause, why = _ACTIONS.get(match[1] if match else "", (EvictionCause.UNKNOWN, ""))
     return Eviction(cause, f"The scheduler evicted it{f' {why}' if why else ''}: {message}")

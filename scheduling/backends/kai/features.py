@@ -1,7 +1,7 @@
-"""What a cluster with KAI must serve so that what is rendered for it is kept; for the conformance card.
+"""What a cluster with KAI must serve so that it keeps every rendered field; for the conformance card.
 
-Fields that only later versions have, and that nothing here uses, are looked for too: they tell an
-administrator what is installed.
+The card also lists fields of later versions that nothing here uses: they show an administrator which version
+is installed.
 """
 
 from collections.abc import Iterator

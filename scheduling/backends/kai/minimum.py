@@ -1,17 +1,17 @@
 """The minimums of a running gang's pod group, once some of its tasks have finished or are tried again.
 
-KAI counts pods that live, and holds a gang to its minimum as long as its pod group says so. A leaf below
-it makes the gang stale, and after a grace period the rest is deleted (fact: seen on v0.13 and v0.17); a
-retried pod whose peers have finished is never placed, because the gang is not ready. So a minimum counts
-what is left: the living tasks, without those that wait for a node once more beside others that run, which
-KAI then places as additional pods in the domain the others hold. A leaf with no living task is taken out.
+KAI counts living pods and holds a gang to the minimum in its pod group. A leaf below its minimum makes the
+gang stale, and after a grace period KAI deletes the rest. A retried pod whose peers have finished is never
+placed, because the gang is not ready. So a minimum counts only living tasks that have a place; KAI then
+places the waiting ones as additional pods in the domain of the others. A leaf without living tasks is
+removed.
 
-A leaf of which all living tasks wait cannot be lowered below one (v0.13 accepts no 0), so its gang stays
-stale while the others run. Taken out for a moment it is stale no more, and KAI counts its grace period anew
-once the leaf is back; meanwhile its pods, whose label fits no leaf, are left alone. Tried on running KAI:
-docs/explanation/kai-behaviour.md.
+A leaf whose living tasks all wait cannot have a minimum below one (v0.13 accepts no 0), so its gang stays
+stale while the others run. Removing the leaf for a moment ends that: KAI restarts its grace period once the
+leaf is back. Meanwhile KAI leaves the leaf's pods alone, because their label names no leaf. Tried on running
+KAI v0.13 and v0.17: docs/explanation/kai-behaviour.md.
 
-``subGroups`` is one atomic list, so all of it is given.
+``subGroups`` is one atomic list, so a patch contains all of it.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
 
 
 def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool) -> Manifest:
-    """The fields of the pod group's spec that hold minimums; empty if no task lives.
+    """The fields of the pod group's spec with minimums; empty if no task lives.
 
-    ``rest`` takes out the leaves of which all living tasks wait.
+    ``rest`` removes the leaves whose living tasks all wait.
     """
     (group,) = gang.pod_groups
     alive = Counter(_leaf(gang, task) for task in living)
@@ -44,7 +44,7 @@ def _leaf(gang: RenderedGang, task: str) -> str:
 
 
 def _trimmed(entries: list[Manifest], minimum: Mapping[str, int]) -> list[Manifest]:
-    """The subgroups without leaves that have no task left, and without parents of nothing."""
+    """The subgroups without leaves that have no living task, and without parents that have no child."""
     subgroups = [
         {**entry, "minMember": minimum[entry["name"]]} if "minMember" in entry else entry
         for entry in entries

@@ -1,4 +1,4 @@
-"""The labels and annotations of a pod that KAI, or the scheduler it comes from, treats it by."""
+"""The labels and annotations of a pod that KAI, or the scheduler it is built on, reads."""
 
 import re
 

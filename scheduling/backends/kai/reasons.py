@@ -1,11 +1,9 @@
-"""Why a gang waits, read from what KAI says about it.
+"""Why a gang waits, read from KAI's conditions and events.
 
-KAI writes conditions on a pod group, one for each node pool, newest with the highest ``transitionID``, and
-v0.13 leaves them there after the group was placed, so they count only while pods lack nodes. It names
-generated subgroups, node labels and Topology objects; a user knows none of these, hence the
-translation. A text that is not recognised is passed on as it is, never dropped.
-
-Texts are those seen from running v0.13 and v0.17.
+KAI writes conditions on a pod group, one for each node pool, the newest with the highest ``transitionID``.
+KAI v0.13 keeps them after the group is placed, so they count only while pods lack nodes. They name generated
+subgroups, node labels and Topology objects, which no user knows, so they are translated. An unknown text is
+passed on unchanged, never dropped. The patterns are texts of running KAI v0.13 and v0.17.
 """
 
 import re
@@ -25,10 +23,10 @@ ELSEWHERE = "OtherDomainTooSmall"
 
 
 def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
-    """All reasons, each sentence once, those from the newest condition first.
+    """All reasons, each sentence once, those of the newest condition first.
 
-    What holds of all domains comes before what holds of one: KAI gives a reason for each domain, and the
-    one that sums them up last.
+    Reasons about all domains come before reasons about one: KAI reports each domain and adds its summary
+    last.
     """
     if waiting.placed:
         return ()
@@ -46,7 +44,7 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
 
 
 def _is_complete(waiting: Waiting) -> bool:
-    """Whether all pods exist: then what KAI wrote while some were missing no longer holds."""
+    """Whether all pods exist: then KAI's texts from the time when some were missing no longer hold."""
     return waiting.pods >= waiting.pods_expected
 
 

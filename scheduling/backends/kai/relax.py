@@ -1,8 +1,8 @@
-"""From one stage of a pending pod group to the next, as a JSON merge patch.
+"""A JSON merge patch from one stage of a pending pod group to a later one.
 
-A merge patch keeps what it does not name, so a field that goes is named with null; ``subGroups`` is one
-atomic list to KAI's API, so all of it is given. Seen on v0.13 and v0.17: the next cycle honours it, at the
-top and in subgroups. What a scheduler has bound is its caller's to look for, just before patching.
+A merge patch keeps every field that it does not name, so a removed field is set to null; ``subGroups`` is one
+atomic list in KAI's API, so the patch contains all of it. KAI v0.13 and v0.17 apply such an edit in the next
+cycle, to the pod group and to subgroups. The caller checks just before patching that no pod is bound.
 """
 
 from typing import Any

@@ -1,17 +1,17 @@
 """KAI: one PodGroup for a task group, with a tree of subgroups and several Topology objects.
 
-Rules that running KAI v0.13 and v0.17 forced, each of them a gang pending for ever when broken:
+Rules observed on running KAI v0.13 and v0.17; a gang that breaks one of them stays pending for ever:
 
-- Every constraint carries a preferred level at least as narrow as its required one. With a required
-  level alone KAI descends to the narrowest domain all candidate nodes share and finds no room there.
-- Each constraint names a Topology cut at its own narrowest level. A node that lacks any label of a
-  Topology is invisible to every constraint on it, so an uncut one would waste nodes.
-- With subgroups every pod carries a subgroup's name, only leaves have ``minMember`` and the pod group
-  has none (v0.15 refuses it on inner ones); without subgroups no pod carries one.
-- Siblings are placed in order of name and never moved; see ``subgroups`` for wrapping.
-- An external Topology cannot be cut; every constraint names it whole, and nodes without its
-  narrowest label stay unused.
-- Pods have no ownerReferences (ours never do): KAI's podgrouper would overwrite their pod group.
+- Every constraint has a preferred level at least as narrow as its required one. With a required level alone
+  KAI descends to the narrowest domain that all candidate nodes share and finds no room there.
+- Each constraint names a Topology cut at its own narrowest level. A node that lacks any label of a Topology
+  is invisible to every constraint on it, so an uncut Topology would waste nodes.
+- With subgroups every pod carries a subgroup's name, only leaves have ``minMember`` and the pod group has
+  none (v0.15 refuses it on inner subgroups); without subgroups no pod carries a subgroup's name.
+- KAI places siblings in order of name and never moves them; see ``subgroups`` for wrapping.
+- An external Topology cannot be cut: every constraint names all of it, and nodes without its narrowest label
+  stay unused.
+- Pods have no ownerReferences: KAI's podgrouper would overwrite their pod group.
 
 ``markUnschedulable`` and ``schedulingBackoff`` stay unset: the defaults mark pods with a reason and
 retry. ``preemptibility`` stays unset: it follows from the priority.
@@ -205,7 +205,7 @@ def _cut(levels: Levels, constraint: Constraint) -> Levels:
 
 
 def _topologies(request: GangRequest, tree: ConstraintTree) -> tuple[Manifest, ...]:
-    """Each Topology of ours that the gang's constraints name, once, shortest first."""
+    """Each Topology that the gang's constraints name and the service owns, once, shortest first."""
     if request.external_topology:
         return ()
     depths = {node.constraint.narrowest for node in tree.root.walk()}
@@ -252,7 +252,7 @@ def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
 
 
 def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
-    """The user's words for each subgroup, as many as fit: ``{"00-…": [["rack", "r1"]]}``."""
+    """The user's name of each subgroup's set, as many as fit: ``{"00-…": [["rack", "r1"]]}``."""
     entries: list[str] = []
     room = MAX_SETS_ANNOTATION - 2
     for subgroup in subgroups:
@@ -284,7 +284,7 @@ def _pool_queue(request: PoolRequest) -> Manifest:
 
 
 def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:
-    """A Queue. What is left out counts as nothing allowed, so processor and memory are set to unlimited."""
+    """A Queue. KAI allows nothing of a resource that it leaves out: CPU and memory are set to unlimited."""
     return {
         "apiVersion": Kai.queue.api_version,
         "kind": Kai.queue.kind,

@@ -39,7 +39,7 @@ def _pod_group_schema(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Walk down mappings; whatever is missing is empty."""
+    """Follow keys through mappings; empty if one is missing."""
     for key in keys:
         value = value.get(key, {}) if isinstance(value, Mapping) else {}
     return value if isinstance(value, Mapping) else {}
