@@ -37,7 +37,7 @@ PLACED = Counter(
 NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )
-ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row wanted.", ("kind",))
+ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row needed.", ("kind",))
 LOGS = Counter(
     "osmo_logs",
     "Logs of ended pods: kept, unread (unreadable), dropped (bounds of the store), store_failed.",
