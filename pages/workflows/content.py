@@ -11,8 +11,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Prefetch
-
 from pages.workflows.domains import ComputeDomainStatus, ComputeDomainView, Stage, compute_domain_view
 from pages.workflows.explanation_cache import cached_explanations
 from pages.workflows.groups import GraphView, GroupLine, graph_view, group_line
@@ -30,7 +28,7 @@ from workflows.explain.summary import status_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.selectors import compute_domains_of
+from workflows.selectors import compute_domains_of, neighbours_of
 
 Json = Mapping[str, Any]
 
@@ -89,7 +87,16 @@ def workflow_content(
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
     waits = waits_view(cached_explanations(groups, user=user, now=now))
     counts = task_counts(workflow)
-    group_views = tuple(group_line(group, counts.get(group.pk, {}), now=now) for group in groups)
+    neighbours = neighbours_of(workflow)
+    group_views = tuple(
+        group_line(
+            group,
+            counts.get(group.pk, {}),
+            upstream=neighbours[group.pk].upstream if group.pk in neighbours else (),
+            now=now,
+        )
+        for group in groups
+    )
     events = _events(workflow)
     text = workflow.template_spec or workflow.spec
     ended = workflow.status in WORKFLOW_TERMINAL
@@ -173,9 +180,7 @@ def _warning(warning: object) -> str:
 
 
 def _groups(workflow: Workflow) -> list[TaskGroup]:
-    neighbours = TaskGroup.objects.only("uuid", "name", "status").order_by("position")
-    rows = workflow.groups.order_by("position").select_related("backend")
-    return list(rows.prefetch_related(Prefetch("upstream", queryset=neighbours))[: MOST_GROUPS + 1])
+    return list(workflow.groups.order_by("position").select_related("backend")[: MOST_GROUPS + 1])
 
 
 def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:

@@ -1,7 +1,7 @@
 """The groups of a workflow as its page shows them: a table, and a drawing of which waits for which."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -70,13 +70,15 @@ class GraphView:
     box_height: int = BOX_HEIGHT
 
 
-def group_line(group: TaskGroup, counts: Mapping[str, int], *, now: datetime) -> GroupLine:
+def group_line(
+    group: TaskGroup, counts: Mapping[str, int], *, upstream: Iterable[str], now: datetime
+) -> GroupLine:
     return GroupLine(
         anchor=f"group-{group.pk.hex}",
         name=group.name,
         badge=status_badge(group.status),
         tasks=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
-        upstream=tuple(upstream.name for upstream in group.upstream.all()),
+        upstream=tuple(upstream),
         constraints=_constraints(group.constraints),
         failure=group.failure_message,
         start_time=group.start_time,

@@ -188,6 +188,7 @@ class UserLimitsShape(Shape):
 
 class WorkflowConfigShape(Shape):
     max_num_tasks: int
+    max_num_dependencies: int
     max_retry_per_task: int
     max_object_bytes: int
     default_exec_timeout: str

@@ -34,6 +34,7 @@ class WorkflowConfigDocument(Document):
     """Limits and default timeouts; a pool's own timeouts go before these."""
 
     max_num_tasks: Annotated[int, Field(ge=1, le=100_000)] = 10_000
+    max_num_dependencies: Annotated[int, Field(ge=0, le=100_000)] = 10_000
     max_retry_per_task: Annotated[int, Field(ge=0, le=1000)] = 0
     max_object_bytes: Annotated[int, Field(ge=10_000, le=1_500_000)] = 1_048_576
     default_exec_timeout: Duration = "60d"
@@ -52,6 +53,7 @@ class WorkflowLimits:
     """The limits as values; timeouts in seconds."""
 
     max_num_tasks: int
+    max_num_dependencies: int
     max_retry_per_task: int
     max_object_bytes: int
     default_exec_timeout: float
@@ -69,6 +71,7 @@ class WorkflowLimits:
     def of(cls, document: WorkflowConfigDocument) -> "WorkflowLimits":
         return cls(
             max_num_tasks=document.max_num_tasks,
+            max_num_dependencies=document.max_num_dependencies,
             max_retry_per_task=document.max_retry_per_task,
             max_object_bytes=document.max_object_bytes,
             default_exec_timeout=parse_duration(document.default_exec_timeout),

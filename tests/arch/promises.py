@@ -111,6 +111,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/workflows/test_isolation.py::test_a_pod_holds_no_key_to_the_cluster_and_no_door_to_the_node",
             "tests/unit/spec/test_document_and_template.py::test_a_template_finds_no_way_out",
             "tests/unit/spec/test_document_and_template.py::test_a_template_that_cannot_be_rendered_is_refused",
+            "tests/unit/spec/test_bounds_and_reach.py::test_a_short_text_cannot_make_many_dependencies",
+            "tests/api/workflows/test_reads.py::test_dependencies_are_read_as_names",
             "tests/fuzz/test_spec_fuzz.py::test_any_structure_is_a_workflow_or_a_refusal",
             "tests/api/workflows/test_isolation.py::test_nobody_can_write_the_name_of_another_users_secret",
             "tests/api/pools/test_pool_config.py::test_a_pool_shares_only_secrets_that_are_nobodys",

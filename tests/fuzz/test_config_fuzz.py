@@ -159,6 +159,7 @@ BACKEND = {
 }
 LIMITS = {
     "max_num_tasks": st.integers(0, 10**6),
+    "max_num_dependencies": st.integers(-1, 10**6),
     "max_retry_per_task": st.integers(-1, 2000),
     "max_object_bytes": st.integers(0, 10**7),
     "default_exec_timeout": often("8h", "PT8H", ""),

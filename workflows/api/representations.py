@@ -12,8 +12,8 @@ from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
-from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.selectors import Neighbours
 
 Json = dict[str, Any]
 
@@ -67,6 +67,7 @@ def detailed(
     workflow: Workflow,
     *,
     groups: list[TaskGroup],
+    neighbours: Mapping[UUID, Neighbours],
     domains: Mapping[UUID, ObservedObject],
     base: str,
     now: datetime,
@@ -98,7 +99,16 @@ def detailed(
         status=workflow.status,
         explanation=workflow_sentence(workflow.status, groups, now=now) if groups else None,
         outputs=None,
-        groups=[_group(group, domains.get(group.pk), address=address, now=now) for group in groups],
+        groups=[
+            _group(
+                group,
+                neighbours.get(group.pk) or Neighbours(),
+                domains.get(group.pk),
+                address=address,
+                now=now,
+            )
+            for group in groups
+        ],
         pool=workflow.pool_name,
         pool_revision=workflow.pool_revision,
         backend=workflow.backend.name,
@@ -114,7 +124,7 @@ def detailed(
 
 
 def _group(
-    group: TaskGroup, domain: ObservedObject | None, *, address: str, now: datetime
+    group: TaskGroup, neighbours: Neighbours, domain: ObservedObject | None, *, address: str, now: datetime
 ) -> shapes.GroupShape:
     return shapes.GroupShape(
         name=group.name,
@@ -125,10 +135,8 @@ def _group(
         processing_start_time=group.processing_start_time,
         scheduling_start_time=group.scheduling_start_time,
         initializing_start_time=group.initializing_start_time,
-        remaining_upstream_groups=[
-            upstream.name for upstream in group.upstream.all() if upstream.status != TaskStatus.COMPLETED
-        ],
-        downstream_groups=[downstream.name for downstream in group.downstream.all()],
+        remaining_upstream_groups=neighbours.remaining,
+        downstream_groups=neighbours.downstream,
         failure_message=group.failure_message or None,
         waiting_reason=group_sentence(group, now=now) or None,
         waiting_since=group.waiting_since,

@@ -204,6 +204,7 @@ class WorkflowDetailView(APIView):
         reply = representations.detailed(
             workflow,
             groups=groups,
+            neighbours={} if skip else selectors.neighbours_of(workflow),
             domains=selectors.compute_domains_of(groups),
             base=base_address(request),
             now=timezone.now(),

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TypeVar
 
 from pools.values.durations import parse_duration
@@ -75,6 +75,7 @@ class Resolver:
         if not self._resources:
             self._resources["default"] = Resource(name="default", path=(*ROOT, "resources", "default"))
         upstream = {group.name: self._upstream(group) for group in groups}
+        self._check_dependencies(upstream)
         self._check_cycles(upstream)
         specs = (self._group(group, upstream[group.name]) for group in groups)
         return tuple(spec for spec in specs if spec.tasks)
@@ -344,6 +345,21 @@ class Resolver:
         elif home is None:
             self._unknown(place, "task", name, self._home)
         return home
+
+    def _check_dependencies(self, upstream: Mapping[str, tuple[str, ...]]) -> None:
+        """Bound how many pairs of a group and one that it waits for there are, at the first pair too many."""
+        most, total = self.limits.dependencies, sum(map(len, upstream.values()))
+        if total <= most:
+            return
+        counts = accumulate(len(upstream[group.name]) for group in self.group_models)
+        crossing = next(group for group, count in zip(self.group_models, counts, strict=True) if count > most)
+        task = next(task for task in crossing.tasks if task.inputs)
+        message = (
+            f"The workflow has {total:,} dependencies, one for each task group and each group that it waits "
+            f"for; at most {most:,} are accepted, and the limit is exceeded here. Let many groups wait for "
+            "one group that waits for the others."
+        )
+        self._fault((*task.path, "inputs"), "too_many_dependencies", message, allowed=(str(most),))
 
     def _check_cycles(self, upstream: Mapping[str, tuple[str, ...]]) -> None:
         if cycle := find_cycle(upstream):

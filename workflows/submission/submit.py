@@ -158,7 +158,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
 
 
 def _limits(facts: PoolFacts) -> SpecLimits:
-    """The limits of a text: tasks as configured over REST, the others as this installation is set."""
+    """The limits of a text: its tasks and their order as configured over REST, others by the environment."""
     own = env.environment()
     tasks = facts.limits.max_num_tasks
     return SpecLimits(
@@ -168,6 +168,7 @@ def _limits(facts: PoolFacts) -> SpecLimits:
         entries=max(tasks, SpecLimits().entries),
         values=own.spec_values,
         tasks=tasks,
+        dependencies=facts.limits.max_num_dependencies,
         template_cpu_seconds=own.template_cpu_seconds,
         template_seconds=own.template_seconds,
         template_memory=own.template_memory_bytes,

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
+from django.db.models.signals import post_init
 from django.test.utils import CaptureQueriesContext
 
 from pools.clusters import connect
@@ -13,7 +14,7 @@ from tests.factories import LEVELS, PoolFactory, TaskFactory, TaskGroupFactory, 
 from tests.fakes.cluster import FakeCluster
 from web.times import naive_utc
 from workflows.api import shapes
-from workflows.models import Event, ObservedObject, Workflow
+from workflows.models import Event, ObservedObject, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
 
@@ -175,6 +176,28 @@ def test_a_waiting_group_says_why_and_what_it_is_held_to(api):
     assert groups[1]["waiting_reason"] == "No rack has room."
     assert groups[1]["constraints"] == [constraint]
     assert set(constraint) | {"waitSeconds", "relaxed"} == set(shapes.ConstraintShape.model_fields)
+
+
+@pytest.mark.parametrize(
+    "address", ["/api/workflow/{name}", "/ui/workflows/{name}", "/api/workflow/{name}/explain"]
+)
+def test_dependencies_are_read_as_names(api, address):
+    """A workflow may have ten thousand, and a model object for each costs a kilobyte and more."""
+    first = TaskGroupFactory()
+    groups = [first, *(TaskGroupFactory(workflow=first.workflow, status="WAITING") for _ in range(5))]
+    for number, group in enumerate(groups):
+        group.upstream.add(*groups[:number])
+    rows = []
+
+    def count(sender, instance, **rest):
+        rows.append(instance.name)
+
+    post_init.connect(count, sender=TaskGroup)
+    try:
+        assert api.get(address.format(name=first.workflow.name)).status_code == 200
+    finally:
+        post_init.disconnect(count, sender=TaskGroup)
+    assert sorted(rows) == sorted(group.name for group in groups)
 
 
 def test_a_group_with_patience_says_how_long_it_is_still_held_and_what_was_relaxed(api):

@@ -92,6 +92,41 @@ def test_what_a_user_wrote_never_makes_a_message_long():
         assert len(refusal(text).message) < 500
 
 
+def waiting_for_all(sources, waiting):
+    """A workflow whose last ``waiting`` tasks each take input from all of its first ``sources``."""
+    inputs = ", ".join(f"{{task: s{number}}}" for number in range(sources))
+    return bare(
+        *(task(name=f"s{number}") for number in range(sources)),
+        task(f"inputs: &all [{inputs}]", name="w0"),
+        *(task("inputs: *all", name=f"w{number}") for number in range(1, waiting)),
+    )
+
+
+def test_dependencies_are_counted_and_their_number_is_bounded():
+    limits = SpecLimits(dependencies=12)
+    assert len(parse(waiting_for_all(3, 4), limits=limits).groups) == 7
+    refused = refusal(waiting_for_all(4, 5), limits=limits)
+    (fault,) = refused.faults
+    assert (fault.code, fault.allowed) == ("too_many_dependencies", ("12",))
+    assert format_path(fault.path) == "workflow.tasks[7].inputs"  # the first three wait for 12
+    assert "20 dependencies" in fault.message
+    assert "at most 12" in fault.message
+    assert "workflow.tasks[7]" not in fault.message
+
+
+def test_a_short_text_cannot_make_many_dependencies():
+    text = waiting_for_all(250, 250)
+    assert len(text) < 28 * 1024
+    (fault,) = refusal(text).faults
+    assert (fault.code, fault.allowed) == ("too_many_dependencies", ("10000",))
+    assert "62,500" in fault.message
+
+
+def test_the_same_source_named_twice_is_one_dependency():
+    text = bare(task(name="s"), task("inputs: [{task: s}, {task: s}]", name="w"))
+    assert len(parse(text, limits=SpecLimits(dependencies=1)).groups) == 2
+
+
 def test_many_tasks_that_are_not_carried_out_in_full_give_one_warning():
     spec = parse(bare(*(task("outputs: [{url: 's3://b'}]", name=f"t{i}") for i in range(50))))
     (notice,) = spec.warnings
