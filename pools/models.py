@@ -27,7 +27,7 @@ class Installation(models.Model):
 
     singleton = models.BooleanField(default=True, unique=True, editable=False)
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    swept_at = models.DateTimeField(
+    swept_at = models.DateTimeField(  # read by the release before this one; it goes with the next
         null=True, editable=False, help_text="When due task groups were last looked for."
     )
     declared = models.JSONField(
@@ -39,6 +39,22 @@ class Installation(models.Model):
 
     def __str__(self) -> str:
         return self.uuid.hex
+
+
+class SweepRun(models.Model):
+    """When due task groups were last looked for. One row.
+
+    It is not the installation's, because changes of configuration lock that one.
+    """
+
+    singleton = models.BooleanField(default=True, unique=True, editable=False)
+    ran_at = models.DateTimeField(editable=False)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(singleton=True), name="sweeprun_is_one_row")]
+
+    def __str__(self) -> str:
+        return str(self.ran_at)
 
 
 class Cluster(models.Model):

@@ -27,7 +27,7 @@ from pools.models import ConfigRevision, Pool
 from pools.services.backends import PreparedBackend, prepare_backend, write_prepared
 from pools.services.history import RESTORERS
 from pools.services.pod_templates import apply_again, write_pod_template
-from pools.services.pools import put_pools
+from pools.services.pools import lock_pools, put_pools
 from pools.services.recording import ConfigChange, configuration_change, refuse_declared
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
 from web.errors import summary
@@ -75,6 +75,7 @@ def import_configuration(
     ]
     prepared = _prepare_backends(file)
     with configuration_change(change) as part:
+        lock_pools()
         before = _present(types_kept())
         run = _Import(file=file, prepared=prepared, before=before, change=part, prune=prune, force=force)
         notices = run.write()

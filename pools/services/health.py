@@ -15,7 +15,7 @@ LATE_SWEEPS = 15
 """Missed sweeps before they are reported: a busy queue delays some."""
 OBSERVER_SECONDS = 60.0
 
-_SWEEP = "SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation"
+_SWEEP = "SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun"
 _OBSERVERS = """
     SELECT b.name, extract(epoch FROM clock_timestamp() - c.heartbeat_at)
       FROM pools_backend b LEFT JOIN pools_cluster c ON c.uid = b.cluster_id

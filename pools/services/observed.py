@@ -83,15 +83,28 @@ def _another_cluster(backend: Backend, left: int) -> Condition:
 
 
 def record_sync(cluster_uid: str, news: list[Condition]) -> None:
-    """Save the result of a sync of a cluster's shared objects on each of its backends."""
+    """Save the result of a sync of a cluster's shared objects on each of its backends.
+
+    Each row is locked in a transaction of its own: changes of configuration lock several backends in an
+    order of theirs.
+    """
+    rows = Backend.objects.filter(cluster_id=cluster_uid, cleaned_at=None).order_by("pk")
+    for pk in rows.values_list("pk", flat=True):
+        _record_on(pk, cluster_uid, news)
+
+
+def _record_on(backend_id: int, cluster_uid: str, news: list[Condition]) -> None:
     now = timezone.now()
     with transaction.atomic():
-        for backend in Backend.objects.select_for_update().filter(cluster_id=cluster_uid, cleaned_at=None):
-            backend.conditions = conditions.upsert(
-                backend.conditions, news, now=now, observed_revision=backend.revision
-            )
-            backend.synced_at = now
-            backend.save(update_fields=["conditions", "synced_at"])
+        rows = Backend.objects.select_for_update(no_key=True).filter(pk=backend_id)
+        backend = rows.filter(cluster_id=cluster_uid, cleaned_at=None).first()
+        if backend is None:
+            return
+        backend.conditions = conditions.upsert(
+            backend.conditions, news, now=now, observed_revision=backend.revision
+        )
+        backend.synced_at = now
+        backend.save(update_fields=["conditions", "synced_at"])
 
 
 def record_cleaned(backend_ids: list[int]) -> None:

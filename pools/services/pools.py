@@ -114,6 +114,11 @@ def _locked(names: Sequence[str]) -> dict[str, Pool]:
 _PARTS = ("topology_keys", "platforms")
 
 
+def lock_pools() -> None:
+    """Lock all pools, for a change that writes backends first. Only inside ``configuration_change``."""
+    list(Pool.objects.order_by("name").select_for_update(of=("self",)).values_list("pk", flat=True))
+
+
 def locked_pool(name: str) -> Pool:
     """The pool, locked. Only inside ``configuration_change``. Raises NotFound."""
     pool = _locked([name]).get(name)

@@ -5,6 +5,9 @@ pool on it, a name must be free), changes are rare, and a second one waits for m
 installation's row. The pools and backends that a change depends on are locked as well, for readers that must
 not see them move, such as a submission that freezes its configuration. So the counter of revisions needs no
 lock of its own. Rejected: serializable isolation, whose failures every caller would have to repeat.
+
+Pools are locked before backends, in the order in which a submission locks them; work that locks no pool locks
+one backend at a time. Periodic work writes to other rows than the installation's, so it waits for no change.
 """
 
 from collections.abc import Iterator, Sequence

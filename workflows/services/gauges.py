@@ -109,8 +109,7 @@ _QUERIES: dict[str, str] = {
         SELECT (conditions @> '[{"type": "Reachable", "status": "True"}]')::int, name FROM pools_backend
          WHERE deleted_at IS NULL""",
     "osmo_sweep_age_seconds": """
-        SELECT extract(epoch FROM clock_timestamp() - swept_at) FROM pools_installation
-         WHERE swept_at IS NOT NULL""",
+        SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun""",
     "osmo_configuration_refused": """
         SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
          WHERE declared IS NOT NULL""",

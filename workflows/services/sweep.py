@@ -11,8 +11,6 @@ from uuid import UUID
 from django.db import connection
 from django.db.models.functions import Now
 
-from pools.models import Installation
-from pools.selectors import installation
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 
 BATCH = 200
@@ -32,6 +30,11 @@ _DUE = """
     SELECT uuid FROM turns ORDER BY turn, since LIMIT %s
 """
 
+_NOTE = """
+    INSERT INTO pools_sweeprun (singleton, ran_at) VALUES (true, clock_timestamp())
+        ON CONFLICT (singleton) DO UPDATE SET ran_at = excluded.ran_at
+"""
+
 
 def due_groups(limit: int = BATCH) -> list[UUID]:
     """Groups that are due and not leased, in turns of their backends and pools."""
@@ -42,8 +45,8 @@ def due_groups(limit: int = BATCH) -> list[UUID]:
 
 def note_sweep() -> None:
     """Record that a sweep ran: beat, broker and a worker are alive."""
-    if not Installation.objects.update(swept_at=Now()):
-        installation()
+    with connection.cursor() as cursor:
+        cursor.execute(_NOTE)
 
 
 def purge_observations() -> int:

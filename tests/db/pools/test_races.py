@@ -4,11 +4,19 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from django.db import connection
+import yaml
+from django.db import OperationalError, connection, transaction
 
-from pools import services
+from pools import conditions, services
+from pools.conditions import Condition
 from pools.models import Backend, ConfigRevision, Pool
+from pools.services import health
+from pools.services.files import import_configuration
+from pools.services.observed import record_sync
+from pools.services.recording import configuration_change
 from scheduling.errors import TopologyError
+from workflows.services.sweep import note_sweep
+from workflows.submission.rows import _lock_pool as lock_pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -111,3 +119,86 @@ def test_two_orders_of_the_same_keys_leave_one_of_them():
     assert refused == []
     found = [(row.key, row.position) for row in Pool.objects.get().topology_keys.order_by("position")]
     assert found in ([("rack", 0), ("host", 1)], [("zone", 0), ("rack", 1)])
+
+
+ROUNDS = 40
+
+
+def looping(*changes):
+    """Run each change again and again, all at the same time; errors of the database are raised."""
+    start = Barrier(len(changes))
+
+    def run(change):
+        start.wait(timeout=10)
+        try:
+            for turn in range(ROUNDS):
+                change(turn)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(changes)) as threads:
+        for running in [threads.submit(run, change) for change in changes]:
+            running.result()
+
+
+@pytest.fixture
+def second_backend(backend):
+    """Before the first by name and after it by number, in the same cluster."""
+    services.put_backend(name="a", document={"kubeconfig": "/etc/kai", "context": "a"}, change=ADMIN)
+    return backend.cluster_id
+
+
+def test_saving_pools_and_recording_a_sync_never_wait_for_each_other(second_backend):
+    def save(turn):
+        documents = {name: {"backend": name, "description": str(turn)} for name in ("a", "b")}
+        services.put_pools(documents=documents, change=ADMIN)
+
+    def record(turn):
+        record_sync(second_backend, [Condition(type="Synced", status="True", reason=f"Turn{turn}")])
+
+    looping(save, record, record)
+    synced = Backend.objects.values_list("conditions", flat=True)
+    assert {conditions.find(row, "Synced")["reason"] for row in synced} == {f"Turn{ROUNDS - 1}"}
+
+
+def test_an_import_and_submissions_never_wait_for_each_other(second_backend):
+    save_keys()
+    pool = Pool.objects.select_related("backend").get()
+
+    def write(turn):
+        backend = {"kubeconfig": "/etc/kai", "description": str(turn)}
+        file = {"backends": {"b": backend}, "pools": {"train": {"backend": "b", "description": str(turn)}}}
+        import_configuration(text=yaml.safe_dump(file), change=ADMIN)
+
+    def submit(_turn):
+        with transaction.atomic():
+            lock_pool(pool)
+
+    looping(write, submit, submit)
+    assert Pool.objects.get().description == str(ROUNDS - 1)
+
+
+def test_the_sweep_notes_its_run_while_a_change_of_configuration_is_open():
+    with configuration_change(ADMIN):
+        [error] = in_thread(note_sweep) or [None]
+    assert error is None
+    [finding] = health.sweep()
+    assert finding.line.startswith("ok")
+
+
+def in_thread(work):
+    """Errors of work that waits no longer than two seconds for a lock."""
+
+    def run():
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = '2s'")
+            work()
+        except OperationalError as error:
+            return [error]
+        finally:
+            connection.close()
+        return []
+
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(run).result()
