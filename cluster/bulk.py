@@ -17,7 +17,6 @@ Rejected: retrying after a lost reply. Only the caller can tell its own object f
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 import aiohttp
 
 from cluster import api_requests, errors, metrics
+from cluster.clock import boot_seconds
 from cluster.connection import Connection
 from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import WriteOutcome, WriteResult
@@ -146,7 +146,7 @@ class _BulkWrite:
     async def _send(
         self, session: aiohttp.ClientSession, request: api_requests.Request
     ) -> tuple[int, dict[str, str], bytes]:
-        left = max(self.deadline - time.monotonic(), 0.001)
+        left = max(self.deadline - boot_seconds(), 0.001)
         options: dict[str, Any] = {}
         if (token := self.connection.authorization()) is not None:
             options["headers"] = {"Authorization": token}
@@ -174,12 +174,12 @@ class _BulkWrite:
         if not isinstance(error, errors.TooManyRequests) and (error.status < 500 or retry_after is None):
             return False
         pause = min(WAIT_SECONDS if retry_after is None else retry_after, WAIT_SECONDS_MAX)
-        if time.monotonic() + pause >= self.deadline:
+        if boot_seconds() + pause >= self.deadline:
             return False
         await asyncio.sleep(pause)
         return True
 
     def _too_late(self) -> ClusterError | None:
-        if time.monotonic() < self.deadline:
+        if boot_seconds() < self.deadline:
             return None
         return DeadlinePassed("not sent: the deadline came first")

@@ -28,11 +28,13 @@ from urllib3.exceptions import (
 )
 
 from cluster import api_requests, bulk, errors, metrics, reachability
+from cluster.clock import boot_seconds
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import (
     AlreadyExists,
     ClusterError,
     ClusterUnreachable,
+    DeadlinePassed,
     Expired,
     NotServed,
     ObjectNotFound,
@@ -56,7 +58,8 @@ from cluster.stream import EventStream, HttpStream
 T = TypeVar("T")
 
 CONNECT_SECONDS = 3.0
-READ_SECONDS = 20.0  # of silence; a list page of 500 pods comes in well under one
+READ_SECONDS = 20.0  # for a whole reply; a list page of 500 pods comes in well under one
+CHUNK = 256 * 1024
 WATCH_GRACE_SECONDS = 15.0  # the server ends a watch itself; this long after that it counts as dead
 PAGE = 500
 LIST_ATTEMPTS = 3  # a list that cannot finish within its token's five minutes is begun again this often
@@ -68,8 +71,15 @@ class ClusterGateway:
     """``interface.ClusterApi`` on a real API server; the interface describes each method."""
 
     def __init__(
-        self, access: Access, *, connect_seconds: float = CONNECT_SECONDS, read_seconds: float = READ_SECONDS
+        self,
+        access: Access,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        read_seconds: float = READ_SECONDS,
+        until: float | None = None,
     ) -> None:
+        """``until``: an instant of ``boot_seconds`` after which no call begins."""
+        self._until = until
         self._access = access
         self._connect_seconds = connect_seconds
         self._read_seconds = read_seconds
@@ -322,12 +332,12 @@ class ClusterGateway:
         return str(self._json(api_requests.read("/version"))["gitVersion"])
 
     def _json(self, request: api_requests.Request) -> Obj:
-        reply = self._send(request, timeout=self._patience(self._read_seconds))
+        reply, body = self._send(request, timeout=self._patience(self._read_seconds))
         try:
-            reply_object = decode(reply.data)
+            reply_object = decode(body)
         except ValueError as failure:
             raise ClusterUnreachable(
-                f"the reply is not JSON: {errors.shorten(repr(reply.data[:200]))}",
+                f"the reply is not JSON: {errors.shorten(repr(body[:200]))}",
                 request=str(request),
                 status=reply.status,
                 maybe_applied=request.writes,
@@ -339,25 +349,25 @@ class ClusterGateway:
         return reply_object
 
     def _stream(self, request: api_requests.Request, *, silence: float | None) -> HttpStream:
-        reply = self._send(request, timeout=self._patience(silence), preload=False)
+        reply, _ = self._send(request, timeout=self._patience(silence), whole=False)
         return HttpStream(reply, request=str(request))
 
     def _patience(self, silence: float | None) -> urllib3.Timeout:
         return urllib3.Timeout(connect=self._connect_seconds, read=silence)
 
     def _send(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool = True
-    ) -> urllib3.BaseHTTPResponse:
-        """Send a request, again where that can do no harm; returns a reply below 300."""
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """Send, again where that can do no harm; return a reply of less than 300, its body if ``whole``."""
         with metrics.timed(request):
-            return self._send_again(request, timeout=timeout, preload=preload)
+            return self._send_again(request, timeout=timeout, whole=whole)
 
     def _send_again(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool
-    ) -> urllib3.BaseHTTPResponse:
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         for last in (False, True):
             try:
-                reply = self._exchange(request, timeout=timeout, preload=preload)
+                reply, body = self._exchange(request, timeout=timeout, whole=whole)
             except ClusterUnreachable as error:
                 if isinstance(error.__cause__, SSLError):
                     forget(self._access)
@@ -365,18 +375,21 @@ class ClusterGateway:
                     raise
                 continue
             if reply.status < 300:
-                return reply
-            body = _refusal(reply, request)
+                return reply, body
+            refusal = body if whole else _refusal(reply, request)
             if reply.status == 401 and not last:
                 forget(self._access)
                 continue
-            raise errors.from_reply(reply.status, body, headers=dict(reply.headers), request=str(request))
+            raise errors.from_reply(reply.status, refusal, headers=dict(reply.headers), request=str(request))
         raise AssertionError("unreachable: the last round returns or raises")
 
     def _exchange(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, preload: bool
-    ) -> urllib3.BaseHTTPResponse:
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        if self._until is not None and boot_seconds() >= self._until:
+            raise DeadlinePassed("not sent: the deadline came first", request=str(request))
         connection = connection_for(self._access)
+        until = boot_seconds() + self.call_seconds
         replied = False
         try:
             reply = connection.pool.request(
@@ -387,8 +400,9 @@ class ClusterGateway:
                 timeout=timeout,
                 retries=False,
                 redirect=False,
-                preload_content=preload,
+                preload_content=False,
             )
+            body = _read_whole(reply, until=until) if whole else b""
             replied = True
         except _NEVER_SENT as failure:
             raise ClusterUnreachable(f"no connection: {failure}", request=str(request)) from failure
@@ -398,7 +412,18 @@ class ClusterGateway:
             ) from failure
         finally:
             reachability.note(self._access, replied=replied)
-        return reply
+        return reply, body
+
+
+def _read_whole(reply: urllib3.BaseHTTPResponse, *, until: float) -> bytes:
+    """Read a reply that must have come by ``until``: one that trickles resets the timeout of each read."""
+    pieces = []
+    while piece := reply.read1(CHUNK):
+        pieces.append(piece)
+        if boot_seconds() > until:
+            reply.close()
+            raise HTTPError("the reply took too long")
+    return b"".join(pieces)
 
 
 def _refusal(reply: urllib3.BaseHTTPResponse, request: api_requests.Request) -> bytes:

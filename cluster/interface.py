@@ -11,7 +11,7 @@ memory that passes the same contract tests. Three rules hold for every method.
   silence (a sub-group's ``parent`` on an old CustomResourceDefinition) would place a gang against what
   its user asked for.
 
-Deadlines are instants of ``time.monotonic()``. Rejected: one method per kind; and an asynchronous
+Deadlines are instants of ``clock.boot_seconds()``. Rejected: one method per kind; and an asynchronous
 interface, because the callers are Celery workers and management commands.
 """
 

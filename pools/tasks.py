@@ -2,7 +2,9 @@
 
 Messages are notifications and the rows are the truth, so a late, lost or doubled message is harmless: beat
 sends all of them again every few seconds (``web.periodic``). Each message is about one backend or cluster, so
-that a cluster that is down delays no other; a cluster that does not answer is only probed.
+that a cluster that is down delays no other; a cluster that does not answer is only probed. Threads
+of a worker know no time limit (Celery's are for processes), so each run has a deadline of its own, after
+which it begins no further call.
 """
 
 from celery import shared_task
@@ -10,7 +12,7 @@ from celery import shared_task
 from cluster import concurrency
 from pools import conditions
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.probe import READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
+from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
 from pools.models import Backend
 from pools.selectors import installation
 from pools.services import declared, sync
@@ -18,10 +20,8 @@ from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
 from web.periodic import Periodic
 
-RUN_SECONDS = 120  # a net; every call to a cluster is bounded by itself
 
-
-@shared_task(base=Periodic, name="pools.apply_declared", soft_time_limit=RUN_SECONDS)
+@shared_task(base=Periodic, name="pools.apply_declared")
 def apply_declared() -> None:
     """Apply the declared file if there is one and it changed."""
     declared.apply()
@@ -35,7 +35,7 @@ def probe_backends() -> None:
         probe_backend.delay(pk)
 
 
-@shared_task(name="pools.probe_backend", soft_time_limit=RUN_SECONDS)
+@shared_task(name="pools.probe_backend")
 def probe_backend(backend_id: int) -> None:
     """Probe a backend's cluster, and every other backend at the same address.
 
@@ -63,7 +63,7 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
     if scheduler is None:
         return silent
     address = Address.of(backend)
-    cluster = cluster_for(backend, read_seconds=READ_SECONDS)
+    cluster = cluster_for(backend, read_seconds=READ_SECONDS, seconds=PROBE_SECONDS)
     probe = silent or probe_cluster(
         cluster, scheduler, namespace=address.namespace, installation=installation()
     )
@@ -84,13 +84,13 @@ def sync_clusters() -> None:
         sync_cluster.delay(uid)
 
 
-@shared_task(base=Periodic, name="pools.sync_cluster", soft_time_limit=RUN_SECONDS)
+@shared_task(base=Periodic, name="pools.sync_cluster")
 def sync_cluster(uid: str) -> None:
     """Bring queues, topologies and priorities of one cluster in line."""
     sync.sync_cluster(uid)
 
 
-@shared_task(name="pools.sync_backend", soft_time_limit=RUN_SECONDS)
+@shared_task(name="pools.sync_backend")
 def sync_backend(backend_id: int) -> None:
     """Bring the cluster of one backend in line, if it was ever reached."""
     if uid := Backend.objects.filter(pk=backend_id).values_list("cluster_id", flat=True).first():

@@ -25,7 +25,10 @@ MAIN_QUEUE = "osmo"
 QUEUE = "osmo-upkeep"
 
 _guard = threading.Lock()
-_done: dict[tuple[Any, ...], float] = {}  # when it last began or ended; infinity while it goes on
+_ended: dict[tuple[Any, ...], float] = {}
+_began: dict[tuple[Any, ...], float] = {}  # of runs that go on
+HUNG_SECONDS = 900.0
+"""A run that goes on for so long counts as hung: another may begin. Runs end by deadlines of their own."""
 
 
 class Periodic(Task):
@@ -41,20 +44,31 @@ class Periodic(Task):
         if self.request.called_directly:
             return self.run(*arguments, **named)
         work = (self.name, *arguments)
-        if not _begin(work, self.every):
+        began = _begin(work, self.every)
+        if began is None:
             return None
         try:
             return self.run(*arguments, **named)
         finally:
-            _done[work] = time.monotonic()
+            _end(work, began)
 
 
-def _begin(work: tuple[Any, ...], every: float) -> bool:
+def _begin(work: tuple[Any, ...], every: float) -> float | None:
+    """Begin a run, unless one goes on or ended a moment ago; returns when it began."""
     with _guard:
-        if time.monotonic() - _done.get(work, float("-inf")) < every / 2:
-            return False
-        _done[work] = float("inf")
-        return True
+        now = time.monotonic()
+        is_running = now - _began.get(work, float("-inf")) < HUNG_SECONDS
+        if is_running or now - _ended.get(work, float("-inf")) < every / 2:
+            return None
+        _began[work] = now
+        return now
+
+
+def _end(work: tuple[Any, ...], began: float) -> None:
+    with _guard:
+        _ended[work] = time.monotonic()
+        if _began.get(work) == began:
+            del _began[work]
 
 
 class Steady(Scheduler):

@@ -35,6 +35,7 @@ from workflows.services.notify import notify_on_commit
 
 AFTERMATH = timedelta(minutes=10)  # how long a cleaned backend's cluster is swept for orphans
 TURN_SECONDS = 30.0  # how long one message may go on with other groups of its cluster
+ORPHAN_SECONDS = 300.0  # for all calls of one sweep for orphans
 REFILL_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
@@ -171,7 +172,7 @@ def sweep_cluster_orphans(uid: str) -> None:
             if not free:
                 continue
             try:
-                cluster = cluster_for(backend)
+                cluster = cluster_for(backend, seconds=ORPHAN_SECONDS)
                 if cluster.kube_system_uid() == uid:
                     orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
                     return
@@ -201,7 +202,7 @@ def sweep_backend_logs(backend_id: int) -> None:
         return
     with concurrency.WORK.slot(access_of(backend)) as free:
         if free and (claimed := claim(backend_id)):
-            keep_ended(claimed, cluster=cluster_for(backend), seconds=HOLD_SECONDS)
+            keep_ended(claimed, cluster=cluster_for(backend, seconds=HOLD_SECONDS), seconds=HOLD_SECONDS)
 
 
 @shared_task(base=Periodic, name="workflows.tasks.purge_logs", ignore_result=True)

@@ -6,22 +6,30 @@ so each use makes its own.
 
 from collections.abc import Callable
 
+from cluster.clock import boot_seconds
 from cluster.connection import Access
 from cluster.gateway import READ_SECONDS, ClusterGateway
 from cluster.interface import ClusterApi
 from pools.models import Backend
 
 
-def gateway(access: Access, read_seconds: float) -> ClusterApi:
-    return ClusterGateway(access, read_seconds=read_seconds)
+def gateway(access: Access, read_seconds: float, until: float | None) -> ClusterApi:
+    return ClusterGateway(access, read_seconds=read_seconds, until=until)
 
 
-connect: Callable[[Access, float], ClusterApi] = gateway
+connect: Callable[[Access, float, float | None], ClusterApi] = gateway
 
 
-def cluster_for(backend: Backend, *, read_seconds: float = READ_SECONDS) -> ClusterApi:
-    """The cluster of a backend. Opens no connection: a wrong address shows at the first call."""
-    return connect(access_of(backend), read_seconds)
+def cluster_for(
+    backend: Backend, *, read_seconds: float = READ_SECONDS, seconds: float | None = None
+) -> ClusterApi:
+    """The cluster of a backend. Opens no connection: a wrong address shows at the first call.
+
+    ``seconds``: no call begins later than that from now. Periodic work has such a bound, because nothing
+    else ends a thread of a worker.
+    """
+    until = None if seconds is None else boot_seconds() + seconds
+    return connect(access_of(backend), read_seconds, until)
 
 
 def access_of(backend: Backend) -> Access:

@@ -24,6 +24,7 @@ from scheduling.capabilities import SchedulerVersion
 from scheduling.conformance import FeatureFinding, Schema
 from scheduling.errors import UnsupportedCapability
 
+PROBE_SECONDS = 60.0  # for all calls of one probe
 READ_SECONDS = 5.0  # a person waits for the answer, and small reads come in milliseconds
 
 

@@ -62,6 +62,8 @@ def condition() -> dict[str, Any] | None:
 
 
 def _read(path: str) -> str:
+    if not Path(path).is_file():  # to open a pipe would wait for a writer
+        raise FileNotFoundError(path)
     with Path(path).open(encoding="utf-8") as file:
         return file.read(TextLimits().size + 1)
 

@@ -46,6 +46,8 @@ log = structlog.get_logger(__name__)
 
 Name = tuple[Kind, str]
 
+SYNC_SECONDS = 120.0  # for all calls of one sync
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObjects:
@@ -257,7 +259,7 @@ def sync_cluster(uid: str) -> None:
             with concurrency.WORK.slot(access_of(backend)) as free:
                 if not free:  # beat asks again in some seconds
                     return
-                news, clean = _sync(cluster_for(backend), uid)
+                news, clean = _sync(cluster_for(backend, seconds=SYNC_SECONDS), uid)
         except ClusterError as error:
             news = [_failed(error.code, str(error))]
             continue

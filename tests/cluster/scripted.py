@@ -2,7 +2,9 @@
 
 import socketserver
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ from cluster.connection import Access
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer. ``drop`` hangs up instead, ``cut`` in the middle of the body, ``hang`` never answers."""
+    """One answer. ``drop`` hangs up instead, ``cut`` in the middle of the body, ``hang`` never answers.
+
+    ``trickle``: seconds between two bytes of the body. ``then`` is called before the answer is sent.
+    """
 
     status: int = 200
     body: bytes = b"{}"
@@ -22,6 +27,8 @@ class Reply:
     drop: bool = False
     cut: bool = False
     hang: bool = False
+    trickle: float = 0.0
+    then: Callable[[], object] | None = None
 
 
 @dataclass
@@ -56,6 +63,8 @@ class _Handler(socketserver.StreamRequestHandler):
             with script.lock:
                 script.seen.append(Seen(method, path, headers, body))
                 reply = script.replies.popleft() if script.replies else script.otherwise
+            if reply.then:
+                reply.then()
             if reply.hang:
                 script.ended.wait(30)
             if reply.drop or reply.hang:
@@ -68,8 +77,12 @@ class _Handler(socketserver.StreamRequestHandler):
         length = len(reply.body) + (1000 if reply.cut else 0)
         head = [f"HTTP/1.1 {reply.status} Scripted", f"Content-Length: {length}"]
         head += [f"{key}: {value}" for key, value in reply.headers]
-        self.wfile.write("\r\n".join([*head, "", ""]).encode() + reply.body)
-        self.wfile.flush()
+        self.wfile.write("\r\n".join([*head, "", ""]).encode())
+        pieces = [reply.body[n : n + 1] for n in range(len(reply.body))] if reply.trickle else [reply.body]
+        for piece in pieces:
+            self.wfile.write(piece)
+            self.wfile.flush()
+            time.sleep(reply.trickle)
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -3,10 +3,11 @@
 import json
 import os
 import socket
-import time
 
 import pytest
 
+from cluster import bulk
+from cluster.clock import boot_seconds
 from cluster.connection import Access, connection_for
 from cluster.errors import (
     BadConnectionSettings,
@@ -65,7 +66,7 @@ def nowhere(tmp_path):
 
 @pytest.fixture
 def within():
-    return time.monotonic() + 10
+    return boot_seconds() + 10
 
 
 def test_an_outage_is_never_an_answer(nowhere):
@@ -104,6 +105,34 @@ def test_a_server_that_says_nothing_is_given_up(way, script):
     script.otherwise = Reply(hang=True)
     with pytest.raises(ClusterUnreachable):
         cluster.get(CONFIG_MAP, "a", namespace="ns")
+
+
+def test_a_reply_that_trickles_is_given_up(way, script):
+    """Each byte restarts the timeout of a read, so only a bound on the whole reply ends it."""
+    cluster = ClusterGateway(way, connect_seconds=0.2, read_seconds=0.3)
+    script.otherwise = Reply(body=b"x" * 500, trickle=0.05)
+    with pytest.raises(ClusterUnreachable, match="too long"):
+        cluster.get(CONFIG_MAP, "a", namespace="ns")
+
+
+def test_no_call_begins_after_the_deadline_of_a_run(way, script):
+    cluster = ClusterGateway(way, until=boot_seconds() - 1)
+    for call in (lambda: cluster.get(CONFIG_MAP, "a", namespace="ns"), lambda: cluster.list(CONFIG_MAP)):
+        with pytest.raises(DeadlinePassed):
+            call()
+    assert script.seen == []
+
+
+def test_a_bulk_write_ends_with_the_time_that_its_machine_slept(cluster, script, monkeypatch):
+    """The monotonic clock stands still meanwhile; the clock of deadlines does not."""
+    slept = [0.0]
+    monkeypatch.setattr(bulk, "boot_seconds", lambda: boot_seconds() + slept[0])
+    script.otherwise = Reply(201, b'{"metadata": {"uid": "u"}}', then=lambda: slept.__setitem__(0, 60.0))
+    outcomes = cluster.create_many(
+        CONFIG_MAP, [config_map(f"m-{n}") for n in range(100)], deadline=boot_seconds() + 40
+    )
+    sent = [outcome for outcome in outcomes if outcome.wrote != WriteResult.UNSENT]
+    assert len(sent) <= bulk.CONNECTIONS
 
 
 def test_a_page_of_a_proxy_is_no_answer(cluster, script):
@@ -249,7 +278,7 @@ def test_being_asked_to_wait_is_heeded(cluster, script, within):
 
 def test_no_wait_goes_past_the_deadline(cluster, script):
     script.otherwise = Reply(429, status(429, "TooManyRequests"), (("Retry-After", "60"),))
-    outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=time.monotonic() + 2)
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=boot_seconds() + 2)
     assert outcomes[0].wrote is WriteResult.REFUSED
     assert isinstance(outcomes[0].error, TooManyRequests)
 
@@ -265,7 +294,7 @@ def test_a_request_that_outlasts_the_deadline_is_in_doubt_and_the_rest_unsent(wa
     cluster = ClusterGateway(way)
     script.otherwise = Reply(hang=True)
     outcomes = cluster.create_many(
-        CONFIG_MAP, [config_map(f"m-{n}") for n in range(20)], deadline=time.monotonic() + 0.5
+        CONFIG_MAP, [config_map(f"m-{n}") for n in range(20)], deadline=boot_seconds() + 0.5
     )
     assert [o.wrote for o in outcomes] == [WriteResult.UNKNOWN] * 8 + [WriteResult.UNSENT] * 12
     assert all(isinstance(o.error, DeadlinePassed) for o in outcomes if o.wrote is WriteResult.UNSENT)

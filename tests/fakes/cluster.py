@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster import errors
+from cluster.clock import boot_seconds
 from cluster.errors import ClusterError, ClusterUnreachable, DeadlinePassed
 from cluster.interface import (
     FIELD_MANAGER,
@@ -463,7 +464,7 @@ class FakeCluster:
         outcomes: Any = []
         dead: ClusterError | None = None
         for namespace, name, run in jobs:
-            if dead is None and time.monotonic() >= deadline:
+            if dead is None and boot_seconds() >= deadline:
                 dead = DeadlinePassed("not sent: the deadline came first")
             if dead is not None:
                 outcomes.append(WriteOutcome(namespace, name, WriteResult.UNSENT, error=dead))

@@ -46,7 +46,7 @@ def kai_cluster(*, uid="", **schema):
 def reached_through(by_kubeconfig):
     """Let pools reach these clusters by the kubeconfig of their backend."""
     before = connect.connect
-    connect.connect = lambda access, _seconds: by_kubeconfig[access.kubeconfig]
+    connect.connect = lambda access, _seconds, _until: by_kubeconfig[access.kubeconfig]
     try:
         yield by_kubeconfig
     finally:

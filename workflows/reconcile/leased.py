@@ -6,11 +6,11 @@ many writes are sent in portions with the lease extended between them. ``LeaseLo
 at once.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from cluster.clock import boot_seconds
 from cluster.errors import NotServed
 from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome
 from cluster.kinds import Kind
@@ -19,7 +19,7 @@ from workflows.services.lease import Lease, extend
 T = TypeVar("T")
 
 MARGIN = 2.0
-PORTION = 1000
+PORTION = 250  # a quarter of a second; each begins with the lease extended by the database's clock
 
 
 class LogArchive(Protocol):
@@ -102,7 +102,6 @@ class LeasedCluster:
             extend(self._lease)
 
     def _deadline(self) -> float:
-        """An instant of ``time.monotonic`` before which a portion of writes must have ended."""
-        if self._lease.left() < 2 * self._cluster.call_seconds + MARGIN:
-            extend(self._lease)
-        return time.monotonic() + self._lease.left() - MARGIN
+        """An instant of ``boot_seconds`` before which a portion of writes must have ended."""
+        extend(self._lease)
+        return boot_seconds() + self._lease.left() - MARGIN

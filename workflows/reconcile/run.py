@@ -7,13 +7,13 @@ waits for nothing is created in one message.
 """
 
 import random
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
 
+from cluster.clock import boot_seconds
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi
 from pools import conditions
@@ -57,7 +57,7 @@ log = structlog.get_logger(__name__)
 
 
 def run(
-    lease: Lease, *, cluster: ClusterApi, archive: LogArchive, clock: Callable[[], float] = time.monotonic
+    lease: Lease, *, cluster: ClusterApi, archive: LogArchive, clock: Callable[[], float] = boot_seconds
 ) -> Outcome | None:
     """Reconcile the group of this lease, and release it. None if the lease was lost on the way.
 

@@ -4,12 +4,12 @@ A cluster call cannot be made under a lock, and two workers must never plan from
 So a worker leases the group for a while by one conditional UPDATE, and every write of a result names the
 lease's token; the writes of a worker that was too slow are refused, and another worker does its work again.
 
-A worker measures the rest of its lease with its own monotonic clock, from before the UPDATE was sent, so it
-never overestimates it, whatever its wall clock shows. Rejected: advisory locks (lost with a connection,
-unknown to PgBouncer) and SELECT FOR UPDATE across calls.
+A worker measures the rest of its lease with its own clock since boot, from before the UPDATE was sent, so it
+never overestimates it, whatever its wall clock shows and however long its machine was suspended. A virtual
+machine that its host paused has no such clock, so each portion of many writes begins with the database's.
+Rejected: advisory locks (lost with a connection, unknown to PgBouncer) and SELECT FOR UPDATE across calls.
 """
 
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from cluster.clock import boot_seconds
 from pools import selectors
 from pools.models import Backend
 
@@ -56,7 +57,7 @@ class LeaseLost(Exception):
 
 @dataclass(slots=True)
 class Lease:
-    """A group that this worker may act for until ``ends`` of its own monotonic clock."""
+    """A group that this worker may act for until ``ends`` of its own clock."""
 
     group_id: UUID
     token: UUID
@@ -64,14 +65,14 @@ class Lease:
     failures: int
     backend: Backend
     ends: float
-    clock: Clock = field(default=time.monotonic)
+    clock: Clock = field(default=boot_seconds)
 
     def left(self) -> float:
         """Seconds that are left at least."""
         return self.ends - self.clock()
 
 
-def take_lease(group_id: UUID, *, clock: Clock = time.monotonic) -> Lease | None:
+def take_lease(group_id: UUID, *, clock: Clock = boot_seconds) -> Lease | None:
     """Lease a due group; None if it is not due, is released, or has a lease."""
     token, began = uuid.uuid4(), clock()
     with connection.cursor() as cursor:

@@ -11,7 +11,8 @@ from web import periodic
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(periodic, "_done", {})
+    monkeypatch.setattr(periodic, "_ended", {})
+    monkeypatch.setattr(periodic, "_began", {})
 
 
 @pytest.mark.parametrize("task", sorted(EVERY))
@@ -41,6 +42,28 @@ def test_work_that_piled_up_is_done_once():
     assert runs == [1]
     task()
     assert runs == [1, 1]
+
+
+def test_a_run_that_hangs_does_not_stop_its_work_for_ever(monkeypatch):
+    now, runs = [1000.0], []
+    monkeypatch.setattr(periodic.time, "monotonic", lambda: now[0])
+
+    def run():
+        runs.append(now[0])
+        if len(runs) == 1:  # it hangs; messages go on to come
+            for _ in range(2):
+                now[0] += periodic.HUNG_SECONDS / 2
+                task.apply()
+
+    task = app.task(run, base=periodic.Periodic, name="hanging", every=60.0)
+    task.apply()
+    assert len(runs) == 2
+
+
+def test_no_task_claims_a_time_limit_that_threads_do_not_have():
+    current_app.loader.import_default_modules()
+    limited = [name for name, task in app.tasks.items() if task.soft_time_limit or task.time_limit]
+    assert limited == []
 
 
 def test_beat_sends_at_a_steady_pace_whatever_the_time_of_day_does():
