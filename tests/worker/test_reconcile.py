@@ -6,15 +6,16 @@ import pytest
 from django.db.models import Q
 from django.utils import timezone
 
+from cluster.clock import boot_seconds
 from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM_TEMPLATE
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
 from tests.factories import LEVELS
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
-from workflows.services.stop import request_stop
+from workflows.services.stop import cancel_workflow, request_stop
 
 
 def stop(group, *, force=False):
@@ -351,6 +352,66 @@ def test_a_gang_that_cannot_be_completed_is_taken_down_at_its_queue_timeout(worl
     assert (row.status, row.released_at is not None) == ("FAILED_QUEUE_TIMEOUT", True)
     assert "exceeded quota" in row.failure_message
     assert world.cluster.objects == {}
+
+
+def test_claims_are_read_by_name_and_their_namespace_is_not_listed(world):
+    group = world.group(pods=2)
+    for task in group.tasks.all():
+        task.spec = {**task.spec, "claims_channel": True}
+        task.save()
+    world.settle()
+    for pod in world.cluster.all(POD):
+        name = pod["metadata"]["name"]
+        claims = [{"name": "channel", "resourceClaimName": f"{name}-channel-x"}]
+        world.cluster.put(POD, pod | {"status": pod["status"] | {"resourceClaimStatuses": claims}})
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "gone", "controller": True}
+        held = {"name": f"{name}-channel-x", "namespace": "osmo", "ownerReferences": [owner]}
+        world.cluster.put(RESOURCE_CLAIM, {"metadata": held})
+    world.observe()
+    world.cluster.calls.clear()
+    world.finish(group)
+    for _ in range(6):
+        world.step()
+    assert fresh(group).released_at is None
+    for name in world.cluster.names(RESOURCE_CLAIM):
+        world.cluster.remove(RESOURCE_CLAIM, name, namespace="osmo")
+    world.settle()
+    assert fresh(group).released_at is not None
+    assert {call.verb for call in world.cluster.calls if call.kind == RESOURCE_CLAIM} == {"get"}
+
+
+def test_a_missing_right_is_not_a_missing_definition(world):
+    group = world.group(pods=2)
+    refusal = RequestForbidden('computedomains.resource.nvidia.com is forbidden: cannot get "computedomains"')
+    world.cluster.fail(refusal, kind=COMPUTE_DOMAIN)
+    world.look(group)
+    assert "not serve" not in fresh(group).waiting_reason
+    assert "cannot get" in fresh(group).waiting_reason
+
+
+def test_a_worker_that_slept_within_its_creates_makes_no_pod_after_its_lease(world, monkeypatch):
+    """Meanwhile the group was cancelled, taken down and released by another worker."""
+    group = world.group(pods=600)
+    slept = [0.0]
+    monkeypatch.setattr("tests.fakes.cluster.boot_seconds", lambda: boot_seconds() + slept[0])
+    monkeypatch.setattr("workflows.reconcile.leased.boot_seconds", lambda: boot_seconds() + slept[0])
+    create = world.cluster.create_many
+
+    def suspended(kind, objs, *, deadline):
+        monkeypatch.setattr(world.cluster, "create_many", create)
+        outcomes = list(create(kind, objs[:10], deadline=deadline))
+        slept[0] = 60.0
+        TaskGroup.objects.filter(pk=group.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+        cancel_workflow(group.workflow, by="ann", message="", force=True)
+        world.settle()
+        assert (fresh(group).released_at is not None, world.pods()) == (True, [])
+        return [*outcomes, *create(kind, objs[10:], deadline=deadline)]
+
+    monkeypatch.setattr(world.cluster, "create_many", suspended)
+    world.look(group)
+    world.look(group)
+    assert slept == [60.0]
+    assert world.pods() == []
 
 
 def test_a_missing_definition_is_told_and_asked_for_slowly(world):

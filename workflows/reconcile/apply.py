@@ -147,7 +147,7 @@ def _refused(kind: Kind, error: ClusterError) -> Failed:
 def retry_for(error: ClusterError) -> Retry:
     """When and how to try again after an error of the cluster."""
     if isinstance(error, NotServed):
-        return Retry(trouble=error.message, slow=True)
+        return Retry(trouble=error.message, slow=True, unserved=True)
     if isinstance(error, ClusterUnreachable):
         return Retry(trouble=f"The cluster does not answer: {error.message}", unreachable=True)
     after = (error.retry_after or 0.0) if isinstance(error, TooManyRequests) else 0.0

@@ -6,6 +6,7 @@ while objects are left. An object counts as the group's only if its labels say s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from cluster.errors import NotServed
@@ -107,16 +108,18 @@ class GroupReader:
             services=self._of(SERVICE),
         )
 
-    def claims(self, pods: frozenset[str]) -> tuple[str, ...]:
-        """Claims of these pods that still exist."""
+    def claims(self, pods: frozenset[str], *, known: Sequence[str] | None) -> tuple[str, ...]:
+        """Claims of these pods that still exist.
 
-        def owned(obj: Obj) -> str:
-            owners = obj["metadata"].get("ownerReferences") or ()
-            is_owned = any(owner.get("kind") == "Pod" and owner.get("name") in pods for owner in owners)
-            return str(obj["metadata"]["name"]) if is_owned else ""
-
-        claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
-        return tuple(name for name in claims if name)
+        ``known``: their names; None if they are not all known, so that the whole namespace is listed. Claims
+        have no label of the group: NVIDIA's controller puts none into its template.
+        """
+        if known is None:
+            owned = partial(_owned, pods=pods)
+            claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
+            return tuple(name for name in claims if name)
+        live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in known)
+        return tuple(name for obj in live if obj is not None and (name := _owned(obj, pods)))
 
     def _template(self, domains: ObjectsByName) -> LiveObject | None:
         """The template, if it exists and belongs to the present ComputeDomain."""
@@ -159,6 +162,13 @@ class GroupReader:
 
     def _selector(self) -> str:
         return selector(self._group, self._placement)
+
+
+def _owned(claim: Obj, pods: frozenset[str]) -> str:
+    """The name of a claim that one of these pods owns; empty for another."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    is_owned = any(owner.get("kind") == "Pod" and owner.get("name") in pods for owner in owners)
+    return str(claim["metadata"]["name"]) if is_owned else ""
 
 
 def _live_object(obj: Obj) -> LiveObject:

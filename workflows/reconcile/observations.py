@@ -1,6 +1,6 @@
 """A group in the observer's rows: its pods, its objects, the events of its scheduler."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,6 +39,13 @@ def observed_pods(view: GroupView) -> ObservedPods:
         evictions=evictions(view) if gone_at else (),
         exit_actions=exit_actions_of(view.row, ending) if ending else {},
     )
+
+
+def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
+    """The claims that these pods were given, by their last digests; None if that of a pod is not known."""
+    rows = ObservedPod.objects.filter(cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=pod_names)
+    claims = [names for names in rows.values_list("digest__claims", flat=True) if names]
+    return [name for names in claims for name in names] if len(claims) == len(pod_names) else None
 
 
 def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:

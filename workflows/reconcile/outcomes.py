@@ -36,13 +36,17 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """It did not work now. ``trouble`` is for people; ``slow`` where only a person can remove the cause."""
+    """It did not work now. ``trouble`` is for people; ``slow`` where only a person can remove the cause.
+
+    ``unserved``: the cause is a kind that the cluster does not serve.
+    """
 
     label: ClassVar[str] = "retry"
 
     trouble: str
     slow: bool = False
     unreachable: bool = False
+    unserved: bool = False
     after: float = 0.0
 
 

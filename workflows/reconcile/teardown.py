@@ -13,6 +13,7 @@ from pools.conditions import Condition, status_of
 from scheduling.sentences import plain_listing
 from web.crashpoints import reached
 from workflows.models import Task
+from workflows.reconcile import observations
 from workflows.reconcile.apply import apply
 from workflows.reconcile.create import check_cluster
 from workflows.reconcile.group_reader import GroupReader, pod_group_kind
@@ -26,6 +27,7 @@ from workflows.services.record import Change, Note, Release, record
 STUCK_AFTER = timedelta(seconds=120)
 STUCK_SECONDS = 30.0
 ROUNDS = 4
+MOST_READ = 50  # claims that are read by name; listing the namespace costs less for more of them
 
 
 def take_down(
@@ -66,9 +68,11 @@ def _plan(view: GroupView, reader: GroupReader, *, again: bool) -> GroupPlan:
 
 
 def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
-    pods = frozenset(Task.objects.filter(group=view.row).values_list("pod_name", flat=True))
+    rows = dict(Task.objects.filter(group=view.row).values_list("pod_name", "spec__claims_channel"))
+    claimants = {pod for pod, claims in rows.items() if claims}
+    known = observations.claims_of(view, claimants) if len(claimants) <= MOST_READ else None
     try:
-        return reader.claims(pods)
+        return reader.claims(frozenset(rows), known=known)
     except NotServed:
         return ()  # a cluster without resource claims has none
 

@@ -180,7 +180,9 @@ def _may_wait_for_claims(waiting: Waiting) -> bool:
 
 def _lacks_compute_domains(view: GroupView, trouble: Retry) -> bool:
     """Whether the cause is that the cluster does not serve NVIDIA's ComputeDomain."""
-    return view.placement.nvlink and "computedomain" in trouble.trouble.lower().replace(" ", "")
+    if not (view.placement.nvlink and trouble.unserved):
+        return False
+    return "computedomain" in trouble.trouble.lower().replace(" ", "")
 
 
 def _domains(view: GroupView) -> dict[str, str] | None:

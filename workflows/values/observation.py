@@ -154,6 +154,11 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
                 *(_container(c, init=True) for c in status.get("initContainerStatuses") or ()),
                 *(_container(c, init=False) for c in status.get("containerStatuses") or ()),
             ],
+            claims=[
+                str(claim["resourceClaimName"])
+                for claim in status.get("resourceClaimStatuses") or ()
+                if claim.get("resourceClaimName")
+            ],
         ),
     )
 
