@@ -7,6 +7,12 @@ PAIR = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}', "files": "[{path: 
 SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
 
 RARE = {
+    ("worker", "get", "pods"): "whose a name is that is taken, and whether a delete met another object",
+    ("worker", "get", "services"): "the same",
+    ("worker", "get", "secrets"): "the same",
+    ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
+    ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",
+    ("worker", "get", "resourceclaims.resource.k8s.io"): "whether the claims of a small gang are gone",
     ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py doctor looks for forgotten ones",
     ("worker", "list", "nodes"): "asked only while no node of the cluster was observed",
     ("worker", "delete", "priorityclasses.scheduling.k8s.io"): "once a cluster's last backend is deleted",

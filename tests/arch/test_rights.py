@@ -1,0 +1,185 @@
+"""The roles of ``deploy/rbac`` grant the verbs that the calls in the code need, and no others.
+
+A run with these roles (``tests/e2e/test_rights.py``) reaches only some calls. Here each place that calls a
+cluster is found in the source, and a table says with which kinds it is reached and by which account. A new
+place fails until it stands in the table.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from cluster import kinds
+from cluster.kinds import CRD, EVENT, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, SECRET
+from doctor import clusters as doctor_clusters
+from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
+from scheduling.backends.registry import installed
+from tests.e2e import rights
+from workflows.reconcile import orphans
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("doctor", "pages", "pools", "web", "whatif", "workflows")
+LOG = "pods/log"
+IDENTITY = "namespaces kube-system"
+
+VERBS = {
+    "get": ["get"],
+    "list": ["list"],
+    "scan": ["list"],
+    "watch": ["list", "watch"],
+    "create": ["create"],
+    "create_many": ["create"],
+    "apply": ["patch", "create"],
+    "patch": ["patch"],
+    "delete": ["delete", "get"],  # after a conflict the name's uid is read
+    "delete_many": ["delete", "get"],
+    "logs": ["get"],
+    "read_crd_schema": ["get"],
+    "kube_system_uid": ["get"],
+    "discover": [],  # Kubernetes' own role system:discovery
+    "server_version": [],
+}
+"""The verbs of Kubernetes that a method of the gateway uses."""
+
+
+def _of_schedulers(test):
+    return [as_kind(s.pod_group) for s in installed().values() if s.pod_group and test(s)]
+
+
+def _editable():
+    return _of_schedulers(lambda scheduler: scheduler.edits_pod_groups)
+
+
+def _defined():
+    """Kinds with a definition of their own: all that schedulers bring, and ComputeDomains."""
+    return [kinds.COMPUTE_DOMAIN, *pod_group_kinds(), *scheduler_pool_kinds()]
+
+
+def _made():
+    """What a task group has in its namespace."""
+    return [POD, kinds.SERVICE, SECRET, kinds.COMPUTE_DOMAIN, *pod_group_kinds()]
+
+
+def _topologies():
+    return [as_kind(s.topology) for s in installed().values() if hasattr(s, "topology")]
+
+
+WORKER, WEB, OBSERVER = "worker", "web", "observer"
+CALLS = {
+    ("doctor/clusters.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("doctor/clusters.py", "scan"): (
+        [WORKER],
+        lambda: [*doctor_clusters._kinds(), *doctor_clusters.MADE_BY_OTHERS],
+    ),
+    ("doctor/repair.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("pools/clusters/probe.py", "server_version"): ([WORKER, WEB], list),
+    ("pools/clusters/probe.py", "kube_system_uid"): ([WORKER, WEB], lambda: [IDENTITY]),
+    ("pools/clusters/probe.py", "discover"): ([WORKER, WEB], list),
+    ("pools/clusters/probe.py", "read_crd_schema"): ([WORKER, WEB], _defined),
+    ("pools/clusters/probe.py", "create"): (
+        [WORKER, WEB],
+        pod_group_kinds,
+    ),  # and the namespace: see OPTIONAL
+    ("pools/clusters/probe.py", "get"): ([WORKER], lambda: [NAMESPACE]),
+    ("pools/services/sync.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("pools/services/sync.py", "list"): ([WORKER], pool_kinds),
+    ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),
+    ("pools/services/sync.py", "create"): ([WORKER], pool_kinds),
+    ("pools/services/sync.py", "apply"): ([WORKER], pool_kinds),
+    ("pools/services/sync.py", "delete"): ([WORKER], pool_kinds),
+    ("workflows/logs/archive.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("workflows/logs/archive.py", "logs"): ([WORKER], lambda: [LOG]),
+    ("workflows/logs/follow.py", "logs"): ([WEB], lambda: [LOG]),
+    ("workflows/logs/read.py", "logs"): ([WEB], lambda: [LOG]),
+    ("workflows/observer/streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
+    ("workflows/observer/streams.py", "watch"): (
+        [OBSERVER],
+        lambda: [
+            NODE,
+            POD,
+            EVENT,
+            kinds.COMPUTE_DOMAIN,
+            RESOURCE_CLAIM_TEMPLATE,
+            *pod_group_kinds(),
+            *_topologies(),
+        ],
+    ),
+    ("workflows/reconcile/apply.py", "get"): ([WORKER], _made),
+    ("workflows/reconcile/apply.py", "create"): ([WORKER], _made),
+    ("workflows/reconcile/apply.py", "create_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/apply.py", "delete"): ([WORKER], _made),
+    ("workflows/reconcile/apply.py", "delete_many"): ([WORKER], lambda: [POD]),
+    ("workflows/reconcile/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
+    ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),
+    ("workflows/reconcile/edit.py", "patch"): ([WORKER], _editable),
+    ("workflows/reconcile/group_reader.py", "scan"): ([WORKER], lambda: [*_made(), RESOURCE_CLAIM]),
+    ("workflows/reconcile/group_reader.py", "get"): (
+        [WORKER],
+        lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies()],
+    ),
+    ("workflows/reconcile/orphans.py", "scan"): ([WORKER], orphans.kinds_to_sweep),
+    ("workflows/reconcile/orphans.py", "delete"): ([WORKER], orphans.kinds_to_sweep),
+    ("workflows/tasks.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+}
+"""(file, method): the accounts that get there, and the kinds that they are there for."""
+
+PASSING_ON = {"workflows/reconcile/leased.py"}
+"""Passes on what reconcile calls."""
+
+
+def calls():
+    """(file, method) of every call of a cluster in the product."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and node.attr in VERBS and _is_cluster(node.value):
+                    yield path.relative_to(ROOT).as_posix(), node.attr
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "Watch":
+                    yield path.relative_to(ROOT).as_posix(), "watch"
+
+
+def _is_cluster(node):
+    name = ast.unparse(node).rpartition(".")[2]
+    return name in ("cluster", "_cluster", "api") or name.startswith("cluster_for(")
+
+
+def needed():
+    for (_, method), (accounts, reached) in CALLS.items():
+        for kind in reached():
+            for account in accounts:
+                for verb in VERBS[method]:
+                    yield account, verb, _resource(kind, method)
+
+
+def _resource(kind, method):
+    if isinstance(kind, str):
+        return kind
+    name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    return f"customresourcedefinitions.{CRD.group} {name}" if method == "read_crd_schema" else name
+
+
+def test_the_table_names_every_call():
+    assert {call for call in calls() if call[0] not in PASSING_ON} == CALLS.keys()
+
+
+def test_each_method_of_a_cluster_has_its_verbs():
+    from cluster.interface import ClusterApi  # noqa: PLC0415 -- the class alone is looked at
+
+    methods = {name for name, value in vars(ClusterApi).items() if callable(value) and name[0] != "_"}
+    assert methods == VERBS.keys()
+
+
+def test_what_the_code_needs_is_granted_and_nothing_else():
+    code = set(needed())
+    granted = set(rights.granted())
+    assert sorted(code - granted) == []
+    assert sorted(granted - code) == []
+
+
+@pytest.mark.parametrize("verb", ["get", "list", "create", "delete"])
+@pytest.mark.parametrize("resource", ["pods", "services", "secrets", "computedomains.resource.nvidia.com"])
+def test_the_worker_can_tell_whose_an_object_is_before_it_uses_its_name(verb, resource):
+    assert (WORKER, verb, resource) in set(rights.granted())
