@@ -153,7 +153,9 @@ class Environment(BaseSettings):
         default=2**20, ge=4096, le=32 * 2**20, description="Most that is kept of one task's log."
     )
     log_total_bytes: int = Field(
-        default=10 * 2**30, ge=0, description="Most that all kept logs take, compressed; the oldest go first."
+        default=10 * 2**30,
+        ge=0,
+        description="Most that all kept logs take, compressed; beyond it the largest keepers lose their oldest.",
     )
     log_days: float = Field(default=30.0, gt=0, description="How long a log is kept.")
     log_streams: int = Field(

@@ -16,7 +16,7 @@ from workflows.logs import archive, sweep
 from workflows.logs.errors import StoreFailed
 from workflows.logs.read import LogRequest, read_logs
 from workflows.logs.store import installed_store
-from workflows.models import KeptLog, Task, TaskGroup
+from workflows.models import KeptLog, Task, TaskGroup, Workflow
 from workflows.services.stop import cancel_workflow
 
 
@@ -243,8 +243,28 @@ def test_the_store_is_bounded_and_the_oldest_logs_go_first(world, settings, stor
     assert sweep.keep_within_bounds() == 1
     assert [Task.objects.get(pk=task.pk).log_state for task in tasks] == ["dropped", "kept", "kept"]
     assert sum(path.stat().st_size for path in files(store)) == sum(sizes[1:])
-    assert read(world, tasks[0]) == "Its log is not kept any more: newer logs needed its room.\n"
+    why = "the store was full, and its submitter's newer logs needed its room"
+    assert read(world, tasks[0]) == f"Its log is not kept any more: {why}.\n"
     assert "2\n" in read(world, tasks[2])
+
+
+def test_logs_of_one_user_never_push_out_those_of_another(world, settings, store):
+    """The store is full of bob's logs, all of them newer than ann's."""
+    ann, *bobs = kept(world, 5)
+    Workflow.objects.exclude(pk=ann.group.workflow_id).update(submitted_by="bob")
+    sizes = {row.task_id: row.size for row in KeptLog.objects.all()}
+    settings.ENV = settings.ENV.model_copy(update={"log_total_bytes": 2 * max(sizes.values()) + 1})
+    sweep.keep_within_bounds()
+    states = [Task.objects.get(pk=task.pk).log_state for task in (ann, *bobs)]
+    assert states == ["kept", "dropped", "dropped", "dropped", "kept"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "level"),
+    [([5, 100], 60, 55), ([100, 100], 60, 30), ([10, 20, 90], 60, 30), ([1, 2], 60, 57), ([], 60, 60)],
+)
+def test_the_larger_shares_shrink_to_one_level(sizes, most, level):
+    assert sweep.fair_level(sizes, most=most) == level
 
 
 def test_logs_that_are_too_old_and_logs_of_removed_workflows_go(world, settings, store):

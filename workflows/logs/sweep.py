@@ -1,8 +1,10 @@
 """The upkeep of kept logs: finding those nobody has read, and keeping the store within its bounds.
 
-The store is bounded by age and by the sum of its objects, the oldest going first; between two sweeps it may
-hold more by what was added meanwhile. Only objects that a row names are removed, object first and row after,
-so a crash leaves a row whose object is gone, and the next sweep ends that.
+The store is bounded by age and by the sum of its objects; between two sweeps it may hold more by what was
+added meanwhile. Beyond the sum, those submitters whose logs take the most lose their oldest, down to one
+level for all of them, so nobody's logs are removed for the sake of somebody who keeps more. Only objects that
+a row names are removed, object first and row after, so a crash leaves a row whose object is gone, and the
+next sweep ends that.
 """
 
 import time
@@ -26,10 +28,11 @@ UNFINISHED = timedelta(hours=1)
 REMOVED_AT_ONCE = 500
 SWEEP_SECONDS = 20.0
 SETTLED_AT_ONCE = 5000
+SUBMITTER = "task__group__workflow__submitted_by"
 NEVER = "it never had a pod"
 POD_DELETED = "its pod was gone before its log was read"
 TOO_OLD = "it is older than logs are kept"
-NO_ROOM = "newer logs needed its room"
+NO_ROOM = "the store was full, and its submitter's newer logs needed its room"
 
 log = structlog.get_logger(__name__)
 
@@ -89,11 +92,38 @@ def keep_within_bounds() -> int:
 
 
 def _beyond_the_total() -> list[KeptLog]:
-    """The oldest logs that must go so that the rest is within the total, as many as are done at once."""
-    total = KeptLog.objects.aggregate(total=Sum("size"))["total"] or 0
-    over = total - settings.ENV.log_total_bytes
+    """The logs that must go so that the rest is within the total, as many as are done at once."""
+    most = settings.ENV.log_total_bytes
+    if (KeptLog.objects.aggregate(total=Sum("size"))["total"] or 0) <= most:
+        return []
+    sizes = dict(KeptLog.objects.order_by().values_list(SUBMITTER).annotate(total=Sum("size")))
+    level = fair_level(sizes.values(), most=most)
+    chosen: list[KeptLog] = []
+    for submitter, size in sorted(sizes.items(), key=lambda item: -item[1]):
+        chosen += _oldest_of(submitter, size - level, most=REMOVED_AT_ONCE - len(chosen))
+    return chosen
+
+
+def fair_level(sizes: Iterable[int], *, most: int) -> int:
+    """The highest level to which the larger sizes must shrink so that the sum of all is at most ``most``."""
+    left, room = sorted(sizes), most
+    while left:
+        level = room // len(left)
+        if left[0] > level:
+            return level
+        room -= left.pop(0)
+    return room
+
+
+def _oldest_of(submitter: str | None, over: int, *, most: int) -> list[KeptLog]:
+    """A submitter's oldest logs that take ``over`` bytes, at most ``most`` of them."""
+    if over <= 0 or most <= 0:
+        return []
+    rows = KeptLog.objects.filter(**{SUBMITTER: submitter}, stored_at__isnull=False).order_by(
+        "stored_at", "pk"
+    )
     chosen = []
-    for row in KeptLog.objects.filter(stored_at__isnull=False).order_by("stored_at", "pk")[:REMOVED_AT_ONCE]:
+    for row in rows[:most]:
         if over <= 0:
             break
         chosen.append(row)
