@@ -349,25 +349,25 @@ class ClusterGateway:
         return reply_object
 
     def _stream(self, request: api_requests.Request, *, silence: float | None) -> HttpStream:
-        reply, _ = self._send(request, timeout=self._patience(silence), whole=False)
+        reply, _ = self._send(request, timeout=self._patience(silence), read_body=False)
         return HttpStream(reply, request=str(request))
 
     def _patience(self, silence: float | None) -> urllib3.Timeout:
         return urllib3.Timeout(connect=self._connect_seconds, read=silence)
 
     def _send(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool = True
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, read_body: bool = True
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Send, again where that can do no harm; return a reply of less than 300, its body if ``whole``."""
+        """Send, again where that can do no harm; returns a reply below 300, its body if ``read_body``."""
         with metrics.timed(request):
-            return self._send_again(request, timeout=timeout, whole=whole)
+            return self._send_again(request, timeout=timeout, read_body=read_body)
 
     def _send_again(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, read_body: bool
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         for last in (False, True):
             try:
-                reply, body = self._exchange(request, timeout=timeout, whole=whole)
+                reply, body = self._exchange(request, timeout=timeout, read_body=read_body)
             except ClusterUnreachable as error:
                 if isinstance(error.__cause__, SSLError):
                     forget(self._access)
@@ -376,7 +376,7 @@ class ClusterGateway:
                 continue
             if reply.status < 300:
                 return reply, body
-            refusal = body if whole else _refusal(reply, request)
+            refusal = body if read_body else _refusal(reply, request)
             if reply.status == 401 and not last:
                 forget(self._access)
                 continue
@@ -384,7 +384,7 @@ class ClusterGateway:
         raise AssertionError("unreachable: the last round returns or raises")
 
     def _exchange(
-        self, request: api_requests.Request, *, timeout: urllib3.Timeout, whole: bool
+        self, request: api_requests.Request, *, timeout: urllib3.Timeout, read_body: bool
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
         if self._until is not None and boot_seconds() >= self._until:
             raise DeadlinePassed("not sent: the deadline came first", request=str(request))
@@ -402,7 +402,7 @@ class ClusterGateway:
                 redirect=False,
                 preload_content=False,
             )
-            body = _read_whole(reply, until=until) if whole else b""
+            body = _read_whole(reply, until=until) if read_body else b""
             replied = True
         except _NEVER_SENT as failure:
             raise ClusterUnreachable(f"no connection: {failure}", request=str(request)) from failure

@@ -155,7 +155,7 @@ class Environment(BaseSettings):
     log_total_bytes: int = Field(
         default=10 * 2**30,
         ge=0,
-        description="Most that all kept logs take, compressed; beyond it the largest keepers lose their oldest.",
+        description="Most that all kept logs take, compressed; beyond it those with most lose their oldest.",
     )
     log_days: float = Field(default=30.0, gt=0, description="How long a log is kept.")
     log_streams: int = Field(

@@ -108,17 +108,17 @@ class GroupReader:
             services=self._of(SERVICE),
         )
 
-    def claims(self, pods: frozenset[str], *, known: Sequence[str] | None) -> tuple[str, ...]:
+    def claims(self, pods: frozenset[str], *, claim_names: Sequence[str] | None) -> tuple[str, ...]:
         """Claims of these pods that still exist.
 
-        ``known``: their names; None if they are not all known, so that the whole namespace is listed. Claims
+        ``claim_names``: None if they are not all known, so that the whole namespace is listed. Claims
         have no label of the group: NVIDIA's controller puts none into its template.
         """
-        if known is None:
+        if claim_names is None:
             owned = partial(_owned, pods=pods)
             claims = self._cluster.scan(RESOURCE_CLAIM, owned, namespace=self._namespace)
             return tuple(name for name in claims if name)
-        live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in known)
+        live = (self._cluster.get(RESOURCE_CLAIM, name, namespace=self._namespace) for name in claim_names)
         return tuple(name for obj in live if obj is not None and (name := _owned(obj, pods)))
 
     def _template(self, domains: ObjectsByName) -> LiveObject | None:

@@ -70,9 +70,9 @@ def _plan(view: GroupView, reader: GroupReader, *, again: bool) -> GroupPlan:
 def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
     rows = dict(Task.objects.filter(group=view.row).values_list("pod_name", "spec__claims_channel"))
     claimants = {pod for pod, claims in rows.items() if claims}
-    known = observations.claims_of(view, claimants) if len(claimants) <= MOST_READ else None
+    claim_names = observations.claims_of(view, claimants) if len(claimants) <= MOST_READ else None
     try:
-        return reader.claims(frozenset(rows), known=known)
+        return reader.claims(frozenset(rows), claim_names=claim_names)
     except NotServed:
         return ()  # a cluster without resource claims has none
 
