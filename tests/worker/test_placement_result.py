@@ -64,25 +64,25 @@ CASES = {
         [asks("rack", required=False)],
         ("a", "c"),
         "degraded",
-        ['2 tasks that should share one rack stand in "z1/r1" (1), "z1/r2" (1).'],
+        ['2 tasks that should share one rack stand in "z1/r1" (1) and "z1/r2" (1).'],
     ),
     "the zone was had and the rack was not": (
         [asks("zone"), asks("rack", required=False)],
         ("a", "c"),
         "degraded",
-        ['2 tasks that should share one rack stand in "z1/r1" (1), "z1/r2" (1).'],
+        ['2 tasks that should share one rack stand in "z1/r1" (1) and "z1/r2" (1).'],
     ),
     "somebody bound a pod by hand": (
         [asks("zone")],
         ("a", "d"),
         "violation",
-        ['2 tasks that must share one zone stand in "z1" (1), "z2" (1).'],
+        ['2 tasks that must share one zone stand in "z1" (1) and "z2" (1).'],
     ),
     "a node without the label": (
         [asks("rack", required=False)],
         ("a", "bare"),
         "degraded",
-        ['2 tasks that should share one rack stand in "z1/r1" (1), nodes without the label (1).'],
+        ['2 tasks that should share one rack stand in nodes without the label (1) and "z1/r1" (1).'],
     ),
 }
 

@@ -25,7 +25,7 @@ from workflows.values.placement import GroupPlacement
 Json = dict[str, Any]
 
 JUDGED_REASONS = frozenset({Why.TOPOLOGY, Why.CAPACITY, Why.SCHEDULER, Why.SILENT, Why.QUOTA, Why.LABELS})
-"""Reasons for which a verdict on the nodes tells more; channels and drivers are not part of a verdict."""
+"""Reasons that a verdict on the nodes explains further; it does not cover channels and drivers."""
 
 MOST_VERDICTS = 20
 """Groups of one request whose verdict is computed; each costs up to some tenths of a second on many nodes."""
@@ -98,7 +98,7 @@ def explain(workflow: Workflow, *, user: Caller, now: datetime) -> WorkflowExpla
 def explain_waits(groups: Sequence[TaskGroup], *, user: Caller, now: datetime) -> list[WaitExplanation]:
     """Explain each group that waits, in order; groups that run or have ended are left out.
 
-    Groups came with ``backend``.
+    ``groups`` were selected with their backends.
     """
     waiting = [group for group in groups if group.waiting_reason and group.status not in TERMINAL]
     judged = [group for group in waiting if group.waiting_why in JUDGED_REASONS][:MOST_VERDICTS]
@@ -149,13 +149,13 @@ def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
         return report.sentence
     others = "" if report.others_known else "other tenants' pods, "
     return (
-        "By what is observed there would be room, so the obstacle is something that is not observed "
+        "The observed nodes have room, so the obstacle is something that is not observed "
         f"({others}a quota, a resource claim, or a pod that has just started or ended)."
     )
 
 
 def _report(group: TaskGroup, *, user: Caller, now: datetime) -> FeasibilityReport | None:
-    """Whether it would fit now; None where no node is known."""
+    """The verdict on a group that waits; None where no node is known."""
     placement = GroupPlacement.from_json(group.placement)
     cluster = placement.cluster_uid or group.backend.cluster_id
     (report,) = feasibility([group_values(group, placement)], cluster=cluster, user=user, now=now)

@@ -8,7 +8,7 @@ where the scheduler cannot prefer or a preference was relaxed after its time.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
@@ -17,7 +17,7 @@ from scheduling.fit.outcome import PlacementOutcome, SetOutcome, outcomes, worst
 from scheduling.levels import domain_of
 from scheduling.requirements import Gang, SetPath
 from scheduling.tree import ConstraintTree, build_tree
-from web.times import naive_utc
+from web.times import naive_utc, read_instant
 from workflows.feasibility.sentences import missed_requirements
 from workflows.values.placement import GroupPlacement, GroupValues
 
@@ -70,9 +70,12 @@ class PlacementResult:
 
     @classmethod
     def from_row(cls, content: Json) -> "PlacementResult":
+        at = read_instant(content["at"])
+        if at is None:
+            raise ValueError(f"a placement result with the time {content['at']!r}")
         return cls(
             outcome=PlacementOutcome(content["outcome"]),
-            at=datetime.fromisoformat(content["at"]).replace(tzinfo=UTC),
+            at=at,
             places=content["places"],
             sets=tuple(map(_read_set, content["sets"])),
         )

@@ -8,7 +8,7 @@ from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
-from scheduling.sentences import agree, count_of, listing
+from scheduling.sentences import agree, count_of, listing, plain_listing
 from workflows.feasibility.nodes import ObservedNodes
 
 ANOTHER_WORKFLOW = "another workflow"
@@ -174,7 +174,6 @@ def _missed(outcome: SetOutcome) -> str:
 
 
 def _spread(domains: Mapping[tuple[str, ...], int], outside: int) -> str:
-    named = [f"{_path(path)} ({count})" for path, count in list(domains.items())[:5]]
-    more = [f"{len(domains) - 5} more"] if len(domains) > 5 else []
     unlabelled = [f"nodes without the label ({outside})"] if outside else []
-    return ", ".join([*named, *more, *unlabelled])
+    places = [f"{_path(path)} ({count})" for path, count in domains.items()]
+    return plain_listing([*unlabelled, *places], limit=6)
