@@ -1,4 +1,4 @@
-"""One consistency check: read, read again what may only have been in motion, repair on request, report."""
+"""One consistency check: read, compare, confirm by a second reading, repair on request, report."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from workflows.models import Workflow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The findings about everything that could be read (``facts.unread`` could not)."""
+    """The findings on all clusters that could be read; ``facts.unread`` are the others."""
 
     facts: Facts
     limits: Tolerances
@@ -59,9 +59,9 @@ def check(
 
 
 def read_facts(*, backend: str = "", history: timedelta) -> Facts:
-    """Read every cluster of ours, then the rows: what is unfinished and what ended within ``history``.
+    """Read every cluster, then the rows that are unfinished or ended within ``history``.
 
-    With ``backend`` only that backend's cluster and the groups that belong to it.
+    A ``backend`` limits the reading to its cluster and to the groups in that cluster.
     """
     installation = Installation.objects.values_list("uuid", flat=True).first() or UUID(int=0)
     clusters, unread = list_clusters(backend, installation=installation)
@@ -87,6 +87,7 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
 
 
 def _submission_findings(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:
+    """Compare a log of submissions with the workflows that exist."""
     names, keys = (
         {attempt.workflow for attempt in attempts if attempt.workflow},
         {attempt.key for attempt in attempts if attempt.key},

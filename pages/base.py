@@ -70,12 +70,12 @@ class PageView(APIView):
         return html(self.request, template, context, status=status)
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Which methods there are; of a page there is no more to describe."""
+        """The allowed methods; a page has nothing else to describe."""
         del request, args, kwargs
         return HttpResponse(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
     def handle_exception(self, exc: Exception) -> Any:
-        """A page instead of JSON; a stranger is sent to log in and comes back."""
+        """An error as a page instead of JSON; a caller without a login is sent to the form and comes back."""
         if isinstance(exc, NotAuthenticated):
             return HttpResponseRedirect(_login(self.request))
         answer: Response = super().handle_exception(exc)
@@ -98,7 +98,7 @@ def html(
 
 
 def unless_known(page: PageView, template: str, context: dict[str, Any]) -> HttpResponse:
-    """The page, or 304 without drawing it if the browser has the same.
+    """The page, or 304 without rendering if the browser has the same.
 
     Two pages are the same if their context, the user, the cookies and the version are: the context holds
     everything that is shown, as values.

@@ -1,4 +1,4 @@
-"""Forms of the pages: read strictly, and taken only from a page of ours."""
+"""Forms of the pages: read strictly, and accepted only from a page of this service."""
 
 from django.http import HttpRequest, HttpResponse
 from rest_framework import serializers

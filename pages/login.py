@@ -1,6 +1,6 @@
-"""Logging in to the pages with a name and a password, for those whom no gateway names.
+"""Logging in to the pages with a name and a password, for users whom no gateway names.
 
-The same limits on tries as the admin's login, whose form takes staff only.
+The limits on tries are those of the admin's login, whose form accepts staff only.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ class LoginPage(LoginView):
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Take a name and a password, unless they were tried too often."""
+        """Check a name and a password, unless they were tried too often."""
         if (waits := tries_over(request)) is not None:
             message = f"Too many tries to log in. Try again in {waits} seconds."
             page = html(request, "pages/error.html", {"title": TITLES[429], "message": message}, status=429)
@@ -28,7 +28,7 @@ class LoginPage(LoginView):
         return super().post(request, *args, **kwargs)
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
-        """The page that the reader wanted; never this form again, nor the logout."""
+        """The page that the reader requested; never this form again, nor the logout."""
         del request  # the stubs' own; Django gives none
         url: str = super().get_redirect_url()
         nowhere = {reverse("pages:login"), reverse("pages:logout")}

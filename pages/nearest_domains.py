@@ -1,4 +1,4 @@
-"""The domains nearest to holding a set, as the pages of the map and of a workflow show them. Pure."""
+"""The domains nearest to having room for a set, for the pages of the map and of a workflow. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from scheduling.sentences import count_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestDomain:
-    """Room for tasks now and when empty, the tasks it lacks room for, and each holder with its nodes."""
+    """Room for tasks now and when empty, the missing room in tasks, and the nodes of each holder."""
 
     path: str
     free: int

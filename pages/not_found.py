@@ -13,6 +13,6 @@ class NotFoundPage(PageView):
     access = {"GET": Needs(Action.SYSTEM_VERSION)}
 
     def get(self, request: Request) -> HttpResponse:
-        """Say that there is nothing here."""
+        """Answer 404 with a page."""
         del request
         raise NotFound("There is no page at this address.")

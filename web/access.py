@@ -1,9 +1,8 @@
-"""The rights of a user, from the rows: their roles and what those grant.
+"""The rights of a user, from the rows: their roles and the statements of those.
 
-Roles come from three places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to
-them, or, while none is, those of ``OSMO_DEFAULT_ROLES``. A user from the gateway holds the roles that the
-gateway names and those assigned, never the default ones: no names mean no roles. Every user holds
-``osmo-default``.
+Roles come from three places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to them
+or, without any, those of ``OSMO_DEFAULT_ROLES``. A user from the gateway holds the roles that the gateway
+names and those assigned, never the default ones: no names mean no roles. Every user holds ``osmo-default``.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The headers of a trusted gateway about its caller; ``pools`` is None without a header about pools."""
+    """The headers of a trusted gateway about its caller; ``pools`` is None without that header."""
 
     roles: tuple[str, ...]
     pools: frozenset[str] | None
@@ -51,7 +50,7 @@ def read_grants(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
 
 
 def _statements(row: Role) -> tuple[policy.Statement, ...]:
-    """What a row grants; nothing if something wrote it past our checks."""
+    """The statements of a row; none if it was written past the checks."""
     try:
         return policy.read_statements(row.policies)
     except InvalidSpec as error:
@@ -73,7 +72,7 @@ def assigned_roles(user: User) -> list[str]:
 
 
 def unknown_role(name: str) -> str | None:
-    """The fault in a role's name that grants nothing, with the roles that exist; None for a good one."""
+    """The fault of a role's name that grants nothing, with the existing roles; None for a good name."""
     implied = name in policy.BUILT_IN or policy.statements_of(name, {})
     if (implied and len(name) <= ROLE_NAME_LENGTH) or Role.objects.filter(name=name).exists():
         return None

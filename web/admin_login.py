@@ -10,16 +10,16 @@ from web.limits import take
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:
-    """Show and take the login form, unless it was tried too often."""
+    """Show and check the login form, unless it was tried too often."""
     if request.method == "POST" and (waits := tries_over(request)) is not None:
         return _refused(request, waits)
     return admin.site.login(request)
 
 
 def tries_over(request: HttpRequest) -> int | None:
-    """Count a try of a name and a password: the seconds to wait if it is over a limit, else None.
+    """Count a try to log in: the seconds to wait if it is over a limit, else None.
 
-    By address first: who is over that limit must not use up another's name.
+    The address counts first: a caller over that limit must not use up the limit of another user's name.
     """
     waits = take(f"login:address:{client_address(request)}", per_minute=settings.ADDRESS_LOGINS_PER_MINUTE)
     if waits is None:

@@ -1,12 +1,10 @@
-"""Named places where the fault harness lets a process die, so that "between any two steps" can be tried.
+"""Named places where the fault harness kills a process, to test a crash between any two steps.
 
 ``reached`` does nothing unless ``OSMO_CRASH_POINTS`` names a directory, which the settings of production
-refuse. There, a file named as a point arms it: the process that gets there first renames the file to
-``<point>.hit.<pid>`` and kills itself with SIGKILL. A rename succeeds once, so each arming kills one process,
-and what was hit can be counted afterwards.
-
-Rejected: exceptions that play a crash. They run ``finally`` blocks and give back leases and connections,
-which is what a real crash does not do.
+refuse. A file in it, named like a point, arms the point: the process that gets there first renames the file
+to ``<point>.hit.<pid>`` and kills itself with SIGKILL. A rename succeeds once, so each arming kills one
+process, and hits can be counted afterwards. Rejected: exceptions instead of a crash. They run ``finally``
+blocks and release leases and connections, which a real crash does not do.
 """
 
 import os

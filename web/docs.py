@@ -1,4 +1,4 @@
-"""The API's pages for people: HTML for whoever is logged in, the one error shape for everybody else."""
+"""The API's pages for people: HTML for logged-in users, the one error shape for all others."""
 
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from rest_framework.renderers import JSONRenderer

@@ -1,8 +1,8 @@
-"""How OSMO's client logs in: a personal token becomes a short login, and there is no identity provider.
+"""How OSMO's client logs in: it exchanges a personal token for a short login, without an identity provider.
 
 ``login --method dev`` sends no request. ``login --method token`` exchanges a personal token for a JWT, and
-again when that has expired. The other methods request the addresses of the identity provider; there is
-none, and all are empty.
+again when that has expired. The other methods request the addresses of the identity provider, which are
+empty.
 """
 
 from typing import Any

@@ -29,12 +29,12 @@ _LONGEST = 4096
 
 
 class Unreadable(Exception):
-    """No JWT of ours that is still good. Its text repeats nothing of what was sent."""
+    """A text that is not a valid JWT of this service. The message repeats nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Who a JWT is for: the key of a user, and the digest of their personal token."""
+    """The content of a JWT: the key of a user, and the digest of their personal token."""
 
     user: int
     digest: str
@@ -63,7 +63,7 @@ def issue(token: PersonalToken, *, now: datetime) -> str:
 
 
 def read(text: str) -> Claims:
-    """What a JWT of ours says. Raises Unreadable."""
+    """Read a JWT. Raises Unreadable."""
     try:
         return _read(text)
     except jwt.ExpiredSignatureError as error:
@@ -84,12 +84,12 @@ def _read(text: str) -> Claims:
 
 
 def _keys() -> list[bytes]:
-    """The keys that verify, the one that signs first."""
+    """The verifying keys; the first one signs."""
     if settings.JWT_SECRETS:
         return [secret.encode() for secret in settings.JWT_SECRETS]
     return [hmac.new(settings.SECRET_KEY.encode(), _LABEL, hashlib.sha256).digest()]
 
 
 def _name(key: bytes) -> str:
-    """What a key is called in a JWT's header: enough to tell it from others, and nothing of it."""
+    """The id of a key in a JWT's header; it identifies the key and reveals nothing of it."""
     return hmac.new(key, b"kid", hashlib.sha256).hexdigest()[:16]

@@ -1,12 +1,10 @@
-"""How often something may be done, counted in Postgres (``models.RateBucket``).
+"""Rate limits, counted in Postgres (``models.RateBucket``).
 
 A *bucket* is one row: the moment at which it will be empty again. Each use moves that moment on by one
 interval. A use that would move it more than a minute ahead is refused, with the time to wait. One statement
-takes or refuses, on the database's clock, so all web processes count together (the generic cell rate
-algorithm).
-
-Why not Redis: what is limited cannot be done without Postgres anyway, so there is no question of failing
-open or closed, a flushed Redis forgets no limit, and no request waits for a second server's timeout.
+decides, on the database's clock, so all web processes count together (the generic cell rate algorithm).
+Rejected: Redis. The limited actions need Postgres anyway, so there is no question of failing open or closed,
+a flushed Redis forgets no limit, and no request waits for a second server's timeout.
 """
 
 import math

@@ -1,12 +1,11 @@
-"""Metrics of this process: what is counted about requests, and the two ways of showing the page.
+"""Metrics of this process: counters of requests, and the two ways to serve the page.
 
-Web shows its page at ``/metrics``, added up over its processes (``web.webserver`` names the
-directory they share). It is reachable by everybody who reaches the API, so it needs the token of
-``OSMO_METRICS_TOKEN`` and is closed without one. Worker, observer and beat have no web server, so each
-serves the page on a port of its own, on loopback unless told otherwise; a token that is set is asked for
-there too.
+Web shows its page at ``/metrics``, summed over its processes (``web.webserver`` names their shared
+directory). Everybody who reaches the API reaches it, so it needs the token of ``OSMO_METRICS_TOKEN`` and is
+closed without one. Worker, observer and beat have no web server, so each serves the page on a port of its
+own, on loopback by default; if a token is set, they require it too. Labels never carry values that users
+choose: the route's pattern instead of the path, one word for unknown methods.
 
-Labels never carry what users choose: the route's pattern and not the path, one word for unknown methods.
 Rejected: pushing to a gateway (a dead process would look alive), and one port for all processes.
 """
 
@@ -58,7 +57,7 @@ class RequestMetricsMiddleware:
 
 
 def page() -> bytes:
-    """What this process has counted; of a web process, what all of them have."""
+    """The metrics of this process; in a web process, of all web processes."""
     if SHARED_DIRECTORY not in os.environ:
         return generate_latest(REGISTRY)
     registry = CollectorRegistry()
@@ -67,14 +66,14 @@ def page() -> bytes:
 
 
 def may_scrape(authorization: str) -> bool:
-    """Whether a header bears the token."""
+    """Whether a header has the token."""
     want = f"Bearer {settings.ENV.metrics_token}".encode()
     return hmac.compare_digest(authorization.encode("utf-8", "surrogateescape"), want)
 
 
 @reads_only
 def view(request: HttpRequest) -> HttpResponse:
-    """Web's page, for whoever bears the token."""
+    """Web's page, for callers with the token."""
     if not settings.ENV.metrics_token or not may_scrape(request.headers.get("Authorization", "")):
         return errors.token_needed(request)
     return HttpResponse(page(), content_type=CONTENT_TYPE_LATEST)
@@ -88,7 +87,7 @@ class _Quiet(WSGIRequestHandler):
     timeout = 10  # of silence: a connection that says nothing holds a thread no longer
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class's name
-        """Scrapes come every few seconds and are no news."""
+        """Log nothing: scrapes come every few seconds."""
 
 
 def serve() -> WSGIServer | None:

@@ -1,10 +1,11 @@
-"""Changing the schema under a service that runs.
+"""Changing the schema under a running service.
 
-A change that waits for a lock on a table makes everybody who comes after it wait too, so one long query and
-one ``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
-``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; one that
-got no lock is undone and tried again a little later, while the queue behind it drains. Of several that
-start at once one migrates and the others wait for it: an advisory lock of the session, which ends with it.
+A change that waits for a lock on a table makes all later statements wait too, so one long query and one
+``ALTER TABLE`` can stop all requests. So no statement of a migration waits longer than
+``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
+that got no lock is undone and tried again a little later, while the queued statements run. Of several
+processes that migrate at once, one migrates and the others wait: an advisory lock of the session, which ends
+with it.
 
 Rejected: ``lock_timeout`` in the connection's options, which would also bind the service's own short waits
 for a row; and a blocking advisory lock, whose waiter holds a snapshot that ``CREATE INDEX CONCURRENTLY``
@@ -34,7 +35,7 @@ log = structlog.get_logger(__name__)
 def bounded(
     connection: BaseDatabaseWrapper, *, lock_seconds: float, statement_seconds: float
 ) -> Iterator[None]:
-    """Bound each statement of this connection; what was set before holds again afterwards."""
+    """Bound each statement of this connection; afterwards the previous settings hold again."""
     limits = {"lock_timeout": lock_seconds, "statement_timeout": statement_seconds}
     before = {name: _show(connection, name) for name in limits}
     for name, seconds in limits.items():
@@ -61,7 +62,7 @@ def alone(connection: BaseDatabaseWrapper, *, sleep: Callable[[float], None] = t
 def patiently(
     change: Callable[[], T], *, tries: int = TRIES, sleep: Callable[[float], None] = time.sleep
 ) -> T:
-    """Do it, again after a pause when it got no lock. Raises OperationalError when that never ends."""
+    """Run it, again after a pause if it got no lock. Raises OperationalError if it never gets one."""
     for left in range(tries - 1, -1, -1):
         try:
             return change()

@@ -1,16 +1,16 @@
-"""Periodic work of beat: never behind other work, never void, at a steady pace.
+"""Periodic work of beat: never delayed by other work, never expired, at a steady pace.
 
-Its messages stand in a queue of their own, which workers serve in turns with the other. In one queue with
-the task groups a sweep came too late as soon as the queue was longer than a sweep's interval, and then the
-net below lost messages was away for as long as there was most to catch (seen: no sweep for 160 seconds).
+Its messages have a queue of their own, which workers serve in turns with the other one. In a common queue, a
+sweep came too late as soon as the queue was longer than the sweep's interval, so lost messages were not found
+just when there were most of them (observed: no sweep for 160 seconds).
 
-They do not expire. An expiry is a time of the sender's clock that is read on the receiver's, so one clock
-that is wrong by seconds would void every sweep there is. Messages that pile up while no worker runs are
-dropped here instead: a process that did the same work a moment ago, by its monotonic clock, skips it.
+Messages do not expire. An expiry is a time of the sender's clock that is read on the receiver's, so one clock
+that is wrong by seconds would void every sweep. Instead, messages that pile up while no worker runs are
+dropped here: a process that did the same work a moment ago, by its monotonic clock, skips it.
 
 Beat itself counts on its monotonic clock too, and keeps no file. Celery's own schedulers compare times of
-day: after a clock was set back by five minutes they send nothing for five minutes, and one that finds times
-in its file that are still to come waits for them as well.
+day: after a clock is set back by five minutes they send nothing for five minutes, and a scheduler that reads
+future times in its file waits for them as well.
 """
 
 import threading

@@ -1,9 +1,9 @@
-"""Every view declares once what its methods need, and one permission class asks the policy.
+"""Every view declares the rights that its methods need, and one permission class checks them.
 
-There are two gates. This one asks before anything is read: may the caller do this at all, on the object
-in the address or, where only the rows tell which pool is meant, on any. The second is in the selectors,
-which find nothing in pools that the caller does not see, so that what is hidden and what does not exist
-are the same 404. A view without a declaration is closed to everybody.
+There are two gates. This one decides before anything is read: may the caller do this on the object in the
+address or, if only the rows tell which pool is meant, on any object? The second is in the selectors, which
+find nothing in pools that the caller does not see, so that hidden and absent objects give the same 404. A
+view without a declaration is closed to everybody.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The parts that all operations of the API's schema share: authentication and errors.
 
-drf-spectacular finds the ways to log in once this is imported. Errors are described here and not view by
-view, because they come from the layers around the views, which refuse every request in one shape.
+drf-spectacular finds the authentication schemes once this is imported. Errors are described here and not in
+each view, because they come from the layers around the views, which refuse every request in one shape.
 """
 
 from typing import Any

@@ -28,5 +28,5 @@ def child_exit(server: Any, worker: Any) -> None:  # noqa: ARG001 -- gunicorn's 
 
 
 def on_exit(server: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
-    """The counts end with the server that counted."""
+    """Remove the counts of the server that ends."""
     shutil.rmtree(DIRECTORY, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""The topology map of a pool: rows gathered into values, values laid out as boxes, boxes written as SVG."""
+"""The topology map of a pool: rows become values, values become laid-out boxes, boxes become SVG."""

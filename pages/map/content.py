@@ -41,10 +41,10 @@ _LIVE = tuple(sorted(set(WorkflowStatus) - WORKFLOW_TERMINAL))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapContent:
-    """A pool's map. ``trail`` leads from the pool to the open place.
+    """A pool's map.
 
-    ``lost`` means that the requested place is gone. ``listed`` are names of live workflows to select from,
-    None where the caller may not list any.
+    ``trail`` leads from the pool to the open place. ``lost``: the requested place does not exist any more.
+    ``listed`` are names of live workflows to select from, None if the caller may not list any.
     """
 
     pool: Pool
@@ -150,12 +150,12 @@ def _use(node: FitNode) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """What some pod of a pool tolerates."""
+    """The taints that the pods of a pool tolerate."""
 
     demands: tuple[Demand, ...]
 
     def refused(self, node: FitNode) -> str:
-        """The taints that keep every pod of the pool away; empty if some pod may come."""
+        """The taints that keep every pod of the pool away; empty if some pod is accepted."""
         if not node.taints or any(demand.may_use(node) for demand in self.demands):
             return ""
         barring = [taint for taint in node.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
@@ -175,7 +175,7 @@ def _shut(node: FitNode, taint: str) -> Shut:
 
 
 def _with_users(place: MapPlace, pool: Pool, *, user: Caller) -> MapPlace:
-    """The place with the tasks on each of its nodes, if nodes are drawn. One query, or two."""
+    """The place with the tasks on each of its nodes, if nodes are drawn. One or two queries."""
     if detail(place)[0] is BoxKind.BAR and place.inside:
         return place
     names = list(_nodes(place))

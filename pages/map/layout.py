@@ -54,7 +54,7 @@ SIZES = {BoxKind.BAR: (112.0, 46.0), BoxKind.CARD: (158.0, 62.0), BoxKind.CELL: 
 
 @dataclass(frozen=True, slots=True)
 class MapBox:
-    """A rectangle and what it represents; its parts are within it."""
+    """A rectangle and what it represents; its parts are inside it."""
 
     kind: BoxKind
     x: float
@@ -67,7 +67,7 @@ class MapBox:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The box of the place that was opened, with everything in it. ``nodes`` says how nodes are drawn."""
+    """The box of the open place, with everything inside. ``nodes`` says how nodes are drawn."""
 
     box: MapBox
     nodes: BoxKind
@@ -75,7 +75,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """A box before it has a place: its parts stand at these offsets."""
+    """A box before it has a position: its parts have these offsets."""
 
     kind: BoxKind
     width: float
@@ -89,7 +89,7 @@ _Part = tuple[float, float, _Sized]
 
 
 def lay_out(place: MapPlace, *, width: float = WIDTH) -> Picture:
-    """Draw a place as large as it may be read."""
+    """Lay out a place in as much detail as can be read."""
     kind, depth = detail(place)
     tried = [_sized(place, kind=kind, depth=depth, shape=shape, limit=width, first=True) for shape in _SHAPES]
     best = min(tried, key=lambda box: (box.width > width, box.height, box.width))
@@ -122,7 +122,7 @@ def _by_depth(place: MapPlace) -> list[Sequence[MapPlace]]:
 
 
 def _sized(place: MapPlace, *, kind: BoxKind, depth: int, shape: float, limit: float, first: bool) -> _Sized:
-    """A place with what is in it; ``limit`` is for its width."""
+    """A place with its content; ``limit`` bounds its width."""
     if kind is BoxKind.BAR and (depth == 0 or not place.inside) and not first:
         return _Sized(BoxKind.BAR, *SIZES[BoxKind.BAR], place)
     room = limit - 2 * PAD
@@ -194,7 +194,7 @@ def _is_outside(box: _Sized) -> bool:
 
 
 def _stretched(box: _Sized, *, by: float, height: float) -> _Sized:
-    """The same box, broader and taller, and what is in it broader with it; cells keep their size."""
+    """The same box, wider and taller, with its content widened; cells keep their size."""
     if _is_outside(box):
         return box
     if box.kind is not BoxKind.PLACE:
@@ -203,7 +203,7 @@ def _stretched(box: _Sized, *, by: float, height: float) -> _Sized:
 
 
 def _spread(parts: tuple[_Part, ...], *, by: float) -> tuple[_Part, ...]:
-    """Parts of a box that has become broader: each column takes its share, so that columns stay in line."""
+    """Parts of a box that has become wider: each column gets its share, so that columns stay in line."""
     if not by or not parts or parts[0][2].kind is BoxKind.CELL:
         return parts
     rows: dict[float, list[_Part]] = {}

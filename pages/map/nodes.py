@@ -43,7 +43,7 @@ def cell(box: MapBox, node: MapNode) -> Iterator[str]:
 
 
 def _used_share(node: MapNode) -> float:
-    """The share of a node that is held, never quite none and never quite all."""
+    """The used share of a node; a little and nearly everything stay visible as such."""
     share = 1 - node.free / node.gpus if node.gpus else 0.5
     return min(0.85, max(0.2, share))
 
@@ -66,7 +66,7 @@ def card(box: MapBox, node: MapNode) -> Iterator[str]:
 
 
 def _card_words(box: MapBox, node: MapNode, room: float) -> Iterator[str]:
-    """Why it takes nothing, or who holds it, or that it is free."""
+    """Why the node is closed, or which workflows hold it, or that it is free."""
     if not node.is_open:
         sort, text = "small shut", f"⊘ {node.shut}"
         if node.users:

@@ -62,7 +62,7 @@ class MapWorkflow:
     domains: Mapping[tuple[int, Path], Chosen] = field(default_factory=dict, repr=False)
 
     def in_domain(self, rank: int, path: Path) -> Chosen:
-        """Its part in a domain of the map; its scheduler may know domains by their value alone."""
+        """Its tasks in a domain of the map; its scheduler may know domains by their value alone."""
         by_path = self.domains.get((rank, path), Chosen())
         by_value = self.domains.get((rank, path[-1:]), Chosen())
         return Chosen(sets=by_path.sets, room=by_path.room or by_value.room)

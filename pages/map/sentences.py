@@ -9,7 +9,7 @@ MOST_NAMED = 4
 
 
 def about_place(place: MapPlace) -> str:
-    """A place in full."""
+    """A place in one sentence."""
     tally = place.tally
     parts = [f"{_name(place)}: {tally.free} of {count_of(tally.nodes, 'node')} wholly free{_occupied(tally)}"]
     if tally.gpus:
@@ -46,14 +46,14 @@ def holder_names(place: MapPlace) -> str:
 
 
 def about_room(room: SetRoom) -> str:
-    """How a waiting set sees a domain."""
+    """The room of a domain for a waiting set."""
     if not room.lacks:
         return f"room for {room.tasks}"
     return f"room for {room.free} of {room.tasks}"
 
 
 def about_node(node: MapNode) -> str:
-    """A node in full."""
+    """A node in one sentence."""
     has = f"{node.free} of {node.gpus} GPUs free" if node.gpus else "no GPUs"
     parts = [f"{node.name}: {has}"]
     if node.shut:

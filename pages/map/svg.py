@@ -43,7 +43,7 @@ PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A line below a picture without a page; the letter of a set may precede it."""
+    """A line below a picture without a page; it may begin with the letter of a set."""
 
     text: str
     mark: Mark | None = None
@@ -58,7 +58,7 @@ def draw(
     style: str = "",
     captions: Sequence[Caption] = (),
 ) -> str:
-    """The whole picture with its legend. ``style`` is put inside, for a file."""
+    """The whole picture with its legend. ``style`` is put inside a file."""
     box = picture.box
     width = max(box.width, _LEAST)
     legend = list(_legend(width, top=box.height + 8))

@@ -11,9 +11,9 @@ from scheduling.sentences import count_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapRow:
-    """A place or a node; ``depth`` is how many places it is in. ``place`` is None for a node.
+    """A place or a node; ``depth`` is the number of places around it. ``place`` is None for a node.
 
-    ``free`` is the text of a place; ``is_free`` says it of a node and is None for a place.
+    ``free`` is the text of a place; ``is_free`` is a node's, and None for a place.
     """
 
     depth: int
@@ -29,7 +29,7 @@ class MapRow:
 
 
 def rows(box: MapBox, *, depth: int = 0) -> Iterator[MapRow]:
-    """One row for each box, each before what is in it."""
+    """One row for each box, before those of its content."""
     yield _node(box.of, depth) if isinstance(box.of, MapNode) else _place(box.of, depth)
     for inner in box.inside:
         yield from rows(inner, depth=depth + 1)

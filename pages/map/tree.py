@@ -26,7 +26,7 @@ HUES = 6
 
 
 class Use(StrEnum):
-    """The part of a node's GPUs that is used; of a node without GPUs, whether it has any task."""
+    """How much of a node's GPUs is used; for a node without GPUs, whether it has any task."""
 
     FREE = "free"
     PART = "part"
@@ -34,7 +34,7 @@ class Use(StrEnum):
 
 
 class Shut(StrEnum):
-    """Why a node takes no new work."""
+    """Why a node accepts no new pods."""
 
     NO = ""
     CORDONED = "cordoned"
@@ -52,7 +52,7 @@ class Mark:
 
     @property
     def tint(self) -> int:
-        """Which of the colours for sets it has."""
+        """The colour of the set."""
         return self.hue % HUES
 
 
@@ -76,7 +76,7 @@ class MapNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeTally:
-    """What is in a place: nodes by use, closed ones apart; GPUs that are free on open nodes."""
+    """The content of a place: nodes by use, closed ones apart, and the free GPUs of open nodes."""
 
     free: int = 0
     part: int = 0
@@ -92,7 +92,7 @@ class NodeTally:
 
 @dataclass(frozen=True, slots=True)
 class SetRoom:
-    """How the chosen set sees a domain: room for ``free`` of its ``tasks`` now, for ``empty`` when empty."""
+    """A domain's room for the chosen set: for ``free`` of its ``tasks`` now, for ``empty`` when empty."""
 
     tasks: int
     free: int
@@ -128,7 +128,7 @@ class MapPlace:
 
 @dataclass(frozen=True, slots=True)
 class LocatedNode:
-    """A node with its label values (one for each level) and the names of those who hold something of it."""
+    """A node with its label values (one for each level) and the workflows that use it."""
 
     node: MapNode
     domain: Domain
@@ -137,7 +137,7 @@ class LocatedNode:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the chosen workflow has to do with one domain."""
+    """The sets of the chosen workflow in one domain, and the domain's room for them."""
 
     sets: tuple[Mark, ...] = ()
     room: SetRoom | None = None
@@ -167,7 +167,7 @@ class _Grower:
     chosen_in: ChosenIn
 
     def place(self, nodes: Sequence[LocatedNode], *, name: str, path: Path) -> MapPlace:
-        """A domain, whose rank is one less than the length of its path; none: the pool."""
+        """A domain, whose rank is one less than the length of its path; the pool for an empty path."""
         depth = len(path)
         key = self.keys[depth - 1] if depth else ""
         chosen = self.chosen_in(depth - 1, path) if depth else NOTHING_CHOSEN
@@ -305,7 +305,7 @@ def _marks(marks_by_place: Iterable[tuple[Mark, ...]]) -> tuple[Mark, ...]:
 
 
 def trail(tree: MapPlace, path: Path) -> tuple[MapPlace, ...]:
-    """The places from the whole to the one at a path; runs need not be named. Empty if there is none."""
+    """The places from the pool to the one at a path; runs may be left out. Empty if there is none."""
     if tree.path == path:
         return (tree,)
     for place in tree.inside:
@@ -321,7 +321,7 @@ def find(tree: MapPlace, path: Path) -> MapPlace | None:
 
 
 def peopled(place: MapPlace, users: Mapping[str, tuple[str, ...]]) -> MapPlace:
-    """The same place with the texts about the tasks on each node."""
+    """The place with texts about the tasks on each node."""
     return replace(
         place,
         inside=tuple(peopled(inner, users) for inner in place.inside),

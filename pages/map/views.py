@@ -107,7 +107,7 @@ def _title(view: MapContent) -> str:
 
 
 def _captions(view: MapContent) -> list[Caption]:
-    """When it was so, and what the letters mean."""
+    """The time of the picture, and the meaning of its letters."""
     listed_at = f"{view.synced_at:%Y-%m-%d %H:%M} UTC" if view.synced_at else "never"
     captions = [Caption(f"{_title(view)}. Nodes as last listed: {listed_at}.")]
     if view.chosen is None:

@@ -1,1 +1,1 @@
-"""The list of pools, and what a user wants to know of one: its keys, its room, how to write for it."""
+"""The list of pools, and the page of a pool: its keys, its room, and a workflow to copy."""

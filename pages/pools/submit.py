@@ -1,7 +1,7 @@
 """Writing a workflow for a pool in the browser: checked with line numbers and a verdict, then submitted.
 
-The same service as over REST. The form carries a key, so a form that is sent twice submits once; each time it
-is shown it carries a new one.
+The page uses the same service as REST. The form carries an idempotency key, so a form that is sent twice
+submits once; each rendering carries a new key.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ class SubmitPage(PageView):
     access = dict.fromkeys(("GET", "POST"), Needs(Action.WORKFLOW_CREATE, on=None))
 
     def get_throttles(self) -> list[BaseThrottle]:
-        """A submission, and a check of one, counts as one of REST's; asking for the form does not."""
+        """The limits of REST on submissions and checks; requesting the form does not count."""
         return [SubmitThrottle()] if self.request.method == "POST" else []
 
     def get(self, request: Request, name: str) -> HttpResponse:

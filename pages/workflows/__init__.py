@@ -1,1 +1,1 @@
-"""The pages of workflows: those there are, and one with all that is known of it."""
+"""The pages of workflows: the list, and the page of one workflow."""

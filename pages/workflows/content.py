@@ -1,7 +1,7 @@
 """The content of a workflow's page, as values: a fixed number of queries for any number of tasks.
 
-The values contain no rows, so two pages differ exactly if a digest of their values does: a page that is
-loaded again without a change is answered without being drawn.
+The values contain no rows, so two pages differ exactly if a digest of their values does: the answer to a
+reload without a change is 304, without rendering.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ Json = Mapping[str, Any]
 MOST_GROUPS = 200
 MOST_EVENTS = 300
 SPEC_CHARACTERS = 60_000
-"""Characters of a spec that are on the page; the whole is a link away."""
+"""Characters of a spec on the page, which links to the complete text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class WorkflowContent:
 def workflow_content(
     workflow: Workflow, *, user: Caller, tasks: TaskSelection, now: datetime
 ) -> WorkflowContent:
-    """All of a workflow that its reader may see; ``workflow`` came with its backend."""
+    """The content that this user may see; ``workflow`` was selected with its backend."""
     rows = _groups(workflow)
     groups, more_groups = rows[:MOST_GROUPS], len(rows) > MOST_GROUPS
     waits = waits_view(cached_explanations(groups, user=user, now=now))
@@ -157,7 +157,7 @@ def _sentence(workflow: Workflow, groups: Sequence[TaskGroup], waits: WaitsView)
 
 
 def _progress(groups: Sequence[GroupLine]) -> str:
-    """How many tasks are where on their way."""
+    """The number of tasks in each status, as a sentence."""
     tasks: Counter[str] = Counter()
     for group in groups:
         tasks.update({badge.word.lower(): number for badge, number in group.tasks})
@@ -184,7 +184,7 @@ def _groups(workflow: Workflow) -> list[TaskGroup]:
 
 
 def _domains(groups: Sequence[TaskGroup]) -> tuple[ComputeDomainView, ...]:
-    """The ComputeDomain of each group that gets one, whether it is there or not."""
+    """The ComputeDomain of each group that gets one, whether it exists or not."""
     with_domain = [group for group in groups if group.placement.get("nvlink")]
     if not with_domain:
         return ()

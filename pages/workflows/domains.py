@@ -1,8 +1,8 @@
-"""A group's ComputeDomain as a page shows it: clique by clique, with the nodes that are still missing.
+"""A group's ComputeDomain on a page: clique by clique, with the nodes that have not joined.
 
-NVLink joins the nodes of one clique; a ComputeDomain over several is served in each of them alone. What its
-status says is true of the nodes it lists, and it may list fewer than the group's tasks stand on: it is Ready
-before any has joined. So its own word is left out, and nodes are counted instead (ComputeDomain v1beta1:
+NVLink joins the nodes of one clique; a ComputeDomain over several cliques connects each of them alone. Its
+status describes the nodes that it lists, and it may list fewer nodes than the group's tasks use: it is Ready
+before any node has joined. So the page leaves out the status and counts nodes instead (ComputeDomain v1beta1:
 ``status.nodes`` with name, cliqueID and status). Pure.
 """
 
@@ -104,7 +104,7 @@ def compute_domain_view(
 
 
 def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The nodes a status lists; it comes from a cluster, so what is no node is left out."""
+    """The nodes that a status lists; malformed entries are left out, because a cluster wrote them."""
     entries = status.get("nodes")
     rows = entries if isinstance(entries, list) else []
     return [row for row in rows if isinstance(row, Mapping) and isinstance(row.get("name"), str)]
@@ -131,7 +131,7 @@ def _cliques(nodes: Sequence[Mapping[str, Any]]) -> tuple[Clique, ...]:
 def _badge(
     observed: ComputeDomainStatus | None, cliques: Sequence[Clique], *, stage: Stage, expected: int
 ) -> Badge:
-    """Ready is one that lists all nodes of its tasks, and lists them as ready."""
+    """Ready if it lists all nodes of its tasks, and lists them as ready."""
     if observed is None:
         return _ABSENT[stage][0]
     if observed.deleting:

@@ -1,7 +1,7 @@
-"""Any JSON as something to read: pairs, lists and tables of text.
+"""Any JSON for display: pairs, lists and tables of text.
 
-An explanation's evidence has different keys for each reason, and more with time; a page shows whatever is
-there. What is deep or long is cut, with the number of what was left out.
+An explanation's evidence has different keys for each reason, and new releases add more; the page shows
+whatever is there. Deep or long values are cut, with the number of what was left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class Evidence:
 
 
 def evidence(value: Any, *, deep: int = MOST_DEEP) -> Evidence:
-    """Put a value of JSON in order for reading."""
+    """Arrange a value of JSON for display."""
     if isinstance(value, Mapping) and value and deep:
         entries = list(value.items())[:MOST_LONG]
         pairs = tuple((name_of(key), evidence(item, deep=deep - 1)) for key, item in entries)

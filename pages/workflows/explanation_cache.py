@@ -45,7 +45,7 @@ def cached_explanations(groups: Sequence[TaskGroup], *, user: Caller, now: datet
 
 
 def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
-    """What the answer depends on: the groups, and in which pools the user may list workflows."""
+    """A digest of the inputs of an answer: the groups, and the pools whose workflows the user may list."""
     pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
     parts: list[object] = [sorted(pools) if pools is not None else None]
     parts += [

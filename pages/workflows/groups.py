@@ -1,4 +1,4 @@
-"""The groups of a workflow as its page shows them: a table, and a drawing of which waits for which."""
+"""The groups of a workflow on its page: a table, and a drawing of their dependencies."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +88,7 @@ def group_line(
 
 
 def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
-    """The requirements that its scheduler gets; sets with the same one share a line."""
+    """The requirements that its scheduler gets; sets with equal requirements share a line."""
     alike = Counter(
         (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
         for line in lines

@@ -55,7 +55,7 @@ def _failed(status: str) -> str:
 
 
 def span(start: datetime | None, end: datetime | None, *, now: datetime) -> str:
-    """How long something took; of what still goes on whole minutes, so that a page changes no more often."""
+    """A duration; one that has not ended is in whole minutes, so that the page changes less often."""
     if start is None:
         return ""
     seconds = max(0, int(((end or now) - start).total_seconds()))

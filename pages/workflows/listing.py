@@ -1,4 +1,4 @@
-"""The list of workflows: a line for each, with what the waiting ones wait for. Three queries."""
+"""The list of workflows: a line for each, with the reason of those that wait. Three queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class ListContent:
 
 
 def list_content(workflow_filter: WorkflowFilter, *, user: Caller, offset: int, now: datetime) -> ListContent:
-    """The newest first, of what the user may list."""
+    """The newest workflows that the user may list."""
     page = workflow_page(workflow_filter, user=user, limit=A_PAGE, offset=offset, order="DESC")
     waits = _waits(page.workflows)
     return ListContent(
@@ -76,7 +76,7 @@ def _choice(value: str) -> str:
 
 
 def _waits(workflows: Sequence[Workflow]) -> dict[UUID, str]:
-    """What the first waiting group of each workflow waits for."""
+    """The reason of each workflow's first waiting group."""
     live = [workflow.pk for workflow in workflows if workflow.status not in WORKFLOW_TERMINAL]
     if not live:
         return {}

@@ -53,7 +53,7 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSelection:
-    """Which of the tasks are wanted: from the ``offset``th on, and in one status alone unless it is empty."""
+    """The selected tasks: from the ``offset``th on, and only those of ``status`` unless it is empty."""
 
     offset: int = 0
     status: str = ""

@@ -27,7 +27,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventText:
-    """An event. ``about`` is the task or group it is of, empty for the workflow."""
+    """An event. ``about`` is its task or group, empty for the workflow."""
 
     time: datetime
     about: str
@@ -69,11 +69,11 @@ def timeline(events: Iterable[EventText]) -> tuple[TimelineLine, ...]:
 
 
 def _key(event: EventText) -> Key:
-    return event.reason, event.source, _but_for_whose(event) if event.warning or not event.about else "normal"
+    return event.reason, event.source, _common_text(event) if event.warning or not event.about else "normal"
 
 
-def _but_for_whose(event: EventText) -> str:
-    """A message without what differs from task to task: their names, and the ids of their pods."""
+def _common_text(event: EventText) -> str:
+    """A message without the parts that differ from task to task: names, and ids of pods."""
     text = _ID.sub("", event.message)
     if not event.about:
         return f"workflow: {text}"
@@ -82,7 +82,7 @@ def _but_for_whose(event: EventText) -> str:
 
 def _line(run: Sequence[EventText]) -> TimelineLine:
     first, end = run[0], run[-1].time
-    alike = len({_but_for_whose(event) for event in run}) == 1
+    alike = len({_common_text(event) for event in run}) == 1
     text = first.message
     listed = [] if alike and len(text) <= LONG else run[:1] if alike else run[:MOST_MESSAGES]
     return TimelineLine(

@@ -61,7 +61,7 @@ class WaitsView:
 
 
 def waits_view(waits: Sequence[WaitExplanation]) -> WaitsView:
-    """Put explanations in order: first those about which there is something to be done."""
+    """Sort explanations: those that somebody can act on come first."""
     views = [_wait(wait) for wait in waits]
     long = [row for row, wait in zip(views, waits, strict=True) if wait.why is not Why.UPSTREAM][
         :MOST_DETAILED

@@ -1,4 +1,4 @@
-"""The pages of workflows: a list, one workflow, and asking before it is cancelled or submitted again."""
+"""The pages of workflows: a list, one workflow, and the confirmation of a cancel or a resubmission."""
 
 from uuid import uuid4
 

@@ -1,8 +1,8 @@
-"""Whether a pool accepts a workflow, and the values that are frozen of it if it does.
+"""Check a workflow against its pool, and freeze the values that everything later needs.
 
 Pure: a parsed spec and the facts of a pool go in; placements, warnings and faults come out, all faults at
-once, those of topology included. No requirement is weakened to make a workflow fit; what a user may not
-expect is a warning. A resource spec is checked once, not once for each of its tasks, so the cost is linear
+once, those of topology included. No requirement is weakened to make a workflow fit; a surprise for the user
+is a warning. A resource spec is checked once, not once for each of its tasks, so the cost is linear
 in tasks with a small factor.
 
 Paths of faults are those of the parsed document; the caller, who has it, adds line and column.
@@ -47,7 +47,7 @@ def admit(
     scheduler: SchedulerBackend,
     new_uuid: Callable[[], UUID],
 ) -> tuple[tuple[GroupValues, ...], Checked]:
-    """Check a workflow against its pool and place its tasks.
+    """Check a workflow against its pool; returns its groups' frozen values, with faults and notices.
 
     ``name`` and ``workflow`` (a uuid) identify it. The groups are in the order of the spec's groups; with
     faults they must not be used.
@@ -61,7 +61,7 @@ def admit(
 
 @dataclass(slots=True, kw_only=True)
 class _Admission:
-    """One admission: what it reads; ``faults`` and ``notices`` fill as it goes."""
+    """One admission: its inputs, and the ``faults`` and ``notices`` found so far."""
 
     spec: WorkflowSpec
     facts: PoolFacts

@@ -60,7 +60,7 @@ class Assessment:
 
 
 def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bool]) -> Assessment:
-    """Read the group. ``editable`` says, on a retry, whether its pod groups can be edited as they run."""
+    """Derive the group's changes. ``editable`` says, on a retry, whether running pod groups can be edited."""
     reader = _TaskReader(view, observed)
     moves = {task.pk: move for task in view.tasks if (move := reader.move(task)) is not None}
     ends = ends_siblings(

@@ -1,4 +1,4 @@
-"""A group in the observer's rows: its pods, its objects, the events of its scheduler."""
+"""The observer's rows about a group: its pods, its objects, the events of its scheduler."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -62,6 +62,7 @@ def _has_ended(pod: PodSeen | None) -> bool:
 
 
 def _unstartable(pod: PodSeen) -> bool:
+    """Whether a container waits for a reason that the digest keeps: perhaps one that ends the task."""
     return any(c.get("state") == "waiting" for c in pod.digest.get("containers") or ())
 
 

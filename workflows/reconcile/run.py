@@ -1,9 +1,9 @@
 """One reconciliation of one task group: observe, plan, apply, record; then release its lease.
 
 A reconciliation has no memory but the rows: it may end between any two calls, and the next one, by any
-worker, goes on from what it observes. Statuses are settled first and need no cluster; then the cluster is
-brought in line with them, whatever they are. A short reconciliation may take several turns, so a group that
-waits for nothing is created in one message.
+worker, continues from what it observes. Statuses are decided first, without the cluster; then the cluster is
+brought in line with them. A reconciliation takes several turns while nothing has to be waited for, so one
+message can create a whole group.
 """
 
 import random
@@ -148,7 +148,7 @@ class Reconciliation:
         return outcome
 
     def _settle(self, view: GroupView) -> list[Change] | None:
-        """What the rows alone decide: a stop, a timeout, upstream groups."""
+        """The changes that the rows alone decide: a stop, a timeout, upstream groups."""
         row = view.row
         if row.stop_status:
             return end_all(view, status=TaskStatus(row.stop_status), message=row.stop_message)
@@ -198,7 +198,7 @@ class Reconciliation:
         return follow(view, observed, editable=lambda: edits_pod_groups(view))
 
     def _live_pods(self, view: GroupView, observed: ObservedPods, *, silent: bool) -> ObservedPods:
-        """The pods as they are in the cluster now, for when the observer has not reported all of them."""
+        """The pods in the cluster now, read because the observer has not reported all of them."""
         live = GroupReader(self.cluster, view.uuid, view.placement).pod_observations()
         missing = {name: replace(pod, absent=True) for name, pod in observed.pods.items() if name not in live}
         return ObservedPods(

@@ -72,13 +72,13 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     try:
         return "accepted", write(accepted)
     except IntegrityError:
-        if earlier := _earlier_reply(request):  # the same request at the same moment won
+        if earlier := _earlier_reply(request):  # the same request was committed a moment before
             return "repeated", earlier
         raise
 
 
 def _earlier_reply(request: SubmissionRequest) -> dict[str, Any] | None:
-    """The reply to an earlier request with the same key. Raises Conflict if its content was another."""
+    """The reply to an earlier request with the same key. Raises Conflict for other content."""
     if request.mode is not Mode.SUBMIT:
         return None
     return earlier_reply(
@@ -132,7 +132,7 @@ def _rendered(
     facts: PoolFacts,
     user: AbstractBaseUser,
 ) -> tuple[GroupObjects, ...]:
-    """Render every group. Raises InvalidSpec with every fault so far, or with those of too large objects."""
+    """Render every group. Raises InvalidSpec with all faults so far, or with too large objects."""
     faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
     if not faults:
@@ -158,7 +158,7 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
 
 
 def _limits(facts: PoolFacts) -> SpecLimits:
-    """The limits of a text: its tasks and their order as configured over REST, others by the environment."""
+    """The limits of a text: its tasks and their order are configuration, the others are settings."""
     own = env.environment()
     tasks = facts.limits.max_num_tasks
     return SpecLimits(
@@ -176,7 +176,7 @@ def _limits(facts: PoolFacts) -> SpecLimits:
 
 
 def _open_pool(request: SubmissionRequest) -> Pool:
-    """The pool, if it takes workflows of this caller."""
+    """The pool, if it accepts workflows of this caller. Raises NotFound, Forbidden or Conflict."""
     pool = pool_visible_to(request.user, request.pool_name, action=Action.WORKFLOW_CREATE)
     backend = pool.backend
     if backend.deleted_at is not None or not backend.enabled:
