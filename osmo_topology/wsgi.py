@@ -2,10 +2,12 @@
 
 import os
 
-from django.core.wsgi import get_wsgi_application
+import django
 
 from web.garbage_collector import settle
+from web.handler import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "osmo_topology.settings")
-application = get_wsgi_application()
+django.setup(set_prefix=False)
+application = Handler()
 settle()

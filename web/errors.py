@@ -177,6 +177,11 @@ forbidden = _plain("You may not do this.", "USER", 403)
 not_found = _plain("There is nothing at this address.", "USER", 404)
 
 
+def unreadable(request: HttpRequest, message: str) -> JsonResponse:
+    """The 400 of a request that is refused before any view reads it."""
+    return JsonResponse(body(message=message, error_code="USER", request=request), status=400)
+
+
 def token_needed(request: HttpRequest) -> JsonResponse:
     """The 401 of the page of metrics."""
     content = body(message="The token of the metrics is needed here.", error_code="USER", request=request)

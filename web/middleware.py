@@ -1,4 +1,4 @@
-"""What every request passes: an id that is echoed and logged, and one line in the log."""
+"""What every request passes: an id that is echoed and logged, a check for garbage, one line in the log."""
 
 import re
 import uuid
@@ -10,6 +10,7 @@ from django_structlog.middlewares import RequestMiddleware
 
 from web import errors
 from web.auth import caller_address
+from web.unreadable import is_path_unreadable, unreadable_part
 
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -33,8 +34,10 @@ class RequestIdMiddleware:
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponse:
-        if "\0" in request.path_info:  # names nothing, and a database refuses to look for it
+        if is_path_unreadable(request):
             return errors.not_found(request)
+        if message := unreadable_part(request):
+            return errors.unreadable(request, message)
         if doubled := _DOUBLED.match(request.path_info):  # the client's base address ended in a slash
             request.path_info = request.path_info[doubled.end() - 1 :]
         return self.get_response(request)
