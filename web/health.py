@@ -8,7 +8,9 @@ being down is no reason to take every web replica out of service. Apps add their
 Bounded: a server that accepts a connection and then stays silent would hold a request for ever, and no time
 limit of a driver covers that. So each probe runs in a thread of its own, and a request waits for it for some
 seconds. Requests at the same time share one probe, so strangers cannot make the service open connections.
-Lines contain no address, no credential and no error of a library.
+Lines contain no address, no credential and no error of a library. A dependency that belongs to a backend is
+named to callers who may read that backend's configuration and to whoever bears the token of the metrics;
+everybody else reads a number in place of the name.
 """
 
 import threading
@@ -20,13 +22,20 @@ from functools import cache, wraps
 import redis
 import structlog
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
+from rest_framework.exceptions import APIException
+from rest_framework.request import Request
+from rest_framework.views import APIView
 
 from web import errors
+from web.access import read_grants
+from web.policy import Action
+from web.scraping import bears_token
 
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -39,11 +48,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyStatus:
-    """One dependency: its name, one line about it, and whether this process can serve without it."""
+    """One dependency: its name, one line about it, and whether this process can serve without it.
+
+    ``backend`` is the backend it belongs to, whose name not everybody may know.
+    """
 
     name: str
     line: str
     needed: bool = False
+    backend: str = ""
 
 
 Probe = Callable[[], Sequence[DependencyStatus]]
@@ -120,7 +133,7 @@ def livez(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 -- Django's sig
 
 
 @reads_only
-def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 -- Django's signature
+def readyz(request: HttpRequest) -> HttpResponse:
     """Report the status of each dependency; 503 if this process cannot serve without one that fails."""
     runs = [shared.begin() for shared in _probes.values()]
     until = time.monotonic() + PROBE_SECONDS
@@ -128,8 +141,41 @@ def readyz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 -- Django's si
     failing = [dependency for dependency in statuses if not dependency.line.startswith(OK)]
     serves = not any(dependency.needed for dependency in failing)
     status = "unavailable" if not serves else "degraded" if failing else OK
-    lines = {dependency.name: dependency.line for dependency in statuses}
-    return JsonResponse({"status": status, **lines}, status=200 if serves else 503)
+    return JsonResponse({"status": status, **_lines(request, statuses)}, status=200 if serves else 503)
+
+
+def _lines(request: HttpRequest, statuses: Sequence[DependencyStatus]) -> dict[str, str]:
+    """The line of each dependency, with the names of those backends that the caller may know."""
+    lines = {dependency.name: dependency.line for dependency in statuses if not dependency.backend}
+    of_backends = [dependency for dependency in statuses if dependency.backend]
+    if not of_backends:
+        return lines
+    readable = _readable_backends(request)
+    for number, dependency in enumerate(of_backends, 1):
+        is_readable = readable is None or dependency.backend in readable
+        label = dependency.backend if is_readable else f"backend {number}"
+        lines[f"{dependency.name} of {label}"] = dependency.line
+    return lines
+
+
+def _readable_backends(request: HttpRequest) -> frozenset[str] | None:
+    """The backends whose configuration the caller may read; None for all. None of them for a stranger."""
+    if bears_token(request.headers.get("Authorization", "")):
+        return None
+    try:
+        user = _known_caller(request)
+        return read_grants(user).names("backend", {Action.CONFIG_READ}) if user else frozenset()
+    except DatabaseError:  # it answered the probe and has gone since
+        return frozenset()
+
+
+def _known_caller(request: HttpRequest) -> User | None:
+    """The caller; None for a stranger and for credentials that are refused."""
+    try:
+        user = Request(request, authenticators=APIView().get_authenticators()).user
+    except APIException:
+        return None
+    return user if isinstance(user, User) and user.is_active else None
 
 
 def _database() -> list[DependencyStatus]:

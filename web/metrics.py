@@ -9,7 +9,6 @@ choose: the route's pattern instead of the path, one word for unknown methods.
 Rejected: pushing to a gateway (a dead process would look alive), and one port for all processes.
 """
 
-import hmac
 import os
 import threading
 import time
@@ -26,6 +25,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from web import errors
 from web.health import reads_only
+from web.scraping import bears_token
 
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name for it
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -65,16 +65,10 @@ def page() -> bytes:
     return generate_latest(registry)
 
 
-def may_scrape(authorization: str) -> bool:
-    """Whether a header has the token."""
-    want = f"Bearer {settings.ENV.metrics_token}".encode()
-    return hmac.compare_digest(authorization.encode("utf-8", "surrogateescape"), want)
-
-
 @reads_only
 def view(request: HttpRequest) -> HttpResponse:
     """Web's page, for callers with the token."""
-    if not settings.ENV.metrics_token or not may_scrape(request.headers.get("Authorization", "")):
+    if not bears_token(request.headers.get("Authorization", "")):
         return errors.token_needed(request)
     return HttpResponse(page(), content_type=CONTENT_TYPE_LATEST)
 
@@ -104,7 +98,7 @@ def serve() -> WSGIServer | None:
 def _application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
     if environ["PATH_INFO"] != "/metrics":
         return _plain(start_response, "404 Not Found")
-    if settings.ENV.metrics_token and not may_scrape(environ.get("HTTP_AUTHORIZATION", "")):
+    if settings.ENV.metrics_token and not bears_token(environ.get("HTTP_AUTHORIZATION", "")):
         return _plain(start_response, "401 Unauthorized")
     body = page()
     start_response("200 OK", [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))])

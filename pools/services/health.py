@@ -46,7 +46,7 @@ def observers() -> list[DependencyStatus]:
             rows = cursor.fetchall()
     except DatabaseError:
         return [DependencyStatus(name="observers", line=SILENT)]
-    return [DependencyStatus(name=f"observer of {name}", line=_line(age)) for name, age in rows]
+    return [DependencyStatus(name="observer", line=_line(age), backend=name) for name, age in rows]
 
 
 def _line(age: float | None) -> str:

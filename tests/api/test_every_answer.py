@@ -8,7 +8,10 @@ from django.contrib.auth.models import User
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
+from pools.services.health import observers
+from tests.factories import BackendFactory
 from web import health
+from web.models import Role, RoleAssignment
 from web.services import make_token
 
 pytestmark = pytest.mark.django_db
@@ -160,6 +163,34 @@ def test_readiness_names_what_does_not_answer_and_goes_on_without_what_it_can(cl
     assert answer.json()["redis"].startswith("does not answer")
     assert answer.json()["sweep"].startswith("never ran")
     assert "secret" not in answer.content.decode()
+
+
+def test_readiness_names_backends_to_those_who_may_read_them(client, settings, ann, monkeypatch):
+    BackendFactory(name="gpu-secret")
+    BackendFactory(name="gpu-shared")
+    monkeypatch.setattr(health, "_probes", {})
+    statuses = observers()  # here: the thread of a probe does not see a test's transaction
+    health.register("observers", lambda: statuses, needed=False)
+    Role.objects.create(
+        name="reader", policies=[{"actions": ["config:Read"], "resources": ["backend/gpu-shared"]}]
+    )
+    settings.ENV = settings.ENV.model_copy(update={"metrics_token": "scrape"})
+    settings.DEFAULT_ROLES = []
+
+    def named(**headers):
+        lines = client.get("/readyz", **headers).json()
+        return [line.removeprefix("observer of ") for line in lines if line.startswith("observer")]
+
+    numbers, names = ["backend 1", "backend 2"], ["gpu-secret", "gpu-shared"]
+    assert named() == numbers
+    assert named(HTTP_AUTHORIZATION="Bearer wrong") == numbers
+    assert named(HTTP_AUTHORIZATION="Bearer scrape") == names
+    token = f"Bearer {make_token(ann, name='laptop')}"
+    assert named(HTTP_AUTHORIZATION=token) == numbers
+    RoleAssignment.objects.create(user=ann, role="reader")
+    assert named(HTTP_AUTHORIZATION=token) == ["backend 1", "gpu-shared"]
+    client.force_login(User.objects.create_superuser("root"))
+    assert named() == names
 
 
 def test_readiness_waits_for_nothing_that_hangs(client, monkeypatch):

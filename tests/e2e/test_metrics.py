@@ -54,8 +54,10 @@ def test_a_page_of_metrics_is_shown_to_nobody_without_the_token(running_service,
 
 
 def test_readiness_tells_of_every_process_of_a_running_service(world, running_service):
+    headers = {"Authorization": f"Bearer {running_service['metrics_token']}"}
+
     def ready():
-        return pool.request("GET", f"{running_service['api_url']}/readyz").json()
+        return pool.request("GET", f"{running_service['api_url']}/readyz", headers=headers).json()
 
     observer = f"observer of {world.backend}-kai"
     told = world.wait(ready, lambda told: told.get(observer, "").startswith("ok, heard"))
