@@ -24,6 +24,9 @@ from web.shapes import Shape
 VERSION = "0.1.0"
 """Of the product; the same as in pyproject.toml."""
 
+WARNING_HEADER = "x-osmo-warning"
+"""What OSMO's client prints beside an answer."""
+
 _VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", re.ASCII)
 
 
@@ -49,9 +52,14 @@ class ClientVersionMiddleware:
         response = self.get_response(request)
         if _below(version, settings.CLIENT_LATEST_VERSION):
             hint = f"New client {settings.CLIENT_LATEST_VERSION} available; this is {client_version}."
-            response["x-osmo-warning"] = base64.b64encode(hint.encode()).decode()
+            response[WARNING_HEADER] = warning_text(hint)
             response["x-osmo-service-version"] = VERSION
         return response
+
+
+def warning_text(text: str) -> str:
+    """A warning as its header carries it."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def _below(version: tuple[int, int, int], bound: str) -> bool:

@@ -13,6 +13,7 @@ from pools import services
 from pools.admin.base import ConfigurationAdmin, render_table
 from pools.admin.forms import DocumentForm, YamlField
 from pools.models import PodTemplate
+from pools.pod_templates.notices import template_notices
 from pools.pod_templates.variables import VARIABLES
 from pools.services import ConfigChange, Saved
 from pools.services.pod_templates import users_of
@@ -69,7 +70,7 @@ class PodTemplateAdmin(ConfigurationAdmin):
         row = services.put_pod_template(
             name=name, document=document, change=change, expected_revision=expected_revision
         )
-        return Saved(row)
+        return Saved(row, tuple(template_notices(row.content)))
 
     def erase(self, obj: Any, *, change: ConfigChange) -> None:
         services.delete_pod_template(name=obj.name, change=change)

@@ -3,7 +3,8 @@
 A client that reads the latter gets an empty set; a write is refused with what to use instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
@@ -13,14 +14,17 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import services
+from pools.api import representations as show
 from pools.api.requests import envelope, etag, expected_revision, faults_under
 from pools.api.shapes import DeletedShape, WriteShape
 from pools.api.views import DRY_RUN, IF_MATCH
 from pools.models import PodTemplate
+from pools.pod_templates.notices import template_notices
 from scheduling.errors import Fault, InvalidSpec, NotFound
 from web.permissions import Needs
 from web.policy import Action
 from web.shapes import about
+from web.version import WARNING_HEADER, warning_text
 
 READ = Needs(Action.CONFIG_READ, on="config/pod_template")
 UPDATE = Needs(Action.CONFIG_UPDATE, on="config/pod_template")
@@ -57,7 +61,7 @@ class PodTemplatesView(APIView):
                 fault = Fault((), "not_a_mapping", "An object of templates by name is needed here.")
                 raise InvalidSpec(fault.message, [fault])
             saved = services.put_pod_templates(documents=sent.content, change=sent.change)
-        return Response({row.name: row.content for row in saved})
+        return Response({row.name: row.content for row in saved}, headers=_warning(saved))
 
 
 class PodTemplateView(APIView):
@@ -70,7 +74,7 @@ class PodTemplateView(APIView):
         row = PodTemplate.objects.filter(name=name).first()
         if row is None:
             raise NotFound(f'There is no pod template "{name[:63]}".')
-        return self._reply(row)
+        return Response(row.content, headers=etag(row.revision))
 
     @extend_schema(
         operation_id="put_pod_template",
@@ -86,7 +90,7 @@ class PodTemplateView(APIView):
             row = services.put_pod_template(
                 name=name, document=sent.content, change=sent.change, expected_revision=expected
             )
-        return self._reply(row)
+        return Response(row.content, headers={**etag(row.revision), **_warning([row])})
 
     @extend_schema(
         operation_id="delete_pod_template",
@@ -102,8 +106,12 @@ class PodTemplateView(APIView):
         )
         return Response(DeletedShape(name=name))
 
-    def _reply(self, row: PodTemplate) -> Response:
-        return Response(row.content, headers=etag(row.revision))
+
+def _warning(rows: Iterable[PodTemplate]) -> dict[str, str]:
+    """The first notices on templates as a header; the bodies are the templates alone."""
+    notices = islice((notice for row in rows for notice in template_notices(row.content)), 3)
+    text = " ".join(show.warnings(notices))
+    return {WARNING_HEADER: warning_text(text)} if text else {}
 
 
 _INSTEAD: Mapping[str, str] = {

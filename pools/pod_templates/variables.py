@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from scheduling import names
+
 Path = tuple[int | str, ...]
 
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -31,6 +33,10 @@ CONTAINER = "USER_CONTAINER_NAME"
 USER_CONTAINER = "{{USER_CONTAINER_NAME}}"
 """How a template names the container that runs the user's command."""
 
+SUBMITTED_BY = "WF_SUBMITTED_BY"
+UNIQUE_SUBMITTED_BY = "WF_SUBMITTED_BY_UNIQUE"
+"""The user in a form that no other user has; the label of ``WF_SUBMITTED_BY`` may be that of several."""
+
 DEFAULTS = ("USER_CPU", "USER_MEMORY", "USER_STORAGE")
 """Variables to which a pool and a platform may give a default, for tasks that ask for none."""
 
@@ -43,7 +49,7 @@ WORKFLOW: Mapping[str, str] = {
     "WF_POOL": "osmo.pool",
     "WF_PRIORITY": "osmo.priority",
     "WF_RETRY_ID": "osmo.retry_id",
-    "WF_SUBMITTED_BY": "osmo.submitted_by",
+    SUBMITTED_BY: "osmo.submitted_by",
     "WF_TASK_NAME": "osmo.task_name",
     "WF_TASK_UUID": "osmo.task_uuid",
     "WF_UUID": "osmo.workflow_uuid",
@@ -54,6 +60,7 @@ VARIABLES = tuple(
     sorted(
         {
             CONTAINER,
+            UNIQUE_SUBMITTED_BY,
             "USER_CPU",
             "USER_EXCLUDED_NODES",
             "USER_GPU",
@@ -64,6 +71,7 @@ VARIABLES = tuple(
     )
 )
 
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(m|k|[MGT]|[KMGT]i|B)?", re.ASCII)
 
@@ -73,6 +81,7 @@ class TaskValues:
     """The values of a task; amounts are Kubernetes quantities, empty for none."""
 
     container: str
+    submitted_by: str
     cpu: str
     gpu: str
     memory: str
@@ -86,6 +95,7 @@ def values_of(task: TaskValues, *, defaults: Mapping[str, str]) -> dict[str, str
     values = dict.fromkeys(VARIABLES, "")
     values |= {
         CONTAINER: task.container,
+        UNIQUE_SUBMITTED_BY: unique_word(task.submitted_by),
         "USER_CPU": task.cpu or str(defaults.get("USER_CPU", "")),
         "USER_GPU": task.gpu,
         "USER_EXCLUDED_NODES": ",".join(task.excluded),
@@ -109,6 +119,27 @@ def _plain(number: Decimal) -> str:
     """A number without exponent and trailing zeros, with at most ten places."""
     text = f"{number:.10f}".rstrip("0").rstrip(".")
     return text or "0"
+
+
+def unique_word(name: str) -> str:
+    """A user's name in a-z, 0-9, ``-`` and ``_``: one word for each name, also where case does not count.
+
+    Every other character is written as ``_`` and two hex digits for each of its bytes. A word of more than 63
+    characters is cut; two underscores, which no other word has, and a digest of the name take the place of
+    the remainder.
+    """
+    word = "".join(
+        character if character in _PLAIN else "".join(f"_{octet:02x}" for octet in character.encode())
+        for character in name
+    )
+    if len(word) <= names.MAX_NAME:
+        return word
+    return f"{word[:29]}__{names.digest(name, length=32)}"
+
+
+def variables_in(text: str) -> list[str]:
+    """The names of the variables in a text."""
+    return _VARIABLE.findall(text)
 
 
 def fill(value: Any, values: Mapping[str, str], *, amounts: bool = False) -> Any:

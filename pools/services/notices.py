@@ -6,14 +6,15 @@ from typing import Any
 from pools import conditions, selectors
 from pools.interfaces import Unreleased, usage
 from pools.models import Backend, Pool
-from scheduling.errors import Notice
+from pools.pod_templates.notices import template_notices
+from scheduling.errors import Notice, format_path
 from scheduling.levels import Levels, check_look_alikes
 from scheduling.sentences import count_of
 
 
 def pool_notices(pool: Pool) -> list[Notice]:
-    """Notices of a saved pool about its cluster. At most two queries."""
-    return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool)]
+    """Notices of a saved pool about its cluster and its templates. At most two queries."""
+    return [*_of_backend(pool), *_of_source(pool), *_of_labels(pool), *_of_templates(pool)]
 
 
 FROZEN = (
@@ -52,6 +53,14 @@ def frozen_notices(name: str, *, before: Mapping[str, Any], after: Mapping[str, 
 def _accepted(backend: str, levels: Levels) -> str:
     keys = ", ".join(f"{level.key} ({level.label})" for level in levels)
     return f"backend {backend} {f'with topology_keys {keys}' if keys else 'without topology_keys'}"
+
+
+def _of_templates(pool: Pool) -> list[Notice]:
+    """Notices on the templates that the pool and its platforms apply, each once."""
+    results = [pool.applied_template, *(row.applied_template for row in pool.platforms.all())]
+    notices = [notice for result in results for notice in template_notices(result.get("pod", {}))]
+    messages = dict.fromkeys(f"In its pod templates, {format_path(n.path)}: {n.message}" for n in notices)
+    return [Notice("pod_template", message) for message in messages]
 
 
 def backend_notices(backend: Backend) -> list[Notice]:

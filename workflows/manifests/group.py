@@ -68,6 +68,7 @@ class Renderer:
         tokens = Tokens(values, hosts=_hosts(values, subdomain))
         self._frame = PodFrame(
             namespace=placement.namespace,
+            submitted_by=placement.submitted_by,
             labels=labels.of_pods(values.uuid, values.name, placement),
             subdomain=subdomain,
             claim_template=self.claim_template,

@@ -26,6 +26,7 @@ class PodFrame:
     """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none."""
 
     namespace: str
+    submitted_by: str
     labels: Mapping[str, str]
     subdomain: str
     claim_template: str
@@ -57,17 +58,18 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     return apply_template(
         pod,
         template,
-        task=_task_values(task, service_labels),
+        task=_task_values(task, frame, service_labels),
         labels=service_labels,
         fixed={"schedulerName", *parts.spec},
     )
 
 
-def _task_values(task: TaskTry, service_labels: Mapping[str, str]) -> TaskValues:
+def _task_values(task: TaskTry, frame: PodFrame, service_labels: Mapping[str, str]) -> TaskValues:
     """The values of a template's variables."""
     placement = task.placement
     return TaskValues(
         container=names.container(task.name),
+        submitted_by=frame.submitted_by,
         cpu=str(placement.cpu) if placement.cpu else "",
         gpu=str(placement.gpu) if placement.gpu else "",
         memory=placement.memory,

@@ -1,13 +1,17 @@
 """Pod templates alone: how they are merged, what their variables say, and what they may not hold."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pools.pod_templates.merge import overlay
+from pools.pod_templates.notices import template_notices
 from pools.pod_templates.reading import plain
 from pools.pod_templates.rules import template_faults
-from pools.pod_templates.variables import VARIABLES, TaskValues, fill, values_of
+from pools.pod_templates.variables import VARIABLES, TaskValues, fill, unique_word, values_of
 
 NAME = st.sampled_from(["a", "b", "c"])
 WORD = st.sampled_from(["x", "y", "{{USER_CPU}}"])
@@ -73,7 +77,7 @@ def test_lists_are_merged_as_kubernetes_merges_them():
 
 def asked(**more):
     given = {"container": "train", "cpu": "", "gpu": "", "memory": "", "storage": "", "excluded": ()}
-    return TaskValues(**{**given, "labels": {}, **more})
+    return TaskValues(**{**given, "submitted_by": "ann", "labels": {}, **more})
 
 
 def test_every_variable_has_a_text_and_amounts_are_told_in_units():
@@ -96,6 +100,50 @@ def test_a_users_word_is_a_text_and_is_not_looked_at_again():
     values = values_of(asked(labels={"osmo.task_name": "{{USER_CPU}}{% x %}"}, cpu="4"), defaults={})
     said = fill({"args": ["{{WF_TASK_NAME}}"], "{{WF_TASK_NAME}}": "x"}, values)
     assert said == {"args": ["{{USER_CPU}}{% x %}"], "{{WF_TASK_NAME}}": "x"}
+
+
+@given(st.lists(st.text(min_size=1, max_size=150), min_size=2, max_size=8, unique=True))
+def test_no_two_users_have_one_word(users):
+    words = [unique_word(user) for user in users]
+    assert len({word.casefold() for word in words}) == len(users)
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,63}", word) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("user", "want"),
+    [("ann", "ann"), ("ann@nv.com", "ann_40nv_2ecom"), ("ann_nv", "ann_5fnv"), ("Ann", "_41nn")],
+)
+def test_a_users_word_can_be_read(user, want):
+    values = values_of(asked(submitted_by=user), defaults={})
+    assert values["WF_SUBMITTED_BY_UNIQUE"] == want
+
+
+NAMED_BY_LABEL = {
+    "a directory": ("volumes", [{"name": "v", "hostPath": {"path": "/home/{{ WF_SUBMITTED_BY }}"}}]),
+    "a claim": ("volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "x-{{WF_SUBMITTED_BY}}"}}]),
+    "a path in a variable": (
+        "containers",
+        [{"name": "{{USER_CONTAINER_NAME}}", "env": [{"name": "H", "value": "/h/{{WF_SUBMITTED_BY}}"}]}],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMED_BY_LABEL)
+def test_a_name_that_two_users_could_share_is_noticed(case):
+    field, entries = NAMED_BY_LABEL[case]
+    (notice,) = template_notices({"spec": {field: entries}})
+    assert "WF_SUBMITTED_BY_UNIQUE" in notice.message
+    unique = json.loads(json.dumps(entries).replace("SUBMITTED_BY", "SUBMITTED_BY_UNIQUE"))
+    assert not list(template_notices({"spec": {field: unique}}))
+
+
+def test_a_user_in_a_label_or_a_plain_variable_is_not_noticed():
+    env = [{"name": "WHO", "value": "{{WF_SUBMITTED_BY}}"}]
+    template = {
+        "metadata": {"labels": {"who": "{{WF_SUBMITTED_BY}}"}},
+        "spec": {"containers": [{"name": "{{USER_CONTAINER_NAME}}", "env": env}]},
+    }
+    assert not list(template_notices(template))
 
 
 USERS = {"name": "{{USER_CONTAINER_NAME}}"}
