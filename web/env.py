@@ -5,6 +5,7 @@ environment. ``DATABASE_URL``, ``REDIS_URL`` and ``KUBECONFIG`` are ignored on p
 exported for another program must not point this one at somebody's server.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ _DEVELOPMENT_MARK = "development-only-"
 DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _SECRET_LENGTH = 32
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", re.ASCII)
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
 
@@ -47,6 +49,10 @@ class Environment(BaseSettings):
     trusted_proxy_networks: list[IPv4Network | IPv6Network] = Field(
         default=[], description="Where a gateway's connections come from (JSON list)."
     )
+    forwarded_for_networks: list[IPv4Network | IPv6Network] = Field(
+        default=[],
+        description="Networks of proxies whose X-Forwarded-For counts, nothing else of theirs (JSON list).",
+    )
     default_roles: list[str] = Field(
         default=["osmo-user"], description="Roles of users to whom none is assigned (JSON list)."
     )
@@ -55,10 +61,12 @@ class Environment(BaseSettings):
         default=3000, ge=0, description="Submissions from one address; 0: no limit."
     )
     logins_per_minute: int = Field(
-        default=20, ge=0, description="Tries to log in as one user, and tokens made by one; 0: no limit."
+        default=20,
+        ge=0,
+        description="Failed logins with one name from one address; logins and tokens of a user; 0: no limit.",
     )
     address_logins_per_minute: int = Field(
-        default=60, ge=0, description="The same from one address; 0: no limit."
+        default=60, ge=0, description="The same from one address, all names together; 0: no limit."
     )
     secret_key: str = Field(default="", description="Django's signing key; required in production.")
     database_url: PostgresDsn = Field(
@@ -98,6 +106,11 @@ class Environment(BaseSettings):
     )
     client_latest_version: str = Field(
         default="", pattern=_VERSION, description="OSMO clients older than this are told of it."
+    )
+    pod_label_domains: list[str] = Field(
+        default=[],
+        description="Domains of labels that users may set on pods, with their subdomains (JSON list); labels "
+        "without a domain need none.",
     )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
     spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")
@@ -181,7 +194,7 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
-        if wrong := [*own, *_access_faults(self), *_log_faults(self)]:
+        if wrong := [*own, *_access_faults(self), *_label_faults(self), *_log_faults(self)]:
             raise ValueError("; ".join(wrong))
         return self
 
@@ -213,8 +226,15 @@ def _access_faults(env: Environment) -> Iterator[str]:
         yield f"OSMO_JWT_SECRETS: each of at least {_SECRET_LENGTH} characters"
     if any(network.prefixlen == 0 for network in env.trusted_proxy_networks):
         yield "OSMO_TRUSTED_PROXY_NETWORKS: a network that holds every address trusts everybody"
+    if any(network.prefixlen == 0 for network in env.forwarded_for_networks):
+        yield "OSMO_FORWARDED_FOR_NETWORKS: a network that holds every address lets callers choose theirs"
     if strange := [role for role in env.default_roles if not NAME.fullmatch(role)]:
         yield f"OSMO_DEFAULT_ROLES: {', '.join(strange)} is no role's name"
+
+
+def _label_faults(env: Environment) -> Iterator[str]:
+    if wrong := [domain for domain in env.pod_label_domains if not _DOMAIN.fullmatch(domain)]:
+        yield f"OSMO_POD_LABEL_DOMAINS: {', '.join(wrong)} is no domain of at least two parts"
 
 
 def _log_faults(env: Environment) -> Iterator[str]:

@@ -1,12 +1,21 @@
 """Labels of a task group's objects: those that the service selects by, and those that OSMO's users expect.
 
-The service's labels replace the user's. A user's label is left out if it is in a namespace that controls a
-scheduler or this service: ``kai.scheduler/queue`` on a pod would move it to another pool's quota.
+The service's labels replace the user's. Two kinds of a user's labels are set on pods: those without a domain,
+and those of the domains that the installation lists in ``OSMO_POD_LABEL_DOMAINS`` (with their subdomains). A
+label with a domain belongs to the owner of the domain, on a cluster mostly a controller: injectors of
+identities, sidecars and agents act on pods by such labels, and so do queues (``kai.scheduler/queue`` would
+move a pod to another pool's quota). No list of those would be complete, so the installation lists what may be
+set.
+
+Never set are the labels of this service, of Kubernetes and of the schedulers, and the few labels without a
+domain by which a controller treats a pod differently.
 """
 
 import re
 from collections.abc import Mapping
 from uuid import UUID
+
+from django.conf import settings
 
 from scheduling import names
 from scheduling.backends.registry import is_read_label
@@ -24,6 +33,17 @@ _RESERVED = re.compile(
 )
 """Labels by which queueing layers, sidecar injectors or this service treat a pod differently."""
 
+_RESERVED_WORDS = frozenset(
+    {
+        "aadpodidbinding",  # Azure's former pod identities
+        "controller-revision-hash",
+        "controller-uid",
+        "job-name",
+        "pod-template-hash",
+    }
+)
+"""The same without a domain; workload controllers count pods by them."""
+
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -34,7 +54,14 @@ def value(text: str) -> str:
 
 def is_reserved(key: str) -> bool:
     """Whether a user's label must not be set on a pod."""
-    return _RESERVED.match(key) is not None or is_read_label(key)
+    domain, slash, _ = key.rpartition("/")
+    if slash and not _is_listed(domain):
+        return True
+    return key in _RESERVED_WORDS or _RESERVED.match(key) is not None or is_read_label(key)
+
+
+def _is_listed(domain: str) -> bool:
+    return any(domain == listed or domain.endswith(f".{listed}") for listed in settings.ENV.pod_label_domains)
 
 
 def users(labels: Mapping[str, str]) -> dict[str, str]:

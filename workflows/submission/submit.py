@@ -259,4 +259,8 @@ def _label_warnings(labels: Mapping[str, str]) -> list[str]:
     reserved = listing(key for key in labels if is_reserved(key))
     if not reserved:
         return []
-    return [f"Labels {reserved} are kept with the workflow but not set on pods: their names are reserved."]
+    message = (
+        f"Labels {reserved} are kept with the workflow but not set on pods: their names are reserved, or "
+        "OSMO_POD_LABEL_DOMAINS does not list their domains."
+    )
+    return [message]

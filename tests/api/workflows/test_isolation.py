@@ -201,14 +201,25 @@ ORDERS = [
     "app.kubernetes.io/managed-by", "topology.kubernetes.io/zone", "batch.kubernetes.io/job-name",
     "pod-security.kubernetes.io/enforce", "kueue.x-k8s.io/queue-name", "scheduling.x-k8s.io/pod-group",
     "volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "sidecar.istio.io/inject",
-    "grove.io/podgang",
+    "grove.io/podgang", "azure.workload.identity/use", "admission.datadoghq.com/enabled",
+    "tags.datadoghq.com/service", "eks.amazonaws.com/skip-pod-identity-webhook", "security.gke.io/exempt",
+    "cloud.google.com/gke-accelerator", "linkerd.io/inject", "config.linkerd.io/proxy-cpu-limit",
+    "security.istio.io/tlsMode", "kuma.io/sidecar-injection", "consul.hashicorp.com/connect-inject",
+    "dapr.io/enabled", "sidecar.opentelemetry.io/inject", "vault.hashicorp.com/agent-inject",
+    "policy.sigstore.dev/include", "inject.nobody-knew.example/now", "aadpodidbinding", "job-name",
 ]  # fmt: skip
 
 
+@pytest.fixture
+def _own_domain(settings):
+    settings.ENV = settings.ENV.model_copy(update={"pod_label_domains": ["example.com", "istio.io"]})
+
+
+@pytest.mark.usefixtures("_own_domain")
 @pytest.mark.parametrize("door", ["spec", "query"])
 def test_labels_that_give_orders_stay_off_the_pods(door, send):
     plain = pod_of(send(alone()))["metadata"]["labels"]
-    for some in (ORDERS[:12], ORDERS[12:]):
+    for some in (ORDERS[place : place + 12] for place in range(0, len(ORDERS), 12)):
         labels = dict.fromkeys(some, "forged")
         if door == "spec":
             answer = send(alone() | {"labels": labels | {"team": "a", "example.com/team": "b"}})
@@ -220,6 +231,21 @@ def test_labels_that_give_orders_stay_off_the_pods(door, send):
         assert set(labels) == {*plain, "team", "example.com/team"}
         (warning,) = answer.json()["warnings"]
         assert "not set on pods" in warning
+
+
+def test_a_label_with_a_domain_needs_one_that_is_listed(send, settings):
+    workflow = alone() | {"labels": {"team": "a", "example.com/team": "b", "hr.example.com/team": "c"}}
+    answer = send(workflow)
+    assert "team" in pod_of(answer)["metadata"]["labels"]
+    assert not [key for key in pod_of(answer)["metadata"]["labels"] if "example.com" in key]
+    assert '"example.com/team"' in answer.json()["warnings"][0]
+    assert "OSMO_POD_LABEL_DOMAINS" in answer.json()["warnings"][0]
+    settings.ENV = settings.ENV.model_copy(update={"pod_label_domains": ["example.com"]})
+    answer = send(workflow | {"labels": workflow["labels"] | {"notexample.com/team": "d"}})
+    labels = {key for key in pod_of(answer)["metadata"]["labels"] if "example.com" in key}
+    assert labels == {"example.com/team", "hr.example.com/team"}
+    send(workflow, "")
+    assert Workflow.objects.get().labels["example.com/team"] == "b"
 
 
 def test_labels_reach_no_other_object(send):

@@ -21,6 +21,12 @@ def test_kai_reads_annotations(key):
     assert (is_read_label(key), is_read_annotation(key), is_reserved(key)) == (False, True, False)
 
 
+@pytest.fixture
+def _own_domain(settings):
+    settings.ENV = settings.ENV.model_copy(update={"pod_label_domains": ["example.com"]})
+
+
+@pytest.mark.usefixtures("_own_domain")
 @pytest.mark.parametrize("key", ["team", "example.com/kai.scheduler", "runaires"])
 def test_other_keys_are_the_users_own(key):
     assert (is_read_label(key), is_read_annotation(key), is_reserved(key)) == (False, False, False)
