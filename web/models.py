@@ -14,9 +14,16 @@ ROLE_NAME_LENGTH = 128
 
 
 class PersonalToken(AbstractAuthToken):
-    """Only a digest is stored; the token itself is shown once, when it is made."""
+    """Only a digest is stored; the token itself is shown once, when it is made.
+
+    ``made_with`` is the token with which it was made over REST, if it was made with one. Deleting a token
+    deletes those that were made with it, and theirs.
+    """
 
     name = models.CharField(max_length=TOKEN_NAME_LENGTH, blank=True, default="")
+    made_with = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="descendants", editable=False
+    )
 
     class Meta:
         swappable = "KNOX_TOKEN_MODEL"

@@ -1,6 +1,7 @@
 """A user's own personal tokens over REST: list, make, revoke.
 
-A token that is made with a token does not outlive it: a stolen one cannot be prolonged. A user from the
+A token that is made with a token, or with a short login of one, ends with it, by time and by revocation: a
+stolen one cannot be prolonged, and whoever revokes it ends what the thief made with it. A user from the
 gateway makes none: the token would bypass the roles and pools that the gateway sets.
 """
 
@@ -20,7 +21,7 @@ from web.models import TOKEN_NAME_LENGTH, PersonalToken
 from web.permissions import Needs, caller
 from web.policy import NAME, Action
 from web.shapes import Instant, Shape, about
-from web.throttles import LoginThrottle
+from web.throttles import TokenThrottle
 from web.times import naive_utc
 
 TOKEN = Needs(Action.AUTH_TOKEN)
@@ -65,7 +66,7 @@ class TokensView(APIView):
 
 class TokenView(APIView):
     access = {"POST": TOKEN, "DELETE": TOKEN}
-    throttle_classes = [LoginThrottle]
+    throttle_classes = [TokenThrottle]
 
     @extend_schema(
         operation_id="make_access_token",
@@ -81,12 +82,14 @@ class TokenView(APIView):
                 "A gateway decides with each request what you may do, and a token would go past it: "
                 "ask an administrator for one."
             )
-        row, token = services.make_own_token(user, name=_checked_name(name), expires_at=_expiry(request))
+        row, token = services.make_own_token(
+            user, name=_checked_name(name), expires_at=_expiry(request), made_with=_token_of(request)
+        )
         return Response(NewTokenShape(**_fields(row), token=token))
 
     @extend_schema(operation_id="revoke_access_token", request=None, responses={200: RevokedShape})
     def delete(self, request: Request, name: str) -> Response:
-        """Revoke the caller's token of this name."""
+        """Revoke the caller's token of this name, and those that were made with it."""
         services.revoke_own_token(caller(request), name=name)
         return Response(RevokedShape(token_name=name))
 
@@ -98,11 +101,16 @@ def _checked_name(name: str) -> str:
     raise InvalidSpec(message, [Fault(("token_name",), "invalid_name", message)])
 
 
+def _token_of(request: Request) -> PersonalToken | None:
+    """The personal token that the request bears, itself or by a short login."""
+    return request.auth if isinstance(request.auth, PersonalToken) else None
+
+
 def _expiry(request: Request) -> datetime:
     """The end of the day that was asked for, within what is allowed. Raises InvalidSpec."""
     latest = services.latest_expiry()
-    if isinstance(request.auth, PersonalToken) and request.auth.expiry is not None:
-        latest = min(latest, request.auth.expiry)
+    if (token := _token_of(request)) and token.expiry is not None:
+        latest = min(latest, token.expiry)
     query = TokenQuery(data=request.query_params)
     query.is_valid(raise_exception=True)
     day = query.validated_data.get("expires_at")

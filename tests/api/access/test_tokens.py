@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from scheduling.errors import Forbidden
 from tests.error_shape import assert_error_shape
 from web import services
 from web.models import PersonalToken
@@ -77,6 +78,37 @@ def test_a_token_does_not_outlive_the_one_it_was_made_with(api):
     made = api.post(f"{HOME}/laptop").json()
     assert datetime.fromisoformat(made["expires_at"]).replace(tzinfo=UTC) <= soon
     assert_error_shape(api.post(f"{HOME}/other?expires_at=2099-01-01"), 400, code="out_of_range")
+
+
+def test_what_was_made_with_a_token_ends_with_its_revocation(api, ann):
+    """Through a token, a short login of it, and a token of that; nothing else of the user's ends."""
+    child = api.post(f"{HOME}/child").json()["token"]
+    login = (
+        client_with(child).post("/api/auth/jwt/access_token", {"token": child}, format="json").json()["token"]
+    )
+    grandchild = client_with(login).post(f"{HOME}/grandchild").json()["token"]
+    other = services.make_token(ann, name="other")
+    assert [client_with(token).get(HOME).status_code for token in (child, login, grandchild)] == [200] * 3
+    assert client_with(other).delete(f"{HOME}/first").status_code == 200
+    assert [client_with(token).get(HOME).status_code for token in (child, login, grandchild)] == [401] * 3
+    assert [row["token_name"] for row in client_with(other).get(HOME).json()["tokens"]] == ["other"]
+
+
+def test_a_token_that_was_revoked_meanwhile_makes_none(api, ann):
+    row = PersonalToken.objects.get(name="first")
+    PersonalToken.objects.all().delete()
+    with pytest.raises(Forbidden):
+        services.make_own_token(ann, name="late", expires_at=services.latest_expiry(), made_with=row)
+    assert not PersonalToken.objects.exists()
+
+
+def test_a_token_made_in_a_session_stands_by_itself(ann):
+    browser = APIClient()
+    browser.force_login(ann)
+    made = browser.post(f"{HOME}/laptop").json()["token"]
+    services.make_token(ann, name="other")
+    services.revoke_own_token(ann, name="other")
+    assert client_with(made).get(HOME).status_code == 200
 
 
 def test_a_token_expires_at_the_end_of_the_day_that_was_asked_for(api):
