@@ -16,6 +16,7 @@ DEBUG = False
 DEVELOPMENT_LOGIN = ENV.env == "development" and ENV.development_login is not False
 TRUSTED_PROXY_SECRETS = [secret.get_secret_value() for secret in ENV.trusted_proxy_secrets]
 TRUSTED_PROXY_NETWORKS = ENV.trusted_proxy_networks
+FORWARDED_FOR_NETWORKS = ENV.forwarded_for_networks
 DEFAULT_ROLES = ENV.default_roles
 SUBMITS_PER_MINUTE = ENV.submits_per_minute
 ADDRESS_SUBMITS_PER_MINUTE = ENV.address_submits_per_minute

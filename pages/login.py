@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from pages.base import CONTENT_POLICY, TITLES, html
-from web.admin_login import tries_over
+from web.login_limits import give_back_try, take_try
 
 
 class LoginPage(LoginView):
@@ -20,12 +20,16 @@ class LoginPage(LoginView):
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Check a name and a password, unless they were tried too often."""
-        if (waits := tries_over(request)) is not None:
+        name = request.POST.get("username", "")
+        if (waits := take_try(request, name=name)) is not None:
             message = f"Too many tries to log in. Try again in {waits} seconds."
             page = html(request, "pages/error.html", {"title": TITLES[429], "message": message}, status=429)
             page["Retry-After"] = str(waits)
             return page
-        return super().post(request, *args, **kwargs)
+        answer = super().post(request, *args, **kwargs)
+        if answer.status_code == 302:  # the form is shown again, with 200, where it is refused
+            give_back_try(request, name=name)
+        return answer
 
     def get_redirect_url(self, request: HttpRequest | None = None) -> str:
         """The page that the reader requested; never this form again, nor the logout."""

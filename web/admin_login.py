@@ -1,31 +1,23 @@
-"""The admin's login, with a limit on tries: by the name tried, and by the address that tries."""
+"""The admin's login, with a limit on failed tries."""
 
-from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from web import errors
-from web.auth import client_address
-from web.limits import take
+from web.login_limits import give_back_try, take_try
 
 
 def admin_login(request: HttpRequest) -> HttpResponse:
     """Show and check the login form, unless it was tried too often."""
-    if request.method == "POST" and (waits := tries_over(request)) is not None:
+    if request.method != "POST":
+        return admin.site.login(request)
+    name = request.POST.get("username", "")
+    if (waits := take_try(request, name=name)) is not None:
         return _refused(request, waits)
-    return admin.site.login(request)
-
-
-def tries_over(request: HttpRequest) -> int | None:
-    """Count a try to log in: the seconds to wait if it is over a limit, else None.
-
-    The address counts first: a caller over that limit must not use up the limit of another user's name.
-    """
-    waits = take(f"login:address:{client_address(request)}", per_minute=settings.ADDRESS_LOGINS_PER_MINUTE)
-    if waits is None:
-        name = request.POST.get("username", "")[:150].replace("\0", "").casefold()
-        waits = take(f"login:name:{name}"[:255], per_minute=settings.LOGINS_PER_MINUTE)
-    return waits
+    response = admin.site.login(request)
+    if response.status_code == 302:  # the form is shown again, with 200, where it is refused
+        give_back_try(request, name=name)
+    return response
 
 
 def _refused(request: HttpRequest, waits: int) -> JsonResponse:

@@ -5,6 +5,7 @@ from the gateway end the request with 401, whatever else it carries.
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -19,7 +20,7 @@ from rest_framework.request import Request
 from web import access, gateway, jwts
 from web.models import PersonalToken
 
-_SAME_SITE = {"same-origin", "none", ""}
+_SAME_SITE = {"same-origin", "none"}
 
 
 class PersonalTokenAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
@@ -67,7 +68,7 @@ class GatewayAuthentication(BaseAuthentication):
             raise AuthenticationFailed(str(error)) from error
         if identity is None:
             return None
-        if request.method not in SAFE_METHODS and request.headers.get("Sec-Fetch-Site", "") not in _SAME_SITE:
+        if request.method not in SAFE_METHODS and not _is_own_page(request):
             raise PermissionDenied("A page of another site may not act for you.")  # its cookie was the proof
         user = known_user(identity.user)
         user.gateway = access.Gateway(identity.roles, identity.pools)  # type: ignore[attr-defined]  # for this request
@@ -102,12 +103,14 @@ def known_user(name: str) -> User:
 
 def trusted_proxy() -> gateway.Proxy:
     return gateway.Proxy(
-        secrets=tuple(settings.TRUSTED_PROXY_SECRETS), networks=tuple(settings.TRUSTED_PROXY_NETWORKS)
+        secrets=tuple(settings.TRUSTED_PROXY_SECRETS),
+        networks=tuple(settings.TRUSTED_PROXY_NETWORKS),
+        forwarders=tuple(settings.FORWARDED_FOR_NETWORKS),
     )
 
 
 def caller_address(request: HttpRequest) -> str:
-    """The caller's address; a forwarded one only from the trusted proxy."""
+    """The caller's address; a forwarded one only from the trusted proxy or a forwarder."""
     address = gateway.caller_address(request.META, trusted_proxy())
     return str(address) if address else "unknown"
 
@@ -115,6 +118,32 @@ def caller_address(request: HttpRequest) -> str:
 def client_address(request: HttpRequest | Request) -> str:
     """The address that limits count by: the caller's, or the network of an IPv6 caller."""
     return gateway.client_address(request.META, trusted_proxy())
+
+
+def _is_own_page(request: Request) -> bool:
+    """Whether a browser sent the request for a page of this service, or no browser did.
+
+    ``Sec-Fetch-Site`` says it where the browser sends one, else ``Origin``, else ``Referer``. A client that
+    sends none of them is no browser that keeps cookies for others.
+    """
+    if site := request.headers.get("Sec-Fetch-Site", ""):
+        return site in _SAME_SITE
+    source = request.headers.get("Origin") or request.headers.get("Referer")
+    return source is None or _site(source) in _own_sites(request)
+
+
+def _own_sites(request: Request) -> set[str]:
+    """The hosts, with their ports, under which browsers reach the service."""
+    addresses = [settings.ENV.service_url, *settings.CSRF_TRUSTED_ORIGINS]
+    return {request.get_host().lower(), *(_site(address) for address in addresses)} - {""}
+
+
+def _site(address: str) -> str:
+    """The host and port of an address; empty for ``null`` and for what is none."""
+    try:
+        return urlsplit(address).netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
 
 
 def _development_login(request: Request) -> bool:

@@ -42,10 +42,14 @@ class Untrusted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Who the trusted proxy is; nobody, if both are empty."""
+    """Who the trusted proxy is; nobody, if both are empty.
+
+    ``forwarders`` are networks whose ``X-Forwarded-For`` counts, and nothing else that they send.
+    """
 
     secrets: tuple[str, ...]
     networks: tuple[Network, ...]
+    forwarders: tuple[Network, ...] = ()
 
     @property
     def configured(self) -> bool:
@@ -110,13 +114,18 @@ def client_address(meta: Mapping[str, Any], proxy: Proxy) -> str:
 
 
 def caller_address(meta: Mapping[str, Any], proxy: Proxy) -> Address | None:
-    """The peer's address, or the one the proxy forwards if the peer is the proxy; None if it is none.
+    """The peer's address, or the one that a proxy forwards for it; None if it is none.
 
-    Only the last entry of X-Forwarded-For is the proxy's; the caller wrote those before it.
+    Each proxy adds the address of its own peer at the end of X-Forwarded-For. So entries count from the end,
+    one for the peer if its word counts, and one more for each entry that is itself a forwarder. The caller
+    wrote the others.
     """
     address = str(meta.get("REMOTE_ADDR", ""))
-    if proves(meta, proxy) and (forwarded := str(meta.get("HTTP_X_FORWARDED_FOR", ""))):
-        address = forwarded.rpartition(",")[2].strip()
+    entries = [entry.strip() for entry in str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",")]
+    counts = proves(meta, proxy) or _within(address, proxy.forwarders)
+    while counts and entries and (entry := entries.pop()):
+        address = entry
+        counts = _within(address, proxy.forwarders)
     return _address(address)
 
 

@@ -19,11 +19,11 @@ from rest_framework.views import APIView
 from web import jwts
 from web.auth import PersonalTokenAuthentication
 from web.limits import take
+from web.login_limits import give_back_try, take_try
 from web.models import PersonalToken
 from web.permissions import Anybody, Needs
 from web.policy import Action
 from web.shapes import Shape, about
-from web.throttles import AddressLoginThrottle
 
 
 class LoginInfoShape(Shape):
@@ -58,7 +58,6 @@ class LoginShape(Shape):
 class JwtView(APIView):
     authentication_classes = ()
     permission_classes = (Anybody,)
-    throttle_classes = (AddressLoginThrottle,)
     access = {"POST": Needs(Action.AUTH_TOKEN)}
 
     @extend_schema(
@@ -69,9 +68,12 @@ class JwtView(APIView):
     )
     def post(self, request: Request) -> Response:
         """Exchange a personal token for a short login with the same rights."""
+        if (waits := take_try(request)) is not None:
+            raise Throttled(waits)
         body = PersonalTokenBody(data=request.data)
         body.is_valid(raise_exception=True)
         token = _personal_token(body.validated_data["token"])
+        give_back_try(request)
         waits = take(f"login:user:{token.user_id}", per_minute=settings.LOGINS_PER_MINUTE)
         if waits is not None:
             raise Throttled(waits)

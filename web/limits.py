@@ -37,6 +37,13 @@ DELETE FROM web_ratebucket WHERE key IN (
 """
 
 
+_GIVE_BACK = """
+UPDATE web_ratebucket
+SET clear_at = clear_at - %(step)s * interval '1 second'
+WHERE key = %(key)s AND clear_at > statement_timestamp()
+"""
+
+
 def take(key: str, *, per_minute: int) -> int | None:
     """Use a bucket once. None if that was within the limit, else the seconds until it may be tried again.
 
@@ -46,7 +53,7 @@ def take(key: str, *, per_minute: int) -> int | None:
     """
     if per_minute == 0:
         return None
-    values: dict[str, str | float] = {"key": key[:255], "step": _PERIOD / per_minute, "period": _PERIOD}
+    values = _values(key, per_minute)
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         if bucket := cursor.fetchone():
@@ -56,3 +63,14 @@ def take(key: str, *, per_minute: int) -> int | None:
         cursor.execute(_WAIT, values)
         row = cursor.fetchone()
     return max(1, math.ceil(row[0])) if row else 1
+
+
+def give_back(key: str, *, per_minute: int) -> None:
+    """Undo one ``take``: what was counted while its outcome was unknown is not to count."""
+    if per_minute:
+        with connection.cursor() as cursor:
+            cursor.execute(_GIVE_BACK, _values(key, per_minute))
+
+
+def _values(key: str, per_minute: int) -> dict[str, str | float]:
+    return {"key": key[:255], "step": _PERIOD / per_minute, "period": _PERIOD}

@@ -1,4 +1,4 @@
-"""Rate limits of requests, by user and by address: submissions, logins, new tokens, consistency checks."""
+"""Rate limits of requests, by user and by address: submissions, new tokens, consistency checks."""
 
 from typing import TYPE_CHECKING
 
@@ -54,25 +54,10 @@ class SubmitThrottle(_Throttle):
         return int(settings.ADDRESS_SUBMITS_PER_MINUTE)
 
 
-class AddressLoginThrottle(BaseThrottle):
-    """Attempts to log in, by address alone: the user is not known yet."""
+class TokenThrottle(_Throttle):
+    """New personal tokens; apart from logins, whose failures anybody can cause."""
 
-    waits: float | None = None
-
-    def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 -- DRF's signature
-        if request.method == "POST":
-            address = client_address(request)
-            self.waits = take(f"login:address:{address}", per_minute=settings.ADDRESS_LOGINS_PER_MINUTE)
-        return self.waits is None
-
-    def wait(self) -> float | None:
-        return self.waits
-
-
-class LoginThrottle(_Throttle):
-    """New personal tokens."""
-
-    scope = "login"
+    scope = "token"
 
     def per_user(self) -> int:
         return int(settings.LOGINS_PER_MINUTE)

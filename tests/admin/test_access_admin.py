@@ -1,5 +1,7 @@
 """Users, roles and tokens in the admin, and a limit on tries to log in."""
 
+from ipaddress import ip_network
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -106,3 +108,25 @@ def test_tries_to_log_in_are_limited_by_an_address_that_cannot_be_chosen(setting
     lie = try_to_log_in(Client(), "user3", HTTP_X_FORWARDED_FOR="203.0.113.9")
     assert_error_shape(lie, 429)
     assert try_to_log_in(Client(), "user4", REMOTE_ADDR="203.0.113.9").status_code == 200
+
+
+def test_who_logs_in_uses_up_no_limit(settings):
+    settings.LOGINS_PER_MINUTE, settings.ADDRESS_LOGINS_PER_MINUTE = 2, 2
+    User.objects.create_superuser("root", password="correct horse battery")
+    answers = [try_to_log_in(Client(), "root", "correct horse battery") for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [302] * 5
+    assert try_to_log_in(Client(), "root").status_code == 200
+
+
+def test_a_stranger_elsewhere_locks_nobody_out(settings):
+    """Neither by the name, nor by the address where a proxy says whose it is."""
+    settings.LOGINS_PER_MINUTE, settings.ADDRESS_LOGINS_PER_MINUTE = 2, 3
+    settings.FORWARDED_FOR_NETWORKS = [ip_network("10.0.9.1/32")]
+    User.objects.create_superuser("root", password="correct horse battery")
+
+    def attempt(address, password=None):
+        proxied = {"REMOTE_ADDR": "10.0.9.1", "HTTP_X_FORWARDED_FOR": f"192.0.2.99, {address}"}
+        return try_to_log_in(Client(), "root", *([password] if password else []), **proxied).status_code
+
+    assert [attempt("203.0.113.9") for _ in range(5)] == [200, 200, 429, 429, 429]
+    assert attempt("198.51.100.7", "correct horse battery") == 302

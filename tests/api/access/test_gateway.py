@@ -221,6 +221,44 @@ def test_a_page_of_another_site_does_not_act_through_the_gateways_cookie(site, w
     assert send(*fetched)[0] == 200
 
 
+OWN = "https://osmo.example"
+PAGES_OF_OTHERS = {
+    "another site": ["Origin: https://evil.example"],
+    "a site that begins alike": ["Origin: https://127.0.0.1.evil.example"],
+    "a page without an origin": ["Origin: null"],
+    "our name as a user's": ["Origin: https://127.0.0.1@evil.example"],
+    "another port": ["Origin: http://127.0.0.1:9000"],
+    "what is no address": ["Origin: http://[::1"],
+    "a page that refers": ["Referer: https://evil.example/127.0.0.1"],
+    "an origin against a referrer": ["Origin: https://evil.example", "Referer: http://127.0.0.1/ui/"],
+}
+OWN_PAGES = {
+    "the host itself": ["Origin: http://127.0.0.1"],
+    "by TLS before us": ["Origin: https://127.0.0.1"],
+    "the public address": [f"Origin: {OWN}"],
+    "a trusted origin": ["Origin: https://admin.example"],
+    "a page that refers": [f"Referer: {OWN}/ui/workflows/a-1/cancel"],
+    "no browser": [],
+}
+
+
+@pytest.mark.usefixtures("_gateway")
+@pytest.mark.parametrize("case", PAGES_OF_OTHERS)
+def test_without_sec_fetch_site_the_origin_says_whose_page_it_is(case):
+    headers = ["x-osmo-user: ann", PROOF, "Content-Length: 0", *PAGES_OF_OTHERS[case]]
+    assert send(*headers, method="POST")[0] == 403
+    assert send(*headers)[0] == 200
+
+
+@pytest.mark.usefixtures("_gateway")
+@pytest.mark.parametrize("case", OWN_PAGES)
+def test_a_page_of_the_service_acts_also_in_browsers_without_sec_fetch_site(case, settings):
+    settings.ENV = settings.ENV.model_copy(update={"service_url": f"{OWN}/"})
+    settings.CSRF_TRUSTED_ORIGINS = ["https://admin.example"]
+    headers = ["x-osmo-user: ann", PROOF, "Content-Length: 0", *OWN_PAGES[case]]
+    assert send(*headers, method="POST")[0] == 200
+
+
 def test_the_development_login_is_for_this_machine_and_says_nothing_but_a_name(settings):
     settings.DEVELOPMENT_LOGIN = True
     assert who("x-osmo-user: ann", peer="127.0.0.1")[0] == "ann"

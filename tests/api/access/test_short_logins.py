@@ -186,6 +186,12 @@ def test_a_wrong_token_is_not_repeated(text):
     assert_error_shape(answer, answer.status_code)
 
 
+def test_logins_that_succeed_use_up_no_limit_of_the_address(token, settings):
+    settings.ADDRESS_LOGINS_PER_MINUTE = 2
+    assert [exchange(token).status_code for _ in range(5)] == [200] * 5
+    assert [exchange("nonsense").status_code for _ in range(3)] == [401, 401, 429]
+
+
 def test_tries_are_limited_by_address_and_by_user(token, settings):
     settings.ADDRESS_LOGINS_PER_MINUTE = 3
     assert [exchange("nonsense").status_code for _ in range(4)] == [401, 401, 401, 429]

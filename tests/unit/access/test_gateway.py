@@ -146,3 +146,35 @@ def test_a_request_that_says_nothing_of_it_is_not_the_gateways():
 )
 def test_limits_count_by_an_address_that_the_caller_cannot_choose(proxy, meta, want):
     assert client_address(meta, proxy) == want
+
+
+FORWARDER = ipaddress.ip_network("10.0.9.0/28")
+BEHIND = {"REMOTE_ADDR": "10.0.9.1"}
+
+
+@pytest.mark.parametrize(
+    ("meta", "want"),
+    [
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": "203.0.113.9"}, "203.0.113.9"),
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": "1.1.1.1, 203.0.113.9"}, "203.0.113.9"),
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": "1.1.1.1, 203.0.113.9, 10.0.9.2"}, "203.0.113.9"),
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": "10.0.9.3, 10.0.9.2"}, "10.0.9.3"),
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": ""}, "10.0.9.1"),
+        (BEHIND | {"HTTP_X_FORWARDED_FOR": "nonsense"}, "unknown"),
+        (OUTSIDE | {"HTTP_X_FORWARDED_FOR": "203.0.113.9, 10.0.9.2"}, "10.0.4.4"),
+    ],
+    ids=[
+        "the caller",
+        "not what the caller wrote before it",
+        "through two forwarders",
+        "a forwarder that calls by itself",
+        "nothing forwarded",
+        "nonsense",
+        "a peer that is no forwarder",
+    ],
+)
+def test_a_forwarder_says_whose_address_it_is_and_nothing_else(meta, want):
+    proxy = Proxy((), (), forwarders=(FORWARDER,))
+    assert client_address(meta, proxy) == want
+    with pytest.raises(Untrusted):
+        identity(meta | ANN, proxy)
