@@ -53,6 +53,7 @@ class Settings:
             "OSMO_LOG_STORE": self.pod_logs.as_uri(),
             "OSMO_METRICS_PORT": str(self.metrics_ports.get(process, 0)),
             "OSMO_METRICS_TOKEN": self.metrics_token,
+            "OSMO_POD_LABEL_DOMAINS": '["sim.osmo.local"]',  # by which a workflow directs its simulated pods
             "OSMO_REDIS_URL": self.redis_url,
             "OSMO_SECRET_KEY": self.secret_key,
             "OSMO_SERVICE_URL": self.api_url,

@@ -86,6 +86,12 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/access/test_gateway.py::test_beside_a_gateway_nobody_else_is_believed",
             "tests/api/access/test_limits.py::test_submissions_of_a_user_are_limited_and_refused_ones_leave_nothing",
             "tests/fuzz/test_api_fuzz.py::test_no_request_brings_the_service_down",
+            "tests/api/test_garbage.py::test_garbage_is_refused_at_every_address_and_no_fault_of_the_server",
+            "tests/api/test_every_answer.py::test_readiness_names_backends_to_those_who_may_read_them",
+            "tests/api/access/test_tokens.py::test_what_was_made_with_a_token_ends_with_its_revocation",
+            "tests/api/access/test_gateway.py::test_without_sec_fetch_site_the_origin_says_whose_page_it_is",
+            "tests/unit/access/test_gateway.py::test_a_forwarder_says_whose_address_it_is_and_nothing_else",
+            "tests/admin/test_access_admin.py::test_a_stranger_elsewhere_locks_nobody_out",
             "tests/api/access/test_short_logins.py::test_forgeries_are_refused",
             "tests/api/access/test_short_logins.py::test_it_ends_with_its_personal_token",
             "tests/api/access/test_short_logins.py::test_it_has_exactly_the_rights_of_its_user_at_that_moment",
@@ -117,6 +123,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/workflows/test_isolation.py::test_nobody_can_write_the_name_of_another_users_secret",
             "tests/api/pools/test_pool_config.py::test_a_pool_shares_only_secrets_that_are_nobodys",
             "tests/api/workflows/test_isolation.py::test_a_mount_follows_no_link_out_of_its_directory",
+            "tests/api/workflows/test_isolation.py::test_a_label_with_a_domain_needs_one_that_is_listed",
             "tests/api/workflows/test_isolation.py::test_labels_that_give_orders_stay_off_the_pods",
         ),
         "Objects in the cluster": (
@@ -141,6 +148,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/test_secrets_stay.py::test_a_fault_inside_is_an_id_and_nothing_else",
         ),
         "Pod templates": (
+            "tests/unit/pools/test_pod_templates.py::test_no_two_users_have_one_word",
             "tests/unit/pools/test_pod_templates.py::test_a_users_word_is_a_text_and_is_not_looked_at_again",
         ),
     },

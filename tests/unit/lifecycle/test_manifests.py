@@ -39,7 +39,8 @@ def test_a_pod_has_no_owner_no_token_and_is_never_restarted():
     assert pod["spec"]["restartPolicy"] == "Never"
 
 
-def test_labels_of_ours_go_over_the_users_and_orders_to_schedulers_are_left_out():
+def test_labels_of_ours_go_over_the_users_and_orders_to_schedulers_are_left_out(settings):
+    settings.ENV = settings.ENV.model_copy(update={"pod_label_domains": ["sim.osmo.local"]})
     labels = {
         "team": "a b",
         "kai.scheduler/queue": "other",
