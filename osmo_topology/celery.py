@@ -29,6 +29,8 @@ EVERY = {
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.measure_fragmentation": 60.0,
     "workflows.tasks.purge_observations": 300.0,
+    "workflows.tasks.purge_old_rows": 60.0,
+    "workflows.tasks.purge_revisions": 600.0,
     "pools.apply_declared": ENV.config_seconds,
     "workflows.tasks.sweep_logs": 5.0,
     "workflows.tasks.purge_logs": 60.0,

@@ -33,6 +33,12 @@ class Installation(models.Model):
     declared = models.JSONField(
         null=True, editable=False, help_text="What became of the file that is the source of configuration."
     )
+    default_retention = models.BooleanField(
+        default=True,
+        db_default=False,
+        editable=False,
+        help_text="Whether old rows are removed by default: not in an installation from before retention.",
+    )
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(singleton=True), name="installation_is_one_row")]
@@ -331,6 +337,11 @@ class Pool(models.Model):
     )
     max_num_tasks_per_user = models.PositiveIntegerField(
         null=True, blank=True, help_text="The same of one user."
+    )
+    ended_workflow_days = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Days for which its ended workflows are kept; 0: for ever; empty: OSMO_WORKFLOW_DAYS.",
     )
     revision = models.PositiveIntegerField(default=0, help_text="ConfigRevision of the last change.")
     conditions = models.JSONField(default=list, editable=False)

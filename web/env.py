@@ -179,6 +179,27 @@ class Environment(BaseSettings):
         default=3600.0, gt=0, description="Longest a request follows the logs of a running workflow."
     )
 
+    workflow_days: float | None = Field(
+        default=None,
+        ge=0,
+        description="Days for which ended workflows are kept; 0: for ever. Unset: 90 in an installation that "
+        "began with a release that removes them, for ever in others.",
+    )
+    revision_days: float | None = Field(
+        default=None,
+        ge=0,
+        description="Days for which replaced revisions of configuration are kept; 0: for ever. Unset: 365 "
+        "in such an installation, for ever in others.",
+    )
+    document_bytes: int = Field(
+        default=4 * 2**20, ge=4096, description="Most bytes of a workflow's text, as sent and as rendered."
+    )
+    user_bytes_per_day: int = Field(
+        default=2**30,
+        ge=0,
+        description="Bytes of workflows of one user that are kept in a day; 0: no limit.",
+    )
+
     crash_points: str = Field(
         default="", description="A directory in which the fault harness arms crashes; only in development."
     )
@@ -194,7 +215,8 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
-        if wrong := [*own, *_access_faults(self), *_label_faults(self), *_log_faults(self)]:
+        faults = (_access_faults, _label_faults, _log_faults, _retention_faults)
+        if wrong := [*own, *(sentence for check in faults for sentence in check(self))]:
             raise ValueError("; ".join(wrong))
         return self
 
@@ -248,6 +270,12 @@ def _log_faults(env: Environment) -> Iterator[str]:
         yield "OSMO_LOG_STORE: file:///directory or s3://bucket/prefix"
     if env.log_endpoint and parts.scheme != "s3":
         yield "OSMO_LOG_ENDPOINT is for a bucket: set OSMO_LOG_STORE to s3://bucket"
+
+
+def _retention_faults(env: Environment) -> Iterator[str]:
+    """A repeated request must find the workflow of its idempotency key for a day at least."""
+    if env.workflow_days is not None and 0 < env.workflow_days < 1:
+        yield "OSMO_WORKFLOW_DAYS: 0 for ever, or at least 1"
 
 
 @cache

@@ -38,6 +38,12 @@ NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )
 ORPHANS_FOUND = Counter("osmo_orphans_found", "Deleted objects that no row needed.", ("kind",))
+ROWS_REMOVED = Counter(
+    "osmo_removed_rows",
+    "Rows removed by retention: workflows, groups, tasks, events, observations, revisions, sessions, tokens, "
+    "rate_buckets.",
+    ("kind",),
+)
 LOGS = Counter(
     "osmo_logs",
     "Logs of ended pods: kept, unread (unreadable), dropped (bounds of the store), store_failed.",

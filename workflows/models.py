@@ -7,8 +7,10 @@ alone writes the rows of ``Observed*``; they may be deleted, because the next li
 
 import uuid
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.fields.json import KeyTextTransform
 
 from pools.models import Backend, Cluster, Pool
 from workflows.lifecycle.statuses import BACKLOG, LIVE_ORDER, TaskStatus, WorkflowStatus
@@ -77,6 +79,15 @@ class Workflow(models.Model):
             models.Index(fields=["pool_name", "status"]),
             models.Index(fields=["submitted_by", "-submit_time"]),
             models.Index(fields=["status", "-submit_time"]),
+            models.Index(
+                fields=["pool_name", "end_time"],
+                condition=Q(end_time__isnull=False),
+                name="workflow_ended",
+            ),
+            models.Index(fields=["submitted_by", "pool_name"], name="workflow_submitters"),
+            models.Index(fields=["pool_name"], condition=~Q(tags=[]), name="workflow_tagged"),
+            GinIndex(fields=["tags"], name="workflow_tags"),
+            GinIndex(fields=["labels"], name="workflow_labels"),
         ]
 
     def __str__(self) -> str:
@@ -188,6 +199,9 @@ class TaskGroup(models.Model):
                 name="taskgroup_due",
             ),
             models.Index(fields=["backend"], condition=Q(released_at=None), name="taskgroup_unreleased"),
+            models.Index(
+                F("backend"), KeyTextTransform("namespace", "placement"), name="taskgroup_namespace"
+            ),
             models.Index(
                 fields=["workflow"],
                 condition=Q(

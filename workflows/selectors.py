@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Func, Prefetch, Q, QuerySet, TextField
 
 from pools.selectors import Caller
@@ -24,6 +25,19 @@ from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacemen
 
 MAX_PAGE = 1000
 COMPUTE_DOMAIN = "ComputeDomain"
+
+_SUBMITTERS = """
+    WITH RECURSIVE users AS (
+        (SELECT submitted_by FROM workflows_workflow ORDER BY submitted_by LIMIT 1)
+        UNION ALL
+        SELECT (SELECT w.submitted_by FROM workflows_workflow w WHERE w.submitted_by > u.submitted_by
+                 ORDER BY w.submitted_by LIMIT 1)
+          FROM users u WHERE u.submitted_by IS NOT NULL)
+    SELECT u.submitted_by FROM users u
+     WHERE u.submitted_by IS NOT NULL
+       AND (%(all)s OR EXISTS (SELECT 1 FROM workflows_workflow w
+                                WHERE w.submitted_by = u.submitted_by AND w.pool_name = ANY(%(pools)s)))
+"""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -115,8 +129,14 @@ def tags_in_use(user: Caller) -> list[str]:
 
 
 def submitters(user: Caller) -> list[str]:
-    """Everybody who submitted a workflow that the user may list, in order. One query."""
-    return sorted(_listable(user).order_by().values_list("submitted_by", flat=True).distinct())
+    """Everybody who submitted a workflow that the user may list, in order. One query.
+
+    It steps from user to user along an index, however many workflows each of them has.
+    """
+    pools = grants_of(user).names("pool", {Action.WORKFLOW_LIST})
+    with connection.cursor() as cursor:
+        cursor.execute(_SUBMITTERS, {"all": pools is None, "pools": sorted(pools or ())})
+        return sorted(row[0] for row in cursor.fetchall())
 
 
 def _listable(user: Caller) -> QuerySet[Workflow]:

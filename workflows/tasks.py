@@ -29,7 +29,7 @@ from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle
 from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
-from workflows.services import levels, queue, sweep
+from workflows.services import levels, queue, retention, sweep
 from workflows.services.lease import take_lease
 from workflows.services.notify import notify_on_commit
 
@@ -184,6 +184,18 @@ def sweep_cluster_orphans(uid: str) -> None:
 def purge_observations() -> None:
     """Delete observations of groups that were released long ago."""
     sweep.purge_observations()
+
+
+@shared_task(base=Periodic, name="workflows.tasks.purge_old_rows", ignore_result=True)
+def purge_old_rows() -> None:
+    """Remove ended workflows that are older than they are kept, and rows that mean nothing any more."""
+    retention.remove_old()
+
+
+@shared_task(base=Periodic, name="workflows.tasks.purge_revisions", ignore_result=True)
+def purge_revisions() -> None:
+    """Remove replaced revisions of configuration that are older than they are kept."""
+    retention.remove_revisions()
 
 
 @shared_task(base=Periodic, name="workflows.tasks.sweep_logs", ignore_result=True)

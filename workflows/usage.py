@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Unreleased
 from scheduling.levels import Level, Levels
-from workflows.lifecycle.statuses import WORKFLOW_TERMINAL
+from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.selectors import COMPUTE_DOMAIN
 from workflows.services.notify import mark_due
@@ -28,7 +28,7 @@ class WorkflowUsage:
     """``pools.interfaces.PoolUsage``."""
 
     def live_workflows(self, pool_name: str) -> int:
-        return Workflow.objects.filter(pool_name=pool_name).exclude(status__in=WORKFLOW_TERMINAL).count()
+        return Workflow.objects.filter(pool_name=pool_name).filter(status__in=WORKFLOW_LIVE).count()
 
     def unreleased_in_pool(self, pool_name: str) -> Unreleased:
         rows = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
@@ -40,7 +40,7 @@ class WorkflowUsage:
         return Unreleased(**counts, accepted=tuple(sorted(accepted, key=_sort_key)))
 
     def living_by_pool(self) -> Mapping[str, int]:
-        rows = Workflow.objects.exclude(status__in=WORKFLOW_TERMINAL).order_by().values_list("pool_name")
+        rows = Workflow.objects.filter(status__in=WORKFLOW_LIVE).order_by().values_list("pool_name")
         return dict(rows.annotate(count=Count("pk")))
 
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:

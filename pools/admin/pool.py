@@ -181,6 +181,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "max_num_tasks",
                     "max_num_workflows_per_user",
                     "max_num_tasks_per_user",
+                    "ended_workflow_days",
                     "default_exec_timeout",
                     "max_exec_timeout",
                     "default_queue_timeout",

@@ -112,6 +112,9 @@ class PoolShape(PoolBaseShape):
     max_num_tasks_per_user: int | None = about(
         "Most tasks that have not ended, of one user; null is no limit."
     )
+    ended_workflow_days: int | None = about(
+        "Days for which its ended workflows are kept; 0: for ever; null: as the installation is set."
+    )
     common_default_variables: dict[str, Any] = about("Defaults of template variables, such as USER_CPU: 4.")
     common_resource_validations: list[Any] = about("Must be empty.")
     common_pod_template: list[str] = about("Pod templates laid over its pods, in this order.")

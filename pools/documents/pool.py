@@ -125,6 +125,7 @@ class PoolDocument(Document):
     max_num_tasks: Most | None = None
     max_num_workflows_per_user: Most | None = None
     max_num_tasks_per_user: Most | None = None
+    ended_workflow_days: Annotated[int, Field(ge=0, le=36_500)] | None = None
     common_resource_validations: NoTemplates = []
     common_group_templates: NoTemplates = []
 

@@ -70,9 +70,10 @@ CREATED = LIVE_ORDER[len(BACKLOG) :]
 """Live statuses of a group whose objects are all in its cluster."""
 
 TERMINAL = frozenset(set(TaskStatus) - set(LIVE_ORDER))
-WORKFLOW_TERMINAL = frozenset(
-    set(WorkflowStatus) - {WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING}
-)
+WORKFLOW_LIVE = (WorkflowStatus.PENDING, WorkflowStatus.RUNNING, WorkflowStatus.WAITING)
+"""What queries name: an index finds rows that have a status, never those that have none of some."""
+
+WORKFLOW_TERMINAL = frozenset(set(WorkflowStatus) - set(WORKFLOW_LIVE))
 
 
 def quoted(statuses: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from functools import partial
 from uuid import UUID
 
 import structlog
+from django.db import connection
 
 from cluster.errors import ClusterError, ClusterUnreachable, NotServed
 from cluster.interface import ClusterApi, Obj
@@ -27,6 +28,11 @@ from workflows.models import TaskGroup
 from workflows.services.record import database_now
 
 GRACE = timedelta(minutes=2)
+
+_NEXT_NAMESPACE = """
+    SELECT placement->>'namespace' FROM workflows_taskgroup
+     WHERE backend_id = %s AND placement->>'namespace' > %s ORDER BY placement->>'namespace' LIMIT 1
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -48,12 +54,23 @@ def kinds_to_sweep() -> tuple[Kind, ...]:
 
 
 def namespaces_of(cluster_uid: str) -> set[str]:
-    """The namespaces in which groups of this cluster have or had objects."""
-    backends = Backend.objects.filter(cluster_id=cluster_uid)
-    frozen = TaskGroup.objects.filter(backend__in=backends).order_by()
-    return set(backends.values_list("namespace", flat=True)) | {
-        str(namespace) for namespace in frozen.values_list("placement__namespace", flat=True).distinct()
-    }
+    """The namespaces in which groups of this cluster have or had objects.
+
+    Each is one step of an index, so it does not matter how many groups there ever were.
+    """
+    backends = list(Backend.objects.filter(cluster_id=cluster_uid).values_list("pk", "namespace"))
+    namespaces = {namespace for _, namespace in backends}
+    with connection.cursor() as cursor:
+        for backend_id, _ in backends:
+            after = ""
+            while True:
+                cursor.execute(_NEXT_NAMESPACE, [backend_id, after])
+                row = cursor.fetchone()
+                if row is None:
+                    break
+                after = row[0]
+                namespaces.add(after)
+    return namespaces
 
 
 def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:

@@ -52,6 +52,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "osmo_log_store_bytes": ("Bytes of all kept logs, compressed.", ()),
+    "osmo_oldest_ended_workflow_age_seconds": (
+        "Seconds since the end of the oldest ended workflow that is kept.",
+        (),
+    ),
     "osmo_queue_messages": ("Messages that wait for a worker.", ()),
     "osmo_state_up": ("1 if the database answered for these values, else 0.", ()),
 }
@@ -114,6 +118,18 @@ _QUERIES: dict[str, str] = {
         SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
          WHERE declared IS NOT NULL""",
     "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",
+    "osmo_oldest_ended_workflow_age_seconds": """
+        WITH RECURSIVE pools AS (
+            (SELECT pool_name FROM workflows_workflow WHERE end_time IS NOT NULL ORDER BY pool_name LIMIT 1)
+            UNION ALL
+            SELECT (SELECT w.pool_name FROM workflows_workflow w
+                     WHERE w.end_time IS NOT NULL AND w.pool_name > p.pool_name ORDER BY w.pool_name LIMIT 1)
+              FROM pools p WHERE p.pool_name IS NOT NULL)
+        SELECT extract(epoch FROM clock_timestamp() - min(ended.first)) FROM pools p
+         CROSS JOIN LATERAL (SELECT w.end_time AS first FROM workflows_workflow w
+                              WHERE w.pool_name = p.pool_name AND w.end_time IS NOT NULL
+                              ORDER BY w.end_time LIMIT 1) AS ended
+         HAVING min(ended.first) IS NOT NULL""",
 }
 
 _ZERO_PER_BACKEND = (

@@ -9,9 +9,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import connection
-from django.db.models.functions import Now
 
-from workflows.models import ObservedObject, ObservedPod, TaskGroup
+from workflows.models import ObservedObject, ObservedPod
 
 BATCH = 200
 PURGE_AFTER = timedelta(hours=1)
@@ -34,6 +33,16 @@ _NOTE = """
     INSERT INTO pools_sweeprun (singleton, ran_at) VALUES (true, clock_timestamp())
         ON CONFLICT (singleton) DO UPDATE SET ran_at = excluded.ran_at
 """
+_OUTLIVED = """
+    WITH observed AS MATERIALIZED (
+        SELECT group_uuid, max(seen_at) AS seen_at FROM {table} GROUP BY group_uuid)
+    SELECT o.group_uuid FROM observed o
+      LEFT JOIN LATERAL (SELECT g.uuid, g.released_at FROM workflows_taskgroup g
+                          WHERE g.uuid = o.group_uuid OFFSET 0) AS owner ON true
+     WHERE owner.released_at < clock_timestamp() - make_interval(secs => %(seconds)s)
+        OR (owner.uuid IS NULL AND o.seen_at < clock_timestamp() - make_interval(secs => %(seconds)s))
+     LIMIT %(most)s
+"""
 
 
 def due_groups(limit: int = BATCH) -> list[UUID]:
@@ -50,12 +59,16 @@ def note_sweep() -> None:
 
 
 def purge_observations() -> int:
-    """Delete observations of groups that were released long ago. Returns how many groups."""
-    released = TaskGroup.objects.filter(released_at__lt=Now() - PURGE_AFTER).values("pk")
-    with_pods = ObservedPod.objects.filter(group_uuid__in=released).values("group_uuid")
-    with_objects = ObservedObject.objects.filter(group_uuid__in=released).values("group_uuid")
-    rows = list(with_pods.distinct()[:PURGE_BATCH]) + list(with_objects.distinct()[:PURGE_BATCH])
-    groups = {row["group_uuid"] for row in rows}
+    """Delete observations of groups that were released, or removed, long ago. Returns how many groups.
+
+    It begins at the observed rows, which are as many as a cluster has, and not at the groups there ever were.
+    """
+    values = {"seconds": PURGE_AFTER.total_seconds(), "most": PURGE_BATCH}
+    groups: set[UUID] = set()
+    with connection.cursor() as cursor:
+        for table in ("workflows_observedpod", "workflows_observedobject"):
+            cursor.execute(_OUTLIVED.format(table=table), values)
+            groups.update(row[0] for row in cursor.fetchall())
     ObservedPod.objects.filter(group_uuid__in=groups).delete()
     ObservedObject.objects.filter(group_uuid__in=groups).delete()
     return len(groups)

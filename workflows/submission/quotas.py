@@ -13,7 +13,7 @@ from django.db import connection
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Pool
 from scheduling.errors import Fault, LimitReached
-from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL
+from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_LIVE
 from workflows.models import Task, Workflow
 
 LOCK = 0x6F73_6C69
@@ -86,7 +86,7 @@ def _faults(limits: tuple[Limit, ...], *, tasks: int) -> Iterator[Fault]:
 
 def _count(limit: Limit) -> int:
     if limit.counts == "workflows":
-        rows = Workflow.objects.exclude(status__in=WORKFLOW_TERMINAL)
+        rows = Workflow.objects.filter(status__in=WORKFLOW_LIVE)
         rows = rows.filter(submitted_by=limit.user) if limit.user else rows
         return (rows.filter(pool_name=limit.pool) if limit.pool else rows).count()
     tasks = Task.objects.filter(status__in=LIVE_ORDER, latest=True)

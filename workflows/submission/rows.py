@@ -22,9 +22,9 @@ from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.notify import notify_on_commit
+from workflows.services.numbers import take_number
 from workflows.spec import GroupSpec
 from workflows.submission.accepted import AcceptedSubmission
-from workflows.submission.numbers import take_number
 from workflows.submission.quotas import check_limits, lock_limits
 from workflows.submission.request import FormerWorkflow
 from workflows.values.placement import GroupValues

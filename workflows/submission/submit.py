@@ -32,11 +32,11 @@ from workflows.admission.size import oversized_workflow
 from workflows.feasibility.report import FeasibilityReport, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
+from workflows.services.numbers import next_name
 from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_backlog
 from workflows.submission.idempotency import earlier_reply
-from workflows.submission.numbers import next_name
 from workflows.submission.quotas import check_limits, limits_on
 from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.rows import write
