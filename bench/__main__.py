@@ -22,6 +22,7 @@ from bench import (
     memory,
     pipeline,
     queries,
+    retention,
     status_delay,
     submission,
 )
@@ -44,6 +45,7 @@ PARTS: dict[str, Part] = {
     "feasibility": lambda small: feasibility.measure(small=small, progress=progress),
     "status_delay": lambda small: status_delay.measure(small=small, progress=progress),
     "queries": lambda small: queries.measure(small=small, progress=progress),
+    "retention": lambda small: retention.measure(small=small, progress=progress),
     "memory": lambda small: memory.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }

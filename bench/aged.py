@@ -1,0 +1,120 @@
+"""A database of a service that has run for years: rows of ended workflows, made by PostgreSQL itself.
+
+One workflow in a thousand is live, and each of those waits in its cluster. The others ended over the last 400
+days and were released. Each workflow has one task group with one task, two events, and a frozen placement of
+usual size.
+"""
+
+from dataclasses import dataclass
+
+import psycopg
+
+POOLS, USERS, BASES = 10, 200, 1000
+LIVE_EVERY = 1000
+DAYS = 400
+
+_CONFIGURATION = """
+    INSERT INTO pools_cluster (uid) VALUES ('aged');
+    INSERT INTO pools_backend (name, description, enabled, kubeconfig, context, namespace, scheduler_type,
+        scheduler_name, scheduler_timeout, dashboard_url, grafana_url, router_address, tests, node_conditions,
+        revision, created_at, cluster_id, kubernetes_version, scheduler_version, card, conditions)
+    VALUES ('aged', '', true, '', '', 'osmo', 'kai', 'kai-scheduler', 30, '', '', '', '[]', '{{}}', 1, now(),
+        'aged', '', '', '{{}}', '[]');
+    INSERT INTO pools_configrevision (config_type, revision, name, username, created_at, description,
+        tags, content, deleted_by)
+    SELECT 'POOL', n, 'pool-' || n %% {pools}, 'root',
+           now() - make_interval(days => 400) + n * interval '1 h', '', '{{}}', '{{"nvlink": true}}', ''
+      FROM generate_series(1, 5000) AS n;
+"""
+_WORKFLOWS = """
+    INSERT INTO workflows_workflow (uuid, name, base_name, number, pool_name, backend_id, pool_revision,
+        submitted_by, cancelled_by, priority, status, labels, tags, spec, template_spec, warnings,
+        exec_timeout, queue_timeout, submit_time, start_time, end_time, request_id, idempotency_digest, reply)
+    SELECT md5('w' || n)::uuid, 'train-' || n %% {bases} || '-' || n / {bases} + 1, 'train-' || n %% {bases},
+           n / {bases} + 1, 'pool-' || n %% {pools}, (SELECT id FROM pools_backend), 1,
+           'user-' || n %% {users}, '', 'NORMAL',
+           CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
+           jsonb_build_object('team', 't' || n %% 50, 'run', 'r' || n),
+           CASE WHEN n %% 5000 = 1 THEN '["keep"]'::jsonb ELSE '[]' END,
+           repeat('- name: worker' || E'\\n', 20) || n, '', '[]', 3600, 3600,
+           began, began, CASE WHEN NOT live THEN began + interval '1 hour' END, '', '',
+           jsonb_build_object('name', 'train-' || n, 'spec', repeat('x', 200))
+      FROM (SELECT n, n %% {every} = 0 AS live,
+                   now() - interval '2 hours'
+                       - (%(most)s::int - n) * make_interval(days => {days}) / %(most)s::int AS began
+              FROM generate_series(%(first)s::int, %(last)s::int) AS n) AS numbers
+"""
+_GROUPS = """
+    INSERT INTO workflows_taskgroup (uuid, workflow_id, backend_id, position, name, status, failure_message,
+        barrier, ignore_nonlead_status, placement, constraints, conditions, attempt, stop_status,
+        stop_message, force, waiting_reason, submit_time, processing_start_time, end_time,
+        created_in_cluster_at, touched_cluster, released_at, next_reconcile_at, nudges, failures)
+    SELECT md5('g' || n)::uuid, md5('w' || n)::uuid, (SELECT id FROM pools_backend), 0, 'workers',
+           CASE WHEN live THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END, '', true, true,
+           jsonb_build_object('version', 1, 'installation', md5('i')::uuid, 'backend', 'aged',
+               'pool', 'pool-' || n %% {pools}, 'pool_revision', 1, 'cluster_uid', 'aged',
+               'namespace', 'osmo',
+               'scheduler_type', 'kai', 'scheduler_name', 'kai-scheduler', 'workflow_name', 'train-' || n,
+               'workflow_uuid', md5('w' || n)::uuid, 'submitted_by', 'user-1', 'priority', 'NORMAL',
+               'queue', 'q', 'priority_class', 'p', 'exec_timeout', 3600, 'queue_timeout', 3600,
+               'levels', '[{{"key": "zone", "label": "topology.kubernetes.io/zone"}}]'::jsonb,
+               'labels', jsonb_build_object('filler', repeat(md5(n::text), 15))),
+           '[{{"key": "zone", "label": "topology.kubernetes.io/zone", "type": "required"}}]', '[]', 0, '', '',
+           false, '', began, began, CASE WHEN NOT live THEN began + interval '1 hour' END, began, true,
+           CASE WHEN NOT live THEN began + interval '61 minutes' END,
+           CASE WHEN live THEN now() + interval '1 hour' END, 0, 0
+      FROM (SELECT n, n %% {every} = 0 AS live,
+                   now() - interval '2 hours'
+                       - (%(most)s::int - n) * make_interval(days => {days}) / %(most)s::int AS began
+              FROM generate_series(%(first)s::int, %(last)s::int) AS n) AS numbers
+"""
+_TASKS = """
+    INSERT INTO workflows_task (group_id, task_uuid, position, name, retry_id, latest, attempt, lead, status,
+        spec, pod_name, pod_ip, node_name, failure_message, start_time, end_time, log_state)
+    SELECT md5('g' || n)::uuid, md5('t' || n)::uuid, 0, 'worker-0', 0, true, 0, true,
+           CASE WHEN n %% {every} = 0 THEN 'RUNNING' WHEN n %% 10 = 3 THEN 'FAILED' ELSE 'COMPLETED' END,
+           '{{"image": "nvcr.io/nvidia/pytorch:25.10-py3", "gpu": 4, "cpu": 8, "memory": 68719476736}}',
+           'osmo-' || md5('t' || n), '', 'node-' || n %% 500, '', now(),
+           CASE WHEN n %% {every} <> 0 THEN now() END, CASE WHEN n %% {every} = 0 THEN '' ELSE 'kept' END
+      FROM generate_series(%(first)s::int, %(last)s::int) AS n
+"""
+_EVENTS = """
+    INSERT INTO workflows_event (workflow_id, group_id, task_name, time, source, warning, reason,
+        message, dedupe)
+    SELECT md5('w' || n)::uuid, md5('g' || n)::uuid, '', now(), 'osmo-topology', false, reason,
+           'Accepted into a pool for somebody, and then it ran to its end.', reason
+      FROM generate_series(%(first)s::int, %(last)s::int) AS n,
+           (VALUES ('Submitted'), ('Ended')) AS steps (reason)
+"""
+_OBSERVED = """
+    INSERT INTO workflows_observedpod (cluster_id, namespace, name, uid, group_uuid, phase, node_name,
+        pod_ip, deleting, gone, digest, seen_at)
+    SELECT 'aged', 'osmo', 'osmo-' || md5('t' || n), md5('p' || n), md5('g' || n)::uuid, 'Running', 'node-1',
+           '', false, false, '{{}}', now()
+      FROM generate_series({every}, %(most)s::int, {every}) AS n
+"""
+_STEP = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """What was made."""
+
+    workflows: int
+    bytes: int
+
+
+def fill(url: str, *, workflows: int) -> Aged:
+    """Fill an empty, migrated database."""
+    sizes = {"pools": POOLS, "users": USERS, "bases": BASES, "every": LIVE_EVERY, "days": DAYS}
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in _CONFIGURATION.split(";\n")[:-1]:
+            connection.execute(statement.format(**sizes).replace("%%", "%"))
+        for table in (_WORKFLOWS, _GROUPS, _TASKS, _EVENTS):
+            for first in range(1, workflows + 1, _STEP):
+                last = min(first + _STEP - 1, workflows)
+                connection.execute(table.format(**sizes), {"first": first, "last": last, "most": workflows})
+        connection.execute(_OBSERVED.format(**sizes), {"most": workflows})
+        connection.execute("VACUUM ANALYZE")
+        row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+    return Aged(workflows=workflows, bytes=int(row[0]) if row else 0)
