@@ -195,9 +195,7 @@ class Environment(BaseSettings):
         default=4 * 2**20, ge=4096, description="Most bytes of a workflow's text, as sent and as rendered."
     )
     user_bytes_per_day: int = Field(
-        default=2**30,
-        ge=0,
-        description="Bytes of workflows of one user that are kept in a day; 0: no limit.",
+        default=2 * 2**30, ge=0, description="Bytes of one user's workflows that a day adds; 0: no limit."
     )
 
     crash_points: str = Field(

@@ -175,7 +175,7 @@ def _counted(removed: Removed) -> Iterator[None]:
 def _remove_void(removed: Removed) -> None:
     removed["sessions"] += _delete(_SESSIONS)
     removed["rate_buckets"] += _delete(_BUCKETS)
-    expired = PersonalToken.objects.filter(expiry__lt=Now() - TOKEN_GRACE).order_by("pk")
+    expired = PersonalToken.objects.filter(expiry__lt=Now() - TOKEN_GRACE, descendants=None).order_by("pk")
     tokens = list(expired.values_list("pk", flat=True)[:ROWS])
     removed["tokens"] += PersonalToken.objects.filter(pk__in=tokens).delete()[0] if tokens else 0
 
