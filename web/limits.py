@@ -53,7 +53,22 @@ def take(key: str, *, per_minute: int) -> int | None:
     """
     if per_minute == 0:
         return None
-    values = _values(key, per_minute)
+    return _take(_values(key, per_minute))
+
+
+def take_amount(key: str, *, amount: int, most: int, seconds: int) -> int | None:
+    """Use an amount of a bucket that holds ``most`` and fills again in so many seconds; as ``take``.
+
+    An amount that is larger than the bucket is never given. A ``most`` of 0 is no limit.
+    """
+    if most == 0:
+        return None
+    if amount > most:
+        return seconds
+    return _take({"key": key[:255], "step": amount * seconds / most, "period": seconds})
+
+
+def _take(values: dict[str, str | float]) -> int | None:
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, values)
         if bucket := cursor.fetchone():

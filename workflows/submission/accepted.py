@@ -21,6 +21,7 @@ class AcceptedSubmission:
     spec: WorkflowSpec
     groups: tuple[GroupValues, ...]
     objects: tuple[GroupObjects, ...]
+    object_bytes: int
     limits: tuple[Limit, ...]
     feasibility: list[FeasibilityReport]
     warnings: list[str]
@@ -29,6 +30,16 @@ class AcceptedSubmission:
     def placement(self) -> GroupPlacement:
         """What is frozen alike in every group: uuid, timeouts, and the name unless another takes it."""
         return self.groups[0].placement
+
+    @property
+    def template(self) -> str:
+        """The text before templating; empty if there was none."""
+        return self.request.uploaded_template or self.spec.template or ""
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """What is kept of the document."""
+        return self.spec.rendered, self.template
 
     @property
     def task_count(self) -> int:

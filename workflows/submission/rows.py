@@ -105,7 +105,7 @@ def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:
         priority=request.priority,
         labels=dict(spec.labels),
         spec=spec.rendered,
-        template_spec=request.uploaded_template or spec.template or "",
+        template_spec=accepted.template,
         env_vars=list(request.env_vars),
         parent_name=request.former.base_name if request.former else "",
         parent_job_id=request.former.number if request.former else None,

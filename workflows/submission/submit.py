@@ -37,6 +37,7 @@ from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_backlog
 from workflows.submission.idempotency import earlier_reply
+from workflows.submission.kept_bytes import check_document, take_bytes
 from workflows.submission.quotas import check_limits, limits_on
 from workflows.submission.request import Mode, SubmissionRequest
 from workflows.submission.rows import write
@@ -69,6 +70,7 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
         return "checked", accepted.dry_run_reply()
     if request.mode in {Mode.VALIDATE, Mode.FEASIBILITY}:
         return "checked", accepted.reply(name=accepted.placement.workflow_name, logs=VALIDATED)
+    take_bytes(request.user, texts=accepted.texts, objects=accepted.object_bytes)
     try:
         return "accepted", write(accepted)
     except IntegrityError:
@@ -88,6 +90,7 @@ def _earlier_reply(request: SubmissionRequest) -> dict[str, Any] | None:
 
 def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     """Run every check. Raises InvalidSpec with every fault."""
+    check_document(request.text, request.uploaded_template)
     pool = _open_pool(request)
     if request.mode is Mode.SUBMIT:
         check_backlog(pool.name)
@@ -104,7 +107,8 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
         scheduler=scheduler_backend(facts.scheduler_type),
         new_uuid=uuid4,
     )
-    objects = _rendered(spec, groups, checked, facts=facts, user=request.user)
+    check_document(spec.rendered)
+    objects, object_bytes = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     reports = _feasibility(request, pool, spec, groups)
@@ -114,6 +118,7 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
         spec=spec,
         groups=groups,
         objects=objects,
+        object_bytes=object_bytes,
         limits=limits,
         feasibility=reports,
         warnings=[
@@ -131,15 +136,17 @@ def _rendered(
     *,
     facts: PoolFacts,
     user: AbstractBaseUser,
-) -> tuple[GroupObjects, ...]:
-    """Render every group. Raises InvalidSpec with all faults so far, or with too large objects."""
+) -> tuple[tuple[GroupObjects, ...], int]:
+    """Render every group, and count the bytes. Raises InvalidSpec with all faults so far."""
     faults = [*spec.faults, *checked.faults, *oversized_workflow(groups)]
     objects: tuple[GroupObjects, ...] = ()
+    sizes: list[tuple[Path, int]] = []
     if not faults:
         objects = tuple(render_group(group) for group in groups)
-        faults += oversized_objects(_sizes(spec, objects), most=facts.limits.max_object_bytes)
+        sizes = list(_sizes(spec, objects))
+        faults += oversized_objects(sizes, most=facts.limits.max_object_bytes)
     _refuse(faults, spec=spec, user=user)
-    return objects
+    return objects, sum(size for _, size in sizes)
 
 
 def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
