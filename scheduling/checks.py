@@ -149,14 +149,14 @@ def _single_values(
                         Capability.TOPOLOGY_PATH_DOMAINS,
                         capabilities,
                         path=(*_written_at(member), "key"),
-                        because=f"On the pool's nodes {tree.levels[member.rank].label} has values that stand "
-                        f"in two broader domains: {listing(shared)}.",
+                        because=f"On the pool's nodes {tree.levels[member.rank].label} has values in two "
+                        f"broader domains: {listing(shared)}.",
                     )
                 )
     notices = [
         Notice(
             "domains_unknown",
-            f'No node of the pool is known yet, so it was not checked that each value of key "{key}" stands '
+            f'No node of the pool is known yet, so it was not checked that each value of key "{key}" is '
             "in one broader domain only; it will be before the tasks are placed.",
             tree.gang.path,
         )

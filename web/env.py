@@ -105,7 +105,7 @@ class Environment(BaseSettings):
         default="", pattern=_VERSION, description="OSMO clients older than this are refused."
     )
     client_latest_version: str = Field(
-        default="", pattern=_VERSION, description="OSMO clients older than this are told of it."
+        default="", pattern=_VERSION, description="OSMO clients older than this get a hint to update."
     )
     pod_label_domains: list[str] = Field(
         default=[],

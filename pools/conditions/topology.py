@@ -108,13 +108,10 @@ def _difference(topology: TopologyObject, state: Drift | TopologyNotFound | InSy
 
 def _remedy(pool: EvaluatedPool, state: Drift | TopologyNotFound | InSync) -> str:
     if pool.external:
-        return (
-            "It belongs to somebody else and is never written: correct it there, or set the pool's keys to "
-            "its levels."
-        )
+        return "The service never writes it: correct it there, or set the pool's keys to its levels."
     if isinstance(state, Drift):
-        return "It is managed, and is replaced with the levels that its name stands for."
-    return "It is managed, and is created again."
+        return "It is managed: the service replaces it with one that lists the expected levels."
+    return "It is managed: the service creates it again."
 
 
 def _incomplete(pool: EvaluatedPool, members: Nodes) -> Iterator[Condition]:

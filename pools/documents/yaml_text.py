@@ -240,7 +240,7 @@ class _Builder:
         key = value if isinstance(value, str) else str(value)
         if key in top.places:
             line = top.places[key][0]
-            message = f"The key {listing([key[:63]])} stands in this mapping already, in line {line}."
+            message = f"The key {listing([key[:63]])} is in this mapping already, in line {line}."
             self._fault(message, "duplicate_key", place)
         else:
             top.places[key] = place

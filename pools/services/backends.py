@@ -144,7 +144,7 @@ def write_prepared(
         expect(backend, expected_revision)
         document, faults = _read(name, prepared.written, backend, merge=prepared.merge)
         if document is None or _address(document) != prepared.address:
-            raise Conflict(f'Backend "{name}" was changed by somebody else meanwhile: try again.')
+            raise Conflict(f'Backend "{name}" has changed meanwhile: try again.')
         refuse([*faults, *_check(backend, document, prepared.probe)])
         backend = _write(backend or Backend(name=name), document, prepared.probe, change=change)
     return Saved(backend, tuple(notices.backend_notices(backend)))

@@ -95,7 +95,7 @@ def split_sentence(sets: Sequence[SplitSet]) -> str:
     verb = agree(len(waiting), "still waits", "still wait")
     return (
         f"Only part of the group has nodes: {_sets(placed)} {has} nodes, while {_sets(waiting)} {verb}. "
-        "This scheduler places each set of tasks that must be together by itself, not the group as a whole."
+        "This scheduler places each set of tasks on its own, not the group as a whole."
     )
 
 

@@ -125,4 +125,4 @@ def _why_not(task: Task) -> str:
         return f"Its log is not kept: {task.log_note}."
     if task.log_state == Task.LogState.DROPPED:
         return f"Its log is not kept any more: {task.log_note}."
-    return f"Pod {task.pod_name} is gone, and nobody has read its log."
+    return f"Pod {task.pod_name} is gone, and its log was not read."

@@ -169,7 +169,7 @@ def _no_own_domain(match: _Match, waiting: Waiting) -> str:
 
 def _no_topology(match: _Match, waiting: Waiting) -> str:
     del waiting
-    return f"Topology object {match['topology']} is missing from the cluster; it is made again by itself."
+    return f"Topology object {match['topology']} is missing from the cluster; the service creates it again."
 
 
 def _not_ready(match: _Match, waiting: Waiting) -> str:

@@ -157,7 +157,7 @@ def test_logs_of_what_is_released_ask_no_cluster(api, cluster):
     TaskGroup.objects.update(released_at=group.workflow.submit_time)
     assert logs(api, group) == "It never had a pod.\n"
     group.tasks.update(scheduling_start_time=group.workflow.submit_time)
-    assert "is gone, and nobody has read its log" in logs(api, group)
+    assert "is gone, and its log was not read" in logs(api, group)
     assert cluster.calls == []
 
 

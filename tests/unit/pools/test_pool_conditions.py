@@ -47,7 +47,7 @@ DRIFTS = {
         replace(POOL, topologies=topologies(["z"], None)),
         "Unknown",
         "TopologyNotFound",
-        "Topology t1 is not in the cluster. It is managed, and is created again.",
+        "Topology t1 is not in the cluster. It is managed: the service creates it again.",
     ),
     "a wrong one is worse than a missing one": (
         replace(POOL, topologies=topologies(None, ["r", "z"])),
@@ -59,7 +59,7 @@ DRIFTS = {
         replace(POOL, external=True, topologies=topologies(["r"])),
         "True",
         "Drift",
-        "never written: correct it there, or set the pool's keys",
+        "never writes it: correct it there, or set the pool's keys",
     ),
     "never listed": (replace(POOL, topologies=None), "Unknown", "NotObserved", "have not been listed yet"),
 }

@@ -67,7 +67,7 @@ KAI = {
     "a Topology that is gone": (
         "Requested topology nope does not exist",
         "TopologyMissing",
-        "Topology object nope is missing from the cluster; it is made again by itself.",
+        "Topology object nope is missing from the cluster; the service creates it again.",
     ),
     "a queue that is gone": (
         "Queue 'q' does not exist",
