@@ -45,8 +45,8 @@ def reason_of(
         return Reason(Why.UNKNOWN_SCHEDULER, error.message)
     again = _tried_again(view, observed) if status == TaskStatus.RUNNING and observed else []
     levels = _levels(view) if status in (*_STARTING, TaskStatus.PROCESSING) else _Levels()
-    halves = _halves(view, observed) if observed and status in CREATED else ()
-    unplaced = again or status in _STARTING or obstacles.is_split(halves)
+    split_sets = _split_sets(view, observed) if observed and status in CREATED else ()
+    unplaced = again or status in _STARTING or obstacles.is_split(split_sets)
     waiting = _waiting(view, observed) if observed and unplaced else None
     group = ObservedGroup(
         status=status,
@@ -60,7 +60,7 @@ def reason_of(
         waiting=waiting,
         starting=_starting(view, observed) if observed else (),
         retried=again,
-        split_sets=halves,
+        split_sets=split_sets,
         occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
         compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
@@ -119,14 +119,14 @@ def _drift(view: GroupView, named: NamedLevels) -> TopologyDrift | None:
     return None if isinstance(state, InSync) else TopologyDrift(named.external.name, state)
 
 
-def _halves(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
+def _split_sets(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
     """The sets of a gang that became several pod groups; none for other gangs, or while no pod has a node."""
     if view.placement.split_gangs == "refuse" or not any(pod.node_name for pod in observed.pods.values()):
         return ()
     live = [task for task in view.tasks if task.live]
     if all((pod := observed.pods.get(task.pod_name)) and pod.node_name for task in live):
         return ()
-    words = view.renderer.sets()
+    names = view.renderer.sets()
     members = {
         (attempt, name): group
         for attempt, gang in view.renderer.gangs.items()
@@ -136,15 +136,17 @@ def _halves(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]:
     for task in live:
         if group := members.get((task.attempt, task.name)):
             by_set.setdefault(group, []).append(task)
-    return tuple(_half(words.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items()))
+    return tuple(
+        _split_set(names.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items())
+    )
 
 
-def _half(words: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet:
+def _split_set(set_name: str, tasks: list[TaskView], observed: ObservedPods) -> SplitSet:
     node_of = {
         task.name: observed.pods[task.pod_name].node_name for task in tasks if task.pod_name in observed.pods
     }
     return SplitSet(
-        name=words,
+        name=set_name,
         placed=tuple(name for name, node in node_of.items() if node),
         waiting=tuple(task.name for task in tasks if not node_of.get(task.name)),
         nodes=tuple(dict.fromkeys(node for node in node_of.values() if node)),

@@ -261,10 +261,10 @@ def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
         if room < 0:
             break
         entries.append(entry)
-    words = {SETS_ANNOTATION: "{" + ", ".join(entries) + "}"} if entries else {}
+    annotations = {SETS_ANNOTATION: "{" + ", ".join(entries) + "}"} if entries else {}
     if len(entries) < len(subgroups):
-        words[SETS_OMITTED_ANNOTATION] = str(len(subgroups) - len(entries))
-    return words
+        annotations[SETS_OMITTED_ANNOTATION] = str(len(subgroups) - len(entries))
+    return annotations
 
 
 def _parent_queue(request: PoolRequest) -> Manifest:
