@@ -14,8 +14,6 @@ from typing import Any
 from scheduling.errors import Conflict, Fault, InvalidSpec
 from workflows.models import Workflow
 
-CONSTRAINT = "workflow_idempotency_key_once_per_user"
-
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
