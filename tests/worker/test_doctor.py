@@ -27,7 +27,7 @@ from workflows.services.stop import request_stop
 def world(db, monkeypatch):
     installation()
     world = World()
-    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
     return world
 
 

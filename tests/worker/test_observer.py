@@ -35,7 +35,7 @@ def until(look):
 @pytest.fixture
 def world(transactional_db, monkeypatch):
     world = World()
-    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
     monkeypatch.setattr(process, "ROWS_SECONDS", 0.2)
     monkeypatch.setattr(inbox, "FOREIGN_USAGE_SECONDS", 0.05)
     monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)

@@ -152,7 +152,7 @@ def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
 
 
 def test_the_consistency_check_knows_its_objects(world, admin, pool, monkeypatch):
-    monkeypatch.setattr(connect, "connect", lambda access, seconds: world.cluster)
+    monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
     submit(admin, gang(2, topology=[same("rack")]))
     world.settle()
     group = TaskGroup.objects.get()
