@@ -177,9 +177,10 @@ forbidden = _plain("You may not do this.", "USER", 403)
 not_found = _plain("There is nothing at this address.", "USER", 404)
 
 
-def unreadable(request: HttpRequest, message: str) -> JsonResponse:
+def unreadable(request: HttpRequest, fault: Fault) -> JsonResponse:
     """The 400 of a request that is refused before any view reads it."""
-    return JsonResponse(body(message=message, error_code="USER", request=request), status=400)
+    content = body(message=fault.message, error_code="USER", request=request, faults=[fault])
+    return JsonResponse(content, status=400)
 
 
 def token_needed(request: HttpRequest) -> JsonResponse:

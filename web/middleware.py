@@ -36,8 +36,8 @@ class RequestIdMiddleware:
     def _answer(self, request: HttpRequest) -> HttpResponse:
         if is_path_unreadable(request):
             return errors.not_found(request)
-        if message := unreadable_part(request):
-            return errors.unreadable(request, message)
+        if fault := unreadable_part(request):
+            return errors.unreadable(request, fault)
         if doubled := _DOUBLED.match(request.path_info):  # the client's base address ended in a slash
             request.path_info = request.path_info[doubled.end() - 1 :]
         return self.get_response(request)

@@ -11,10 +11,11 @@ their parsers.
 """
 
 import re
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_plus, unquote_to_bytes
 
 from django.http import HttpRequest
 
+from scheduling.errors import Fault
 from web.handler import UNREADABLE_CHARSET
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -26,24 +27,36 @@ def is_path_unreadable(request: HttpRequest) -> bool:
     return _CONTROL.search(request.path_info) is not None
 
 
-def unreadable_part(request: HttpRequest) -> str | None:
-    """Name the part of a request that cannot be read, without repeating it; None if all can be."""
+def unreadable_part(request: HttpRequest) -> Fault | None:
+    """The part of a request that cannot be read, without its text; None if all can be.
+
+    Pages refuse such a query themselves, with a page.
+    """
     headers = (
         value
         for name, value in request.META.items()
         if name.startswith(("HTTP_", "CONTENT_")) and isinstance(value, str)
     )
     if any(_CONTROL_EXCEPT_TAB.search(value) for value in headers):
-        return "A header contains a control character."
+        return Fault((), "unreadable", "A header contains a control character.")
     if any(_CONTROL.search(part) for cookie in request.COOKIES.items() for part in cookie):
-        return "A cookie contains a control character."
+        return Fault((), "unreadable", "A cookie contains a control character.")
     if UNREADABLE_CHARSET in request.META:
-        return "The charset of a request must be UTF-8."
-    return _query_fault(request.META.get("QUERY_STRING", ""))
+        return Fault((), "unreadable", "The charset of a request must be UTF-8.")
+    if request.path_info.startswith("/ui/"):
+        return None
+    parameters = request.META.get("QUERY_STRING", "").split("&")
+    return next((fault for text in parameters if (fault := _parameter_fault(text))), None)
 
 
-def _query_fault(query: str) -> str | None:
-    octets = unquote_to_bytes(query)
+def _parameter_fault(text: str) -> Fault | None:
+    name = text.partition("=")[0]
+    path = () if _octets_fault(unquote_to_bytes(name)) else (unquote_plus(name)[:80],)
+    message = _octets_fault(unquote_to_bytes(text))
+    return Fault(path, "unreadable", message) if message else None
+
+
+def _octets_fault(octets: bytes) -> str | None:
     if b"\0" in octets:
         return "The query contains a NUL character."
     try:

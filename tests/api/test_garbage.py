@@ -151,9 +151,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize(
-    "route", ["/livez", "/readyz", "/api/version", "/api/workflow", "/ui/login", "/admin/"]
-)
+@pytest.mark.parametrize("route", ["/livez", "/readyz", "/api/version", "/api/workflow", "/admin/"])
 def test_the_answer_is_a_400_in_the_shape_of_every_error(case, route):
     assert_error_shape(send(client_of("a stranger"), "GET", route, REFUSED[case]), 400)
 

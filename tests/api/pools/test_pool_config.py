@@ -317,8 +317,10 @@ def test_an_unknown_pool_is_a_404(admin, path):
     assert admin.get(path).status_code == 404
 
 
-def test_names_with_nul_in_a_query_find_nothing(ann, pool):
-    assert ann.get("/api/pool?pools=%00").json() == {"pools": {}}
+def test_names_with_nul_in_a_query_are_refused_by_their_parameter(ann, pool):
+    answer = ann.get("/api/pool?pools=%00")
+    assert answer.status_code == 400
+    assert faults(answer.json()) == {("pools", "unreadable")}
 
 
 @pytest.mark.parametrize(
