@@ -23,6 +23,7 @@ from pools.pod_templates.variables import (
     texts,
     unknown_variables,
 )
+from pools.values.images import image_fault
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.backends.registry import is_read_annotation, is_read_label
@@ -128,6 +129,22 @@ def _spec_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
         path: Path = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
         yield Fault(path, "not_in_template", message, allowed=("spec.nodeSelector",))
     yield from _container_faults(spec)
+    yield from _image_faults(spec)
+
+
+def _image_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
+    """Check the references of images; what a variable will say is not known here."""
+    references: list[tuple[Path, Any]] = [
+        (("spec", "initContainers", place, "image"), container.get("image"))
+        for place, container in enumerate(spec.get("initContainers", []))
+    ]
+    references += [
+        (("spec", "volumes", place, "image", "reference"), (volume.get("image") or {}).get("reference"))
+        for place, volume in enumerate(spec.get("volumes", []))
+    ]
+    for path, reference in references:
+        if reference and "{{" not in reference and (message := image_fault(reference)):
+            yield Fault(path, "image", message)
 
 
 def _claim_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:

@@ -118,6 +118,8 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/unit/spec/test_document_and_template.py::test_a_template_finds_no_way_out",
             "tests/unit/spec/test_document_and_template.py::test_a_template_that_cannot_be_rendered_is_refused",
             "tests/unit/spec/test_bounds_and_reach.py::test_a_short_text_cannot_make_many_dependencies",
+            "tests/unit/lifecycle/test_deadlines.py::test_every_live_status_has_a_deadline_or_a_reason_why_it_needs_none",
+            "tests/unit/pools/test_images.py::test_a_reference_that_no_runtime_reads_is_refused_with_its_faulty_part",
             "tests/api/workflows/test_reads.py::test_dependencies_are_read_as_names",
             "tests/fuzz/test_spec_fuzz.py::test_any_structure_is_a_workflow_or_a_refusal",
             "tests/api/workflows/test_isolation.py::test_nobody_can_write_the_name_of_another_users_secret",

@@ -30,6 +30,8 @@ UPSTREAM_CODE = 3000
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
 LOST_CONTAINER_GRACE = timedelta(minutes=30)
 START_GRACE = timedelta(minutes=30)
+"""How long a pod may take to start on its node: OSMO's ``max_pod_restart_limit``. It counts from the moment
+the pod got its node, whatever its containers do, so tries to start that follow each other share it."""
 
 _WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
     "ErrImagePull": (TaskStatus.FAILED_IMAGE_PULL, 302),
@@ -158,8 +160,6 @@ def _starting(pod: PodSeen, now: datetime) -> Reading | None:
         if reason in _WAITING_FAILS:
             status, code = _WAITING_FAILS[reason]
             return Reading(status=status, code=code, message=f"{reason}: {detail}".strip(": "))
-        if reason == "InvalidImageName":
-            return Reading(status=TaskStatus.SCHEDULING, message=f"{reason}: {detail}".strip(": "))
         if reason == "CreateContainerConfigError":
             return _misconfigured(pod, f"{reason}: {detail}".strip(": "), now)
     return None
@@ -167,9 +167,10 @@ def _starting(pod: PodSeen, now: datetime) -> Reading | None:
 
 def _misconfigured(pod: PodSeen, message: str, now: datetime) -> Reading:
     """A missing Secret or ConfigMap may still come."""
-    since = _placed_at(pod) or now
-    if now - since <= CONFIG_ERROR_GRACE:
-        return Reading(status=TaskStatus.SCHEDULING, message=message, recheck=since + CONFIG_ERROR_GRACE)
+    since = _placed_at(pod) or read_instant(pod.digest.get("created"))
+    if since is None or now - since <= CONFIG_ERROR_GRACE:
+        until = since + CONFIG_ERROR_GRACE if since else None
+        return Reading(status=TaskStatus.SCHEDULING, message=message, recheck=until)
     return _backend(message)
 
 
@@ -180,10 +181,24 @@ def _live(pod: PodSeen, now: datetime) -> Reading:
         return Reading(status=TaskStatus.SCHEDULING)
     placed = _placed_at(pod)
     if placed is not None and now - placed > START_GRACE:
-        message = f"Its pod did not start within {START_GRACE.seconds // 60} minutes on {pod.node_name}."
-        return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+        return start_timeout(pod)
     recheck = placed + START_GRACE if placed else None
     return Reading(status=TaskStatus.INITIALIZING, recheck=recheck)
+
+
+def start_timeout(pod: PodSeen) -> Reading:
+    """The end of a task whose pod has not started in time, with what its containers wait for."""
+    minutes = START_GRACE.seconds // 60
+    waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
+    message = " ".join([f"Its pod did not start within {minutes} minutes on {pod.node_name}.", *waits[:3]])
+    return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
+
+
+def _wait(container: Mapping[str, Any]) -> str:
+    """Why a container waits, in a sentence; the kubelet's words name an image, a volume or a claim."""
+    detail = str(container.get("message") or "").rstrip(".")
+    reason = str(container.get("reason") or "ContainerCreating")
+    return f"Container {container.get('name')} waits ({reason}{f': {detail}' if detail else ''})."
 
 
 def _placed_at(pod: PodSeen) -> datetime | None:

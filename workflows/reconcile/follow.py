@@ -7,7 +7,7 @@ ago, about which an event of its scheduler may still come.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pools.conditions import Condition
@@ -17,7 +17,14 @@ from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
-from workflows.lifecycle.pod_status import Reading, read_gone, read_pod
+from workflows.lifecycle.pod_status import (
+    START_GRACE,
+    START_TIMEOUT_CODE,
+    Reading,
+    read_gone,
+    read_pod,
+    start_timeout,
+)
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.services.record import Change, GroupMove, NewAttempt, NewTry, TaskMove
@@ -25,6 +32,13 @@ from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
 VANISHED_GRACE = timedelta(seconds=2)
+WITHOUT_DEADLINE: Mapping[TaskStatus, str] = {
+    TaskStatus.SUBMITTING: "The next reconciliation moves it on, without any cluster.",
+    TaskStatus.WAITING: "It holds nothing and ends with its upstream groups, each of which has a deadline.",
+}
+"""Why a live status needs no deadline; every other one has one. A group that is PROCESSING gets its own with
+the first create that may have been sent: before, it holds nothing, and waits for its cluster to be back."""
+
 TEARING_DOWN = Condition(type="Released", status="False", reason="TearingDown")
 
 
@@ -96,24 +110,50 @@ def timed_out(view: GroupView) -> tuple[TaskStatus, str] | None:
 
 
 def next_deadline(view: GroupView) -> datetime | None:
-    return min((deadline for _, _, deadline in _deadlines(view)), default=None)
+    """The next moment at which the group ends unless it moves on.
+
+    Deadlines of starts that passed are left out: ``follow`` has just decided on them by the pods.
+    """
+    starts = (deadline for task in view.tasks if (deadline := _start_deadline(task)) and deadline > view.now)
+    return min((*(deadline for _, _, deadline in _deadlines(view)), *starts), default=None)
+
+
+def _start_deadline(task: TaskView) -> datetime | None:
+    """When a task that is INITIALIZING ends, however its pod reads."""
+    if task.status != TaskStatus.INITIALIZING or task.initializing_start_time is None:
+        return None
+    return task.initializing_start_time + START_GRACE
 
 
 def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
     row, placement = view.row, view.placement
+    queue_timeout = timedelta(seconds=placement.queue_timeout)
     if row.status == TaskStatus.PROCESSING and row.touched_at:  # no gang stays created in part for good
         message = f"It could not be created within its queue timeout of {placement.queue_timeout:g} seconds."
-        until = row.touched_at + timedelta(seconds=placement.queue_timeout)
+        until = row.touched_at + queue_timeout
         return [(TaskStatus.FAILED_QUEUE_TIMEOUT, f"{message} {row.waiting_reason}".strip(), until)]
     if row.status == TaskStatus.SCHEDULING and row.scheduling_start_time:
         message = f"It was not placed within its queue timeout of {placement.queue_timeout:g} seconds."
-        until = row.scheduling_start_time + timedelta(seconds=placement.queue_timeout)
+        until = row.scheduling_start_time + queue_timeout
+        return [(TaskStatus.FAILED_QUEUE_TIMEOUT, message, until)]
+    if row.status == TaskStatus.INITIALIZING and row.initializing_start_time and not _has_starting(view):
+        tries = [task.scheduling_start_time for task in view.tasks if task.scheduling_start_time]
+        message = (
+            f"No task that is tried again was placed within its queue timeout of {placement.queue_timeout:g} "
+            "seconds."
+        )
+        until = max(row.initializing_start_time, *tries) + queue_timeout
         return [(TaskStatus.FAILED_QUEUE_TIMEOUT, message, until)]
     if row.status == TaskStatus.RUNNING and row.start_time:
         message = f"It ran longer than its execution timeout of {placement.exec_timeout:g} seconds."
         until = row.start_time + timedelta(seconds=placement.exec_timeout)
         return [(TaskStatus.FAILED_EXEC_TIMEOUT, message, until)]
     return []
+
+
+def _has_starting(view: GroupView) -> bool:
+    """Whether a task is starting on a node; its own deadline then ends the group's wait."""
+    return any(task.status == TaskStatus.INITIALIZING for task in view.tasks)
 
 
 def end_all(view: GroupView, *, status: TaskStatus, message: str, code: int | None = None) -> list[Change]:
@@ -141,7 +181,8 @@ class _TaskReader:
         if task.status not in CREATED:
             return None
         pod = self._observed.pods.get(task.pod_name)
-        reading = self._present(pod) if pod is not None and not pod.absent else self._absent(task, pod)
+        present = pod if pod is not None and not pod.absent else None
+        reading = self._present(task, present) if present else self._absent(task, pod)
         if reading is None:
             return None
         if reading.recheck:
@@ -160,8 +201,16 @@ class _TaskReader:
             pod_ip=pod.pod_ip if pod else "",
         )
 
-    def _present(self, pod: PodSeen) -> Reading | None:
-        return read_pod(pod, now=self._view.now)
+    def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
+        """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
+        reading = read_pod(pod, now=self._view.now)
+        if reading is None or reading.status in (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING):
+            deadline = _start_deadline(task)
+            if deadline is not None and deadline <= self._view.now:
+                reading = start_timeout(pod)
+        if reading is not None and reading.code == START_TIMEOUT_CODE and self._view.row.waiting_reason:
+            return replace(reading, message=f"{reading.message} {self._view.row.waiting_reason}")
+        return reading
 
     def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
         now = self._view.now

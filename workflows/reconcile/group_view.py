@@ -37,6 +37,7 @@ class TaskView:
     node_name: str
     pod_ip: str
     scheduling_start_time: datetime | None
+    initializing_start_time: datetime | None
 
     @property
     def live(self) -> bool:

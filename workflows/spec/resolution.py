@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
+from pools.values.images import image_fault
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.spec import syntax
@@ -217,7 +218,7 @@ class Resolver:
         resource = self._resources.get(task.resource)
         if resource is None:
             self._unknown((*path, "resource"), "resource", task.resource, self._resources)
-        self._fault((*path, "image"), "image", syntax.image_fault(task.image))
+        self._fault((*path, "image"), "image", image_fault(task.image))
         self._check_tokens(task, path)
         self._note_left_out(task, path)
         spec = TaskSpec(

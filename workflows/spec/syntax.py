@@ -124,13 +124,6 @@ def variable_fault(name: str) -> str | None:
     )
 
 
-def image_fault(text: str) -> str | None:
-    """The fault of an image's name, checked without its registry; None if it is accepted."""
-    if text and text.isprintable() and not any(letter.isspace() for letter in text):
-        return None
-    return f"{quoted(text)} is not an image. Write for example nvcr.io/nvidia/pytorch:25.10-py3."
-
-
 def _directory_fault(text: str) -> str | None:
     """The fault of an absolute path; None if it is accepted."""
     steps = text.split("/")

@@ -69,7 +69,16 @@ CASES = {
     "out of memory": (pod("Failed", state=ended(137, "OOMKilled")), "FAILED_EVICTED", 3004),
     "no image": (pod("Pending", state=waits("ErrImagePull")), "FAILED_IMAGE_PULL", 302),
     "still no image": (pod("Pending", state=waits("ImagePullBackOff")), "FAILED_IMAGE_PULL", 301),
-    "an image that has no name": (pod("Pending", state=waits("InvalidImageName")), "SCHEDULING", None),
+    "an image that has no name": (
+        pod("Pending", state=waits("InvalidImageName"), conditions=[placed(29)]),
+        "INITIALIZING",
+        None,
+    ),
+    "an image that has no name, for too long": (
+        pod("Pending", state=waits("InvalidImageName"), conditions=[placed(31)]),
+        "FAILED_START_TIMEOUT",
+        3005,
+    ),
     "a crash loop": (pod("Running", state=waits("CrashLoopBackOff")), "FAILED", 304),
     "a container that cannot be made": (pod("Pending", state=waits("CreateContainerError")), "FAILED", 999),
     "a missing Secret that may come": (
@@ -166,3 +175,12 @@ def test_a_pod_that_vanished_with_its_node_or_was_disrupted_says_so():
     disrupted = read_gone(pod("Running", conditions=[DISRUPTED]), eviction=None, now=NOW)
     assert (disrupted.status, disrupted.code) == ("FAILED_BACKEND_ERROR", 3001)
     assert disrupted.message.startswith("Its pod was disrupted: ")
+
+
+def test_a_start_timeout_names_what_the_containers_wait_for():
+    waiting = {"waiting": {"reason": "InvalidImageName", "message": 'couldn\'t parse image name "a/B"'}}
+    reading = read_pod(pod("Pending", state=waiting, conditions=[placed(31)]), now=NOW)
+    assert reading.message == (
+        "Its pod did not start within 30 minutes on n1. "
+        'Container main waits (InvalidImageName: couldn\'t parse image name "a/B").'
+    )
