@@ -24,4 +24,4 @@ COPY workflows workflows
 ENV PATH=/opt/osmo/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 DJANGO_SETTINGS_MODULE=osmo_topology.settings
 USER 10001:10001
 EXPOSE 8000
-CMD ["gunicorn", "--config", "python:web.webserver", "osmo_topology.wsgi", "--bind", "0.0.0.0:8000", "--worker-class", "gthread", "--workers", "2", "--threads", "8"]
+CMD ["gunicorn", "--config", "python:web.webserver", "osmo_topology.asgi", "--bind", "0.0.0.0:8000", "--workers", "2"]

@@ -69,9 +69,9 @@ def commands(settings: Settings) -> dict[str, Command]:
     # more than one observer would share the clusters between them, one is enough here
     table = {
         "web": [
-            "-m", "gunicorn", "--config", "python:web.webserver", "osmo_topology.wsgi",
+            "-m", "gunicorn", "--config", "python:web.webserver", "osmo_topology.asgi",
             "--bind", f"{LOOPBACK}:{settings.port}",
-            "--worker-class", "gthread", "--workers", "2", "--threads", "8",
+            "--workers", "2",
             "--worker-tmp-dir", tempfile.gettempdir(),
         ],
         "worker": [*celery, "worker", "--pool", "threads", "--concurrency", "8"],

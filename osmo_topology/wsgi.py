@@ -1,4 +1,4 @@
-"""The application that gunicorn serves."""
+"""Django as a WSGI application; ``asgi`` serves it."""
 
 import os
 

@@ -113,6 +113,34 @@ class Environment(BaseSettings):
         "without a domain need none.",
     )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
+    web_threads: int = Field(
+        default=8, ge=1, description="Threads of one web process; each keeps a database connection."
+    )
+    web_queue: int = Field(
+        default=100,
+        ge=0,
+        description="Most requests of one web process that wait for a thread; others get 503.",
+    )
+    connections: int = Field(
+        default=4000, ge=10, description="Most connections of one web process, as far as open files allow."
+    )
+    address_connections: int = Field(
+        default=1000,
+        ge=1,
+        description="Most from one address that wait for their client; trusted_proxy_networks are free.",
+    )
+    header_seconds: float = Field(
+        default=20.0, gt=0, description="Longest a new connection takes to send a request's headers."
+    )
+    body_seconds: float = Field(default=60.0, gt=0, description="Longest a request's body takes.")
+    answer_seconds: float = Field(
+        default=30.0, gt=0, description="Longest a client takes no part (16 KiB) of its answer."
+    )
+    held_bytes: int = Field(
+        default=128 * 2**20,
+        ge=2**20,
+        description="Most memory of one web process for bodies half sent, and again for answers not read.",
+    )
     spec_depth: int = Field(default=50, ge=10, description="Deepest nesting of a workflow's YAML.")
     spec_aliases: int = Field(default=20_000, ge=0, description="Most YAML aliases in a workflow.")
     spec_values: int = Field(

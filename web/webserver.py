@@ -2,22 +2,39 @@
 
 Several processes count requests, and a scrape reaches one of them. So they write into a directory that the
 first one makes, and the process that is scraped adds up. The counts of an ended process stay in the sum.
+
+The headers of a gateway are checked in ``web.server.environ`` and not in gunicorn's ``pre_request``: under an
+event loop gunicorn hands the headers on before it calls that hook, and never looks at what it changed.
 """
 
 import os
+import resource
 import shutil
 import tempfile
 from typing import Any
 
-from web import gateway
-
 DIRECTORY = tempfile.mkdtemp(prefix="osmo-metrics-")
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = DIRECTORY  # read by prometheus_client when a child imports it
 
+worker_class = "web.server.protocol.BoundedWorker"
+asgi_lifespan = "off"
+asgi_loop = "asyncio"
+asgi_disconnect_grace_period = 0  # who has gone is waited for no longer; threads finish what they began
+http_parser = "python"  # one parser, whatever else is installed
+keepalive = 5
+graceful_timeout = 15
+backlog = 4096
 
-def pre_request(worker: Any, request: Any) -> None:  # noqa: ARG001 -- gunicorn's hook
-    """Refuse a request that repeats a gateway's header, before WSGI joins the two."""
-    request.headers = gateway.once(request.headers)
+
+def _raise_file_limit() -> None:
+    """Allow this process and its children as many open files as the system lets them have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+_raise_file_limit()
 
 
 def child_exit(server: Any, worker: Any) -> None:  # noqa: ARG001 -- gunicorn's hook

@@ -1,19 +1,18 @@
 """Gateway mode over the wire: what gunicorn makes of bytes is what the service is asked to believe."""
 
-import importlib
-import io
+import asyncio
 import json
-import sys
 from ipaddress import ip_network
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import User
+from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.config import Config
-from gunicorn.http.parser import RequestParser
-from gunicorn.http.wsgi import create
 
 from osmo_topology.wsgi import application
 from tests.factories import LEVELS, PoolFactory
+from web.server.environ import environ_of
 from web.services import make_token
 
 pytestmark = pytest.mark.django_db
@@ -23,31 +22,48 @@ PROOF = f"x-osmo-proxy-secret: {SECRET}"
 PROXY = "192.0.2.10"
 
 
-class Connection:
-    """What gunicorn asks of a socket while it reads a request."""
+class Connection(asyncio.Transport):
+    """What gunicorn asks of a connection while it reads a request."""
 
-    def getsockname(self):
-        return ("127.0.0.1", 8000)
+    def __init__(self, peer):
+        super().__init__({"peername": (peer, 40000), "sockname": ("127.0.0.1", 8000)})
+
+    def set_write_buffer_limits(self, high=None, low=None):
+        """Nothing is written."""
+
+    def can_write_eof(self):
+        return False
+
+    def close(self):
+        """Nothing is open."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _webserver():
-    """The hooks that gunicorn runs; reading them sets a variable and makes a directory."""
-    with pytest.MonkeyPatch.context() as undo:
-        undo.setenv("PROMETHEUS_MULTIPROC_DIR", "")
-        hooks = importlib.import_module("web.webserver")
-        yield
-        hooks.on_exit(None)
+def scope_of(sent, *, peer):
+    """What gunicorn's parser hands to the application for these bytes."""
+
+    async def parse():
+        read = asyncio.get_running_loop().create_future()
+
+        async def application(scope, receive, send):
+            read.set_result(scope)
+
+        log = SimpleNamespace(access_log_enabled=False, error=print, debug=print, error_log=None)
+        worker = SimpleNamespace(
+            cfg=Config(), log=log, asgi=application, loop=asyncio.get_running_loop(), nr_conns=0, nr=0
+        )
+        worker.alive, worker.max_requests = True, 1000
+        connection = ASGIProtocol(worker)
+        connection.connection_made(Connection(peer))
+        connection.data_received(sent)
+        return await asyncio.wait_for(read, 5)
+
+    return asyncio.run(parse())
 
 
 def send(*headers, method="GET", address="/api/profile/settings", peer=PROXY):
     """(status, JSON) of a request as bytes, read by gunicorn and answered by the service."""
     lines = [f"{method} {address} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
-    parser = RequestParser(Config(), iter(["\r\n".join(lines).encode("latin-1")]), (peer, 40000))
-    request = next(parser)
-    sys.modules["web.webserver"].pre_request(None, request)
-    _, environ = create(request, Connection(), (peer, 40000), ("127.0.0.1", 8000), Config())
-    environ["wsgi.input"], environ["wsgi.errors"] = io.BytesIO(), io.StringIO()
+    environ = environ_of(scope_of("\r\n".join(lines).encode("latin-1"), peer=peer), b"")
     status = []
     body = b"".join(application(environ, lambda line, _headers, *_: status.append(int(line[:3]))))
     return status[0], json.loads(body)

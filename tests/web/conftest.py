@@ -1,0 +1,91 @@
+"""Web's own processes, started as the local cluster starts them, on the database of the tests."""
+
+import http.client
+import json
+import socket
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from localcluster import service
+from localcluster.ports import LOOPBACK, free_ports
+from localcluster.supervisor import Supervisor
+from web.services import make_token
+
+SECRET = "proxy-" + "s" * 40
+SECONDS = 30
+
+
+@dataclass
+class WebServer:
+    port: int
+    log: Path
+
+    def connect(self, sent=b"", *, address=LOOPBACK):
+        """A connection from one of this machine's addresses, on which something has been sent."""
+        client = socket.create_connection((LOOPBACK, self.port), timeout=SECONDS, source_address=(address, 0))
+        client.sendall(sent)
+        return client
+
+    def send(self, *lines, body=b"", method="GET", path="/api/profile/settings"):
+        """(status, headers, body) of a request whose headers are these lines, as they are written."""
+        head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *lines, "", ""]
+        with self.connect("\r\n".join(head).encode("latin-1") + body) as client:
+            answer = http.client.HTTPResponse(client, method=method)
+            answer.begin()
+            return answer.status, answer.headers, answer.read()
+
+    def json(self, *lines, **named):
+        status, _, body = self.send(*lines, **named)
+        return status, json.loads(body)
+
+
+@contextmanager
+def started_web(directory, redis_url, **variables):
+    database = connection.settings_dict
+    user, password, host = database["USER"], database["PASSWORD"], database["HOST"]
+    settings = service.Settings(
+        database_url=f"postgresql://{user}:{password}@{host}:{database['PORT']}/{database['NAME']}",
+        redis_url=redis_url,
+        secret_key="k" * 40,
+        port=free_ports(1)[0],
+        pod_logs=directory,
+        metrics_token="m" * 40,
+        more={
+            "OSMO_ENV": "production",
+            "OSMO_SERVICE_URL": "",
+            "OSMO_TRUSTED_PROXY_SECRETS": json.dumps([SECRET]),
+            **variables,
+        },
+    )
+    with Supervisor(log_dir=directory) as supervisor:
+        server = WebServer(settings.port, directory / "web.log")
+        web = supervisor.start(service.commands(settings)["web"])
+        supervisor.wait_ready(web, lambda: _missing(server), seconds=SECONDS)
+        yield server
+
+
+def _missing(server):
+    try:
+        status, *_ = server.send(path="/livez")
+    except (OSError, http.client.HTTPException) as error:
+        return repr(error)
+    return None if status == 200 else str(status)
+
+
+@pytest.fixture(scope="module")
+def web_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            server = stack.enter_context(started_web(tmp_path_factory.mktemp("web"), redis_url))
+        yield server
+
+
+@pytest.fixture
+def token(transactional_db):
+    """The header of somebody who may use the API."""
+    return f"Authorization: Bearer {make_token(User.objects.create_user('ann'), name='t')}"

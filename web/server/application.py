@@ -1,0 +1,240 @@
+"""The application that the event loop serves: Django behind a bounded pool of threads.
+
+A request goes to a thread only when its body is there, and comes back as status, headers and content. The
+loop runs a stream that is a coroutine, without a thread; any other stream takes one for each piece. The loop
+itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its own, so that a queue of
+requests does not take a process out of service.
+"""
+
+import asyncio
+import json
+import threading
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from web.server.budget import ByteBudget
+from web.server.counts import REFUSALS
+from web.server.environ import environ_of
+from web.server.threads import ThreadLane, ThreadsBusy
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Wsgi = Callable[[dict[str, Any], Any], Any]
+Headers = list[tuple[bytes, bytes]]
+
+PIECE = 64 * 1024
+QUEUE_SECONDS = 20.0
+RETRY_SECONDS = 2
+READINESS_THREADS = 2
+READINESS_QUEUE = 8
+_LIVEZ, _READYZ = "/livez", "/readyz"
+_READS = frozenset({"GET", "HEAD"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one process takes upon itself; ``held_bytes`` bounds bodies and answers, each."""
+
+    threads: int
+    queue: int
+    body_bytes: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What Django made of a request; ``stream`` takes the place of the content."""
+
+    status: int
+    headers: Headers
+    content: bytes = b""
+    stream: Any = None
+
+
+class ClientGone(Exception):
+    """The connection ended before the request did."""
+
+
+class Application:
+    """Serve a WSGI application whose answers may be coroutines that stream."""
+
+    def __init__(self, wsgi: Wsgi, limits: Limits) -> None:
+        self._wsgi = wsgi
+        self._body_bytes = limits.body_bytes
+        self._bodies, self._answers = ByteBudget(limits.held_bytes), ByteBudget(limits.held_bytes)
+        self._lane = ThreadLane(
+            "request", threads=limits.threads, queue=limits.queue, queue_seconds=QUEUE_SECONDS
+        )
+        self._readiness = ThreadLane(
+            "readiness", threads=READINESS_THREADS, queue=READINESS_QUEUE, queue_seconds=QUEUE_SECONDS
+        )
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End the streams, so that a process that stops does not wait for what has no end."""
+        self._stopping = True
+        for task in self._streams:
+            task.cancel()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served")
+        if scope["path"] == _LIVEZ and scope["method"] in _READS:
+            answer = _json(200, {"status": "ok"})
+            await _send_content(send, replace(answer, content=b"") if scope["method"] == "HEAD" else answer)
+            return
+        lane = self._readiness if scope["path"] == _READYZ else self._lane
+        try:
+            answer = await self._answer(lane, scope, receive)
+        except ClientGone:
+            return
+        except ThreadsBusy:
+            REFUSALS.labels("threads_busy").inc()
+            answer = _busy()
+        if scope["method"] == "HEAD" and answer.stream is not None:
+            lane.start(answer.stream.close)
+            await _send_content(send, replace(answer, stream=None))
+        elif answer.stream is None:
+            with self._answers.share() as share:
+                if len(answer.content) > PIECE:
+                    share.add(len(answer.content))
+                await _send_content(send, answer)
+        else:
+            await self._send_stream(lane, send, answer)
+
+    async def _answer(self, lane: ThreadLane, scope: MutableMapping[str, Any], receive: Receive) -> Answer:
+        if lane.is_full:  # said before the body is read
+            raise ThreadsBusy
+        with self._bodies.share() as share:
+            pieces: list[bytes] = []
+            size, more = 0, True
+            while more and size <= self._body_bytes:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                if piece := message.get("body", b""):
+                    pieces.append(piece)
+                    size += len(piece)
+                    share.add(len(piece))
+                more = message.get("more_body", False)
+            share.keep()
+            environ = environ_of(scope, b"".join(pieces))
+            pieces.clear()
+            return await lane.admit(lambda: self._respond(environ), discard=_close)
+
+    def _respond(self, environ: dict[str, Any]) -> Answer:
+        """Run Django; in a thread."""
+        started: list[tuple[int, Headers]] = []
+
+        def start(status: str, headers: Iterable[tuple[str, str]], _error: object = None) -> None:
+            encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+            started.append((int(status[:3]), encoded))
+
+        response = self._wsgi(environ, start)
+        status, headers = started[0]
+        if response.streaming:
+            return Answer(status, headers, stream=response)
+        try:
+            content = b"" if environ["REQUEST_METHOD"] == "HEAD" else response.content
+            return Answer(status, headers, content)
+        finally:
+            response.close()
+
+    async def _send_stream(self, lane: ThreadLane, send: Send, answer: Answer) -> None:
+        response = answer.stream
+        await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+        task = asyncio.current_task()
+        assert task is not None
+        if response.is_async:
+            pieces, close = aiter(response), response.close
+            self._streams.add(task)
+        else:
+            stream = _SyncStream(response)
+            pieces, close = _in_thread(lane, stream), stream.close
+        try:
+            async for piece in pieces:
+                if piece:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except asyncio.CancelledError:
+            if not (self._stopping and task in self._streams):
+                raise
+            task.uncancel()
+        finally:
+            self._streams.discard(task)
+            lane.start(close)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _SyncStream:
+    """A stream that threads read, one piece at a time; it is closed when no thread is in it."""
+
+    def __init__(self, response: Any) -> None:
+        if hasattr(response, "block_size"):  # a file, by 4 KiB otherwise
+            response.block_size = PIECE
+        self._response = response
+        self._pieces: Iterator[bytes] = iter(response)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def read(self) -> bytes | None:
+        """The next piece; None at the end."""
+        with self._lock:
+            piece = None if self._closed else next(self._pieces, None)
+        if self._closed:
+            self.close()
+        return piece
+
+    def close(self) -> None:
+        self._closed = True
+        if self._lock.acquire(blocking=False):  # else the thread that reads closes it
+            try:
+                self._response.close()
+            finally:
+                self._lock.release()
+
+
+async def _in_thread(lane: ThreadLane, stream: _SyncStream) -> AsyncIterator[bytes]:
+    while (piece := await lane.run(stream.read)) is not None:
+        yield piece
+
+
+async def _send_content(send: Send, answer: Answer) -> None:
+    """Write an answer by pieces, each when the client has taken most of those before."""
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    content = answer.content
+    for start in range(0, len(content) - PIECE, PIECE):
+        piece = content[start : start + PIECE]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    rest = content[(max(len(content) - 1, 0) // PIECE) * PIECE :]
+    await send({"type": "http.response.body", "body": rest, "more_body": False})
+
+
+def _close(answer: Answer) -> None:
+    """Close an answer whose caller has gone."""
+    if answer.stream is not None:
+        with suppress(Exception):
+            answer.stream.close()
+
+
+def _busy() -> Answer:
+    """The answer of a process whose threads and queue are full, in the one shape of errors."""
+    request_id = uuid.uuid4().hex
+    body: dict[str, Any] = {
+        "message": f"The service has as many requests as it can take. Try again in {RETRY_SECONDS} seconds.",
+        "error_code": "SERVER",
+        "workflow_id": None,
+        "details": [],
+        "request_id": request_id,
+    }
+    return _json(503, body, ("Retry-After", str(RETRY_SECONDS)), ("X-Request-ID", request_id))
+
+
+def _json(status: int, body: dict[str, Any], *headers: tuple[str, str]) -> Answer:
+    content = json.dumps(body).encode()
+    all_headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content))), *headers]
+    return Answer(status, [(name.encode(), value.encode()) for name, value in all_headers], content)

@@ -1,0 +1,200 @@
+"""gunicorn's ASGI worker, with limits on what a client may make it wait for.
+
+gunicorn parses requests; what it lacks is an end to waiting. Here a request's headers, its body and the
+taking of an answer each have a deadline, and the connections that wait for their clients are counted, for the
+whole process and for each address. Beyond a limit the one that has waited longest is cut: a caller who sends
+and reads at an ordinary pace is never that one, also behind a proxy whose address all callers share.
+
+The process closes what it cuts, for ``close`` alone would wait for the client to take what was written.
+"""
+
+import asyncio
+import resource
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.workers import gasgi
+
+from web import gateway
+from web.env import Environment, environment
+from web.server.counts import REFUSALS
+
+LEAST_BYTES = 16 * 1024
+"""What a client that reads slowly takes, at least, in ``OSMO_ANSWER_SECONDS``."""
+
+SPARE_FILES = 512
+"""Open files that are kept for everything that is not a client: databases, logs, clusters."""
+
+
+class Connections:
+    """The open connections of a process, and which of them wait for their clients."""
+
+    def __init__(self, *, most: int, most_of_address: int) -> None:
+        self._most, self._most_of_address = most, most_of_address
+        self._open = 0
+        self._waiting: dict[BoundedProtocol, None] = {}  # the longest wait first
+        self._by_address: defaultdict[str, dict[BoundedProtocol, None]] = defaultdict(dict)
+
+    def opened(self) -> None:
+        self._open += 1
+        if self._open > self._most and self._waiting:
+            next(iter(self._waiting)).cut("connections")
+
+    def closed(self, connection: "BoundedProtocol") -> None:
+        self._open -= 1
+        self.end_wait(connection)
+
+    def begin_wait(self, connection: "BoundedProtocol") -> None:
+        if connection in self._waiting:
+            return
+        self._waiting[connection] = None
+        if not connection.address:
+            return
+        same = self._by_address[connection.address]
+        same[connection] = None
+        if len(same) > self._most_of_address:
+            next(iter(same)).cut("address_connections")
+
+    def end_wait(self, connection: "BoundedProtocol") -> None:
+        self._waiting.pop(connection, None)
+        if same := self._by_address.get(connection.address):
+            same.pop(connection, None)
+            if not same:
+                del self._by_address[connection.address]
+
+    def waiting(self) -> Sequence["BoundedProtocol"]:
+        return tuple(self._waiting)
+
+
+class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
+    """One connection, which waits for its client for a bounded time."""
+
+    def __init__(self, worker: "BoundedWorker") -> None:
+        super().__init__(worker)
+        self.address = ""
+        self._env: Environment = worker.env
+        self._connections: Connections = worker.connections
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unwritten = 0
+        self._write_check: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.address = _counted_address(transport.get_extra_info("peername"), self._env)
+        self._connections.opened()
+        self._connections.begin_wait(self)
+        self._set_deadline(self._env.header_seconds, "headers_late")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_deadline()
+        self._cancel_write_check()
+        if not self._conn_lost_handled:
+            self._connections.closed(self)
+        super().connection_lost(exc)
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once, whatever is under way on it."""
+        REFUSALS.labels(reason).inc()
+        self._connections.end_wait(self)
+        self.transport.abort()
+
+    def _on_headers_complete(self) -> Any:
+        result = super()._on_headers_complete()
+        self._set_deadline(self._env.body_seconds, "body_late")
+        return result
+
+    def _on_message_complete(self) -> None:
+        self._cancel_deadline()
+        self._connections.end_wait(self)
+        super()._on_message_complete()
+
+    def _arm_keepalive_timer(self) -> None:
+        """The next request is waited for; gunicorn's own timer bounds that until its headers are there."""
+        super()._arm_keepalive_timer()
+        self._connections.begin_wait(self)
+
+    def _is_websocket_upgrade(self, request: Any) -> bool:  # noqa: ARG002 -- gunicorn's signature
+        """Nothing here speaks it, so that the request is answered like any other."""
+        return False
+
+    def _set_deadline(self, seconds: float, reason: str) -> None:
+        self._cancel_deadline()
+        self._deadline = self.worker.loop.call_later(seconds, self._expire, reason)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self, reason: str) -> None:
+        REFUSALS.labels(reason).inc()
+        self._send_error_response(408, "The request did not come in time.")
+        self._close_transport()
+
+    def pause_writing(self) -> None:
+        """The client does not take what was written: wait for it, as long as it takes some."""
+        super().pause_writing()
+        self._connections.begin_wait(self)
+        self._watch_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._closed:
+            self._cancel_write_check()
+            self._connections.end_wait(self)
+
+    def _close_transport(self) -> None:
+        super()._close_transport()
+        if self.transport.get_write_buffer_size():
+            self._connections.begin_wait(self)
+            self._watch_writing()
+
+    def _watch_writing(self) -> None:
+        self._cancel_write_check()
+        self._unwritten = self.transport.get_write_buffer_size()
+        self._write_check = self.worker.loop.call_later(self._env.answer_seconds, self._check_writing)
+
+    def _check_writing(self) -> None:
+        if self.transport.get_write_buffer_size() > self._unwritten - LEAST_BYTES:
+            self.cut("answer_unread")
+        else:
+            self._watch_writing()
+
+    def _cancel_write_check(self) -> None:
+        if self._write_check is not None:
+            self._write_check.cancel()
+            self._write_check = None
+
+
+class BoundedWorker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
+    """A process that serves connections with limits."""
+
+    def init_process(self) -> None:
+        self.env = environment()
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.connections = Connections(
+            most=max(min(self.env.connections, files - SPARE_FILES), 1),
+            most_of_address=self.env.address_connections,
+        )
+        gasgi.ASGIProtocol = BoundedProtocol  # the worker makes one for each connection, by this name
+        super().init_process()
+
+    async def _shutdown(self) -> None:
+        """Let go of clients that are waited for and of streams; requests under way are finished."""
+        for server in self.servers:
+            server.close()
+        for connection in self.connections.waiting():
+            connection.transport.abort()
+        self.asgi.stop()
+        await super()._shutdown()
+
+
+def _counted_address(peer: Any, env: Environment) -> str:
+    """The address whose connections are counted together; empty for our own proxy and for a local socket."""
+    meta = {"REMOTE_ADDR": peer[0]} if isinstance(peer, tuple) else {}
+    proxy = gateway.Proxy(secrets=(), networks=tuple(env.trusted_proxy_networks))
+    if not meta or gateway.proves(meta, proxy):
+        return ""
+    return gateway.client_address(meta, gateway.Proxy(secrets=(), networks=()))

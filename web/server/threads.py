@@ -1,0 +1,81 @@
+"""The threads that run Django, and the queue before them.
+
+As many as are useful under one interpreter lock, and no more: each keeps a database connection. When the
+queue is full, or a request has waited in it for too long, the caller is asked to come again later.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+class ThreadsBusy(Exception):
+    """No thread is free and the queue is full, or was too slow."""
+
+
+class ThreadLane:
+    """A bounded pool of threads with a bounded queue."""
+
+    def __init__(self, name: str, *, threads: int, queue: int, queue_seconds: float) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        self._most = threads + queue
+        self._queue_seconds = queue_seconds
+        self._lock = threading.Lock()
+        self._pending = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._pending >= self._most
+
+    async def admit(self, function: Callable[[], R], *, discard: Callable[[R], None]) -> R:
+        """Run a function that begins a request. Raises ThreadsBusy.
+
+        ``discard`` gets a result that nobody waits for any more.
+        """
+        if self.is_full:
+            raise ThreadsBusy
+        queued_at = time.monotonic()
+
+        def run() -> R:
+            if time.monotonic() - queued_at > self._queue_seconds:
+                raise ThreadsBusy
+            return function()
+
+        return await self._wait_for(self._submit(run), discard)
+
+    async def run(self, function: Callable[[], R]) -> R:
+        """Run a function of a request that was admitted."""
+        return await self._wait_for(self._submit(function), None)
+
+    async def _wait_for(self, future: Future[R], discard: Callable[[R], None] | None) -> R:
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if discard is not None:
+                future.add_done_callback(lambda done: _discard(done, discard))
+            raise
+
+    def start(self, function: Callable[[], object]) -> None:
+        """Run a function without waiting for it."""
+        self._submit(function)
+
+    def _submit(self, function: Callable[[], R]) -> Future[R]:
+        with self._lock:
+            self._pending += 1
+        future = self._executor.submit(function)
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, future: Future[R]) -> None:  # noqa: ARG002 -- the callback's signature
+        with self._lock:
+            self._pending -= 1
+
+
+def _discard(future: Future[R], discard: Callable[[R], None]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        discard(future.result())
