@@ -79,11 +79,19 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
         ),
     },
     "explanation/threat-model.md": {
+        "The port": (
+            "tests/web/test_slow_clients.py::test_half_sent_requests_hold_nobody_up",
+            "tests/web/test_limits.py::test_half_a_request_is_ended_with_a_sentence",
+            "tests/web/test_limits.py::test_an_address_cuts_its_own_oldest_and_nobody_elses",
+            "tests/web/test_limits.py::test_an_answer_that_nobody_reads_is_cut",
+            "tests/web/test_limits.py::test_who_comes_when_all_threads_are_busy_is_asked_to_come_again",
+        ),
         "REST and the gateway": (
             "tests/api/test_every_answer.py::test_nothing_but_health_and_the_login_answers_a_stranger",
             "tests/api/access/test_table.py::test_each_endpoint_answers_each_role_as_the_table_says",
             "tests/api/access/test_table.py::test_the_table_has_every_endpoint_and_no_other",
             "tests/api/access/test_gateway.py::test_beside_a_gateway_nobody_else_is_believed",
+            "tests/web/test_headers_on_the_wire.py::test_a_repeated_identity_header_is_refused",
             "tests/api/access/test_limits.py::test_submissions_of_a_user_are_limited_and_refused_ones_leave_nothing",
             "tests/fuzz/test_api_fuzz.py::test_no_request_brings_the_service_down",
             "tests/api/test_garbage.py::test_garbage_is_refused_at_every_address_and_no_fault_of_the_server",

@@ -1,0 +1,141 @@
+"""What a client may make web wait for, or hold: bounded in time, number and memory, and the oldest goes."""
+
+import http.client
+import socket
+import threading
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from django.db import connection
+
+from localcluster.ports import LOOPBACK
+from tests.web.conftest import started_web
+from tests.web.test_slow_clients import HALF_A_BODY, HALF_A_HEADER
+
+MOST = 30
+WORKERS = 2
+LARGE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
+
+
+@pytest.fixture(scope="module")
+def strict_server(django_db_setup, django_db_blocker, tmp_path_factory, redis_url):
+    limits = {
+        "OSMO_HEADER_SECONDS": "1",
+        "OSMO_BODY_SECONDS": "1",
+        "OSMO_ANSWER_SECONDS": "1",
+        "OSMO_ADDRESS_CONNECTIONS": str(MOST),
+        "OSMO_WEB_THREADS": "1",
+        "OSMO_WEB_QUEUE": "0",
+    }
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            directory = tmp_path_factory.mktemp("strict")
+            server = stack.enter_context(started_web(directory, redis_url, **limits))
+        yield server
+
+
+def refusals(server, reason):
+    """How often the server has refused for a reason."""
+    _, _, page = server.send(f"Authorization: Bearer {'m' * 40}", path="/metrics")
+    lines = [line for line in page.decode().splitlines() if f'reason="{reason}"' in line]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_A_HEADER, HALF_A_BODY], ids=["nothing", "a header", "a body"])
+def test_half_a_request_is_ended_with_a_sentence(strict_server, sent):
+    with strict_server.connect(sent) as client:
+        assert b"408 Request Timeout" in http_answer(client)
+
+
+def http_answer(client):
+    """Everything that comes until the server closes."""
+    pieces = []
+    try:
+        while piece := client.recv(65536):
+            pieces.append(piece)
+    except ConnectionResetError:
+        pass
+    return b"".join(pieces)
+
+
+def test_a_body_that_drips_is_ended_too(strict_server):
+    with strict_server.connect(HALF_A_BODY) as client:
+        stop = threading.Event()
+
+        def drip():
+            while not stop.wait(0.1):
+                try:
+                    client.sendall(b" ")
+                except OSError:
+                    return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            answer = http_answer(client)
+        finally:
+            stop.set()
+            dripping.join()
+        assert b"408" in answer or answer == b""  # or the reset came before it
+
+
+def test_an_address_cuts_its_own_oldest_and_nobody_elses(strict_server):
+    with ExitStack() as stack:
+        other = stack.enter_context(strict_server.connect(HALF_A_HEADER, address="127.0.0.9"))
+        own = [stack.enter_context(strict_server.connect(HALF_A_HEADER)) for _ in range(3 * MOST * WORKERS)]
+        assert strict_server.send(path="/livez")[0] == 200
+        assert b"408" not in http_answer(own[0])
+        assert b"408" in http_answer(other)
+    assert refusals(strict_server, "address_connections") >= MOST
+
+
+def test_an_answer_that_nobody_reads_is_cut(strict_server):
+    request = f"GET {LARGE} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+    with ExitStack() as stack:
+        for _ in range(4):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((LOOPBACK, strict_server.port))
+            client.sendall(request * 20)
+        assert strict_server.send(path=LARGE)[0] == 200
+        threading.Event().wait(3)
+        assert refusals(strict_server, "answer_unread") >= 4
+
+
+@pytest.fixture
+def locked_users(transactional_db):
+    """Requests that look up who is calling wait, as they do behind a slow database."""
+    database = connection.settings_dict
+    with psycopg.connect(
+        host=database["HOST"],
+        port=database["PORT"],
+        user=database["USER"],
+        password=database["PASSWORD"],
+        dbname=database["NAME"],
+    ) as other:
+        other.execute("LOCK TABLE web_personaltoken IN ACCESS EXCLUSIVE MODE")
+        yield other
+
+
+def test_who_comes_when_all_threads_are_busy_is_asked_to_come_again(strict_server, token, locked_users):
+    with ExitStack() as stack:
+        callers = [http.client.HTTPConnection(LOOPBACK, strict_server.port, timeout=30) for _ in range(10)]
+        for caller in callers:
+            stack.callback(caller.close)
+            caller.request(
+                "GET", "/api/profile/settings", headers={"Authorization": token.partition(": ")[2]}
+            )
+        status, headers, _ = busy_answer(strict_server, token)
+        assert (status, headers["Retry-After"]) == (503, "2")
+        assert strict_server.send(path="/livez")[0] == 200
+        assert strict_server.json(path="/readyz")[1]["database"] == "ok"
+        locked_users.rollback()
+        statuses = [caller.getresponse().status for caller in callers]
+        assert set(statuses) == {200, 503}
+
+
+def busy_answer(server, token):
+    """The first answer that is 503: a connection reaches any of the processes."""
+    answers = (server.send(token) for _ in range(20))
+    return next(answer for answer in answers if answer[0] == 503)
