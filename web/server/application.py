@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What Django made of a request; ``stream`` takes the place of the content."""
 
     status: int
@@ -107,7 +107,9 @@ class Application:
         else:
             await self._send_stream(lane, send, answer)
 
-    async def _answer(self, lane: ThreadLane, scope: MutableMapping[str, Any], receive: Receive) -> Answer:
+    async def _answer(
+        self, lane: ThreadLane, scope: MutableMapping[str, Any], receive: Receive
+    ) -> HttpAnswer:
         if lane.is_full:  # said before the body is read
             raise ThreadsBusy
         with self._bodies.share() as share:
@@ -127,7 +129,7 @@ class Application:
             pieces.clear()
             return await lane.admit(lambda: self._respond(environ), discard=_close)
 
-    def _respond(self, environ: dict[str, Any]) -> Answer:
+    def _respond(self, environ: dict[str, Any]) -> HttpAnswer:
         """Run Django; in a thread."""
         started: list[tuple[int, Headers]] = []
 
@@ -138,14 +140,14 @@ class Application:
         response = self._wsgi(environ, start)
         status, headers = started[0]
         if response.streaming:
-            return Answer(status, headers, stream=response)
+            return HttpAnswer(status, headers, stream=response)
         try:
             content = b"" if environ["REQUEST_METHOD"] == "HEAD" else response.content
-            return Answer(status, headers, content)
+            return HttpAnswer(status, headers, content)
         finally:
             response.close()
 
-    async def _send_stream(self, lane: ThreadLane, send: Send, answer: Answer) -> None:
+    async def _send_stream(self, lane: ThreadLane, send: Send, answer: HttpAnswer) -> None:
         response = answer.stream
         await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
         task = asyncio.current_task()
@@ -203,7 +205,7 @@ async def _in_thread(lane: ThreadLane, stream: _SyncStream) -> AsyncIterator[byt
         yield piece
 
 
-async def _send_content(send: Send, answer: Answer) -> None:
+async def _send_content(send: Send, answer: HttpAnswer) -> None:
     """Write an answer by pieces, each when the client has taken most of those before."""
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
     content = answer.content
@@ -214,14 +216,14 @@ async def _send_content(send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": rest, "more_body": False})
 
 
-def _close(answer: Answer) -> None:
+def _close(answer: HttpAnswer) -> None:
     """Close an answer whose caller has gone."""
     if answer.stream is not None:
         with suppress(Exception):
             answer.stream.close()
 
 
-def _busy() -> Answer:
+def _busy() -> HttpAnswer:
     """The answer of a process whose threads and queue are full, in the one shape of errors."""
     request_id = uuid.uuid4().hex
     body: dict[str, Any] = {
@@ -234,7 +236,7 @@ def _busy() -> Answer:
     return _json(503, body, ("Retry-After", str(RETRY_SECONDS)), ("X-Request-ID", request_id))
 
 
-def _json(status: int, body: dict[str, Any], *headers: tuple[str, str]) -> Answer:
+def _json(status: int, body: dict[str, Any], *headers: tuple[str, str]) -> HttpAnswer:
     content = json.dumps(body).encode()
     all_headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content))), *headers]
-    return Answer(status, [(name.encode(), value.encode()) for name, value in all_headers], content)
+    return HttpAnswer(status, [(name.encode(), value.encode()) for name, value in all_headers], content)
