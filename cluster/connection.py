@@ -70,6 +70,7 @@ class Connection:
         self._settings = settings
         self._lock = threading.Lock()
         self._token: tuple[float, str | None] | None = None  # when asked for, and the answer
+        self._tls_context: ssl.SSLContext | None = None
         self.base_url: str = settings.host.rstrip("/")
         self.pool: urllib3.PoolManager = _pool(settings)
         proxy = getattr(self.pool, "proxy", None)
@@ -91,8 +92,11 @@ class Connection:
             return self._token[1]
 
     def tls(self) -> ssl.SSLContext | None:
-        """A new TLS context for a client beside the pool; None for plain HTTP."""
-        return _tls(self._settings) if self.base_url.startswith("https") else None
+        """The TLS context of clients beside the pool, made once; None for plain HTTP."""
+        with self._lock:
+            if self._tls_context is None and self.base_url.startswith("https"):
+                self._tls_context = _tls(self._settings)
+            return self._tls_context
 
 
 _connections: dict[Access, tuple[object, Connection]] = {}

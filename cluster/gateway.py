@@ -12,7 +12,8 @@ precondition is a 409 and means that the object of that uid is gone; a continue 
 five minutes, after which the list begins again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -27,7 +28,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from cluster import api_requests, bulk, errors, metrics, reachability
+from cluster import api_requests, bulk, errors, log_stream, metrics, reachability
 from cluster.clock import boot_seconds
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import (
@@ -306,6 +307,15 @@ class ClusterGateway:
         query |= {key: "true" for key, value in flags.items() if value}
         path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
         return self._stream(api_requests.read(path, query), silence=None if follow else self._read_seconds)
+
+    def follow_log(
+        self, pod: str, *, namespace: str, tail_lines: int | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        query = {"follow": "true"} | ({} if tail_lines is None else {"tailLines": str(tail_lines)})
+        path = api_requests.path_of(POD, namespace=namespace, name=pod) + "/log"
+        return log_stream.opened(
+            self._access, api_requests.read(path, query), connect_seconds=self._connect_seconds
+        )
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         definition = self.get(CRD, f"{kind.plural}.{kind.group}")

@@ -12,10 +12,12 @@ memory that passes the same contract tests. Three rules hold for every method.
   its user asked for.
 
 Deadlines are instants of ``clock.boot_seconds()``. Rejected: one method per kind; and an asynchronous
-interface, because the callers are Celery workers and management commands.
+interface, because the callers are Celery workers and management commands; only web follows logs on an event
+loop, many at a time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
@@ -212,6 +214,11 @@ class ClusterApi(Protocol):
         timestamps: bool = False,
     ) -> Stream[bytes]:
         """A pod's log in chunks as they come, not in lines. ObjectNotFound if there is no such pod."""
+
+    def follow_log(
+        self, pod: str, *, namespace: str, tail_lines: int | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A pod's log on an event loop, in chunks as they come, until it ends. ObjectNotFound as ``logs``."""
 
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         """The openAPIV3Schema under which a custom kind is served; None if it is not served at all."""

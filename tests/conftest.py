@@ -9,6 +9,8 @@ from django.db import connections
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, postgres_url):
     """Point the settings at the server before pytest-django creates a database on it."""
+    from workflows.logs import follow  # noqa: PLC0415 -- Django reads its settings first
+
     url = urlsplit(postgres_url)
     connections["default"].settings_dict.update(
         HOST=url.hostname,
@@ -17,3 +19,4 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, p
         PASSWORD=unquote(url.password),
         NAME=url.path.lstrip("/"),
     )
+    follow.close_old_connections = connections.close_all  # its threads outlive the database

@@ -18,4 +18,5 @@ kept_logs = tempfile.mkdtemp(prefix="osmo-test-logs-")
 atexit.register(shutil.rmtree, kept_logs, ignore_errors=True)
 os.environ["OSMO_LOG_STORE"] = f"file://{kept_logs}"
 os.environ["OSMO_LOG_FOLLOW_SECONDS"] = "2"  # who follows what never ends is let go of soon
-os.environ["OSMO_LOG_STREAMS"] = os.environ["OSMO_LOG_USER_STREAMS"] = "1000"  # tests may leave some unread
+for limit in ("STREAMS", "USER_STREAMS", "FOLLOWERS", "USER_FOLLOWERS"):
+    os.environ[f"OSMO_LOG_{limit}"] = "1000"  # tests may leave some unread

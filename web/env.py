@@ -200,9 +200,15 @@ class Environment(BaseSettings):
     )
     log_days: float = Field(default=30.0, gt=0, description="How long a log is kept.")
     log_streams: int = Field(
-        default=4, ge=1, description="Most requests of one web process that read logs of running tasks."
+        default=4,
+        ge=1,
+        description="Most requests of one web process that read logs of running tasks in a thread.",
     )
     log_user_streams: int = Field(default=2, ge=1, description="The same of one user.")
+    log_followers: int = Field(
+        default=1000, ge=1, description="Most requests of one web process that follow logs."
+    )
+    log_user_followers: int = Field(default=20, ge=1, description="The same of one user.")
     log_follow_seconds: float = Field(
         default=3600.0, gt=0, description="Longest a request follows the logs of a running workflow."
     )

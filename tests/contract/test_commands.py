@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.answers import content_of
 from tests.contract.cases import HEADERS, Step, address, cases, filled, found
 from tests.contract.client import handle_response, zoned_times
 from tests.contract.shapes import faults
@@ -20,7 +21,7 @@ def test_a_command_ends_as_its_users_expect(case, service, prepare):
     known = prepare(case.given)
     for number, step in enumerate(case.steps, start=1):
         answer = send(service, step, case, known)
-        body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        body = content_of(answer)
         where = f"request {number}, {step.method} {step.path}: "
         assert answer.status_code == step.status, where + body.decode()
         outcome = handle_response(

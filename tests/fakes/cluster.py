@@ -10,13 +10,14 @@ none of them changes anything more (see ``tests.fakes.players``). What it does n
 validation, defaults and quotas. A test that depends on those belongs to the real API server.
 """
 
+import asyncio
 import copy
 import itertools
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -404,6 +405,14 @@ class FakeCluster:
             kept = text.splitlines(keepends=True)
             return FakeLog("".join(kept if tail_lines is None else kept[-tail_lines:]).encode())
 
+    @asynccontextmanager
+    async def follow_log(self, pod: str, *, namespace: str, tail_lines: int | None = None):
+        stream = self.logs(pod, namespace=namespace, tail_lines=tail_lines, follow=True)
+        try:
+            yield _in_threads(iter(stream))
+        finally:
+            stream.close()
+
     def read_crd_schema(self, kind: Kind) -> Obj | None:
         found = self.get(CRD, f"{kind.plural}.{kind.group}")
         for version in (found or {}).get("spec", {}).get("versions", ()):
@@ -662,3 +671,8 @@ def _dotted(path: semantics.Path) -> str:
 def _by_name(item: tuple[Key, Obj]) -> tuple[str, str, str]:
     (kind, namespace, name), _ = item
     return str(kind), namespace, name
+
+
+async def _in_threads(pieces):
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece

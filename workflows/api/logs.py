@@ -2,16 +2,14 @@
 
 OSMO's client reads the stream to its end, so a workflow that has not ended is followed unless the caller
 says ``follow=False`` or asks for the last lines. Reading from running tasks takes a slot
-(``workflows.logs.slots``); reading from the store takes none.
+(``workflows.logs.slots``); reading from the store takes none. Following is a coroutine, all else a thread's.
 """
 
-import select
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -44,9 +42,8 @@ class LogsView(APIView):
             lines=lines, prefixed=len(tries()) > 1, seconds=settings.ENV.log_follow_seconds
         )
         cluster = cluster_for(workflow.backend)
-        is_connected = _connection_check(request._request)  # noqa: SLF001 -- DRF wraps it
-        text = follow_logs(tries, cluster=cluster, request=log_request, is_connected=is_connected)
-        return _streamed(request, text)
+        text = follow_logs(tries, cluster=cluster, request=log_request, followers=slots.FOLLOWING.used)
+        return _followed(request, text)
 
 
 class ErrorLogsView(APIView):
@@ -93,9 +90,14 @@ def _answered(
 
 def _streamed(request: Request, text: Iterator[bytes]) -> StreamingHttpResponse:
     """Answer from a slot, which is given back at the end. Raises Busy."""
-    return StreamingHttpResponse(
-        _SlottedText(text, slots.take(request.user.get_username())), content_type=TEXT
-    )
+    slot = slots.READING.take(request.user.get_username())
+    return StreamingHttpResponse(_SlottedText(text, slot), content_type=TEXT)
+
+
+def _followed(request: Request, text: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """The same for a text that the event loop reads. Raises Busy."""
+    slot = slots.FOLLOWING.take(request.user.get_username())
+    return StreamingHttpResponse(_FollowedText(text, slot), content_type=TEXT)
 
 
 class _SlottedText:
@@ -118,17 +120,19 @@ class _SlottedText:
             self._slot.release()
 
 
-def _connection_check(request: HttpRequest) -> Callable[[], bool]:
-    """Tell whether the caller is still connected, as far as the server shows its socket."""
-    connection = request.META.get("gunicorn.socket")
-    if not isinstance(connection, socket.socket):
-        return lambda: True
+class _FollowedText:
+    """A text that coroutines read in a slot; they end when the server cancels the request."""
 
-    def is_connected() -> bool:
+    def __init__(self, text: AsyncIterator[bytes], slot: slots.StreamSlot) -> None:
+        self._text, self._slot = text, slot
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            readable, _, _ = select.select([connection], [], [], 0)
-            return not readable or bool(connection.recv(1, socket.MSG_PEEK))
-        except (OSError, ValueError):
-            return False
+            async for piece in self._text:
+                yield piece
+        finally:
+            self._slot.release()
 
-    return is_connected
+    def close(self) -> None:
+        """Give the slot back; called from a thread, also for a text that was never begun."""
+        self._slot.release()

@@ -1,40 +1,44 @@
 """Following the logs of a workflow that runs, as they come, until it ends.
 
-A thread for each pod reads whole lines into a queue. The request's own thread writes them out and, between
-lines, reads the rows: new tries join, a try whose pod was deleted is read from the store, and the end of the
-workflow is noticed. The pods of one request and the queued lines are bounded: a slow caller slows the readers
-and through them the pods' streams.
+Everything here is a coroutine of web's event loop: one for each pod, which reads whole lines into a queue,
+and the request's own, which writes them out and, between lines, reads the rows: new tries join, a try whose
+pod was deleted is read from the store, and the end of the workflow is noticed. So a process has a thousand
+followers without a thread for any. Two threads read rows and store; the more followers there are, the less
+often each reads the rows. The pods of one request and the queued text are bounded: a slow caller slows the
+readers and through them the pods' streams.
 
 A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is opened
 again, and a line says so: Kubernetes gives no position to resume from.
 
-It ends when the workflow has ended, when the caller has disconnected, or after ``OSMO_LOG_FOLLOW_SECONDS``.
-No keep-alive text is written, since the text is for people; the connection itself tells whether the caller
-is still there.
+It ends when the workflow has ended, when the caller has disconnected (the server cancels it then), or after
+``OSMO_LOG_FOLLOW_SECONDS``. No keep-alive text is written, since the text is for people.
 
 Rejected: polling each pod's last lines, which costs API server and kubelet a request per pod and second, and
 repeats or loses lines.
 """
 
-import queue
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
+from django.db import close_old_connections
 
 from cluster.errors import ClusterError
-from cluster.interface import ClusterApi, Stream
+from cluster.interface import ClusterApi
 from workflows.lifecycle.statuses import BACKLOG, TERMINAL
 from workflows.logs.read import is_over, kept_lines, marked
-from workflows.logs.text import whole_lines
+from workflows.logs.text import LineCutter
 from workflows.models import Task
 
 MOST_PODS = 30
-WAITING_LINES = 1000
+QUEUED_PIECES = 4  # each of what one read of a pod's stream gives
 ROWS_SECONDS = 2.0
+ROWS_PER_SECOND = 50  # reads of rows by all followers of a process
 AGAIN_SECONDS = 3.0
 LATE_SECONDS = 20.0  # for a pod's last lines once its task has ended
 RELEASED_SECONDS = 1.0  # the same once nothing of its group is left
@@ -42,6 +46,9 @@ RELEASED_SECONDS = 1.0  # the same once nothing of its group is left
 log = structlog.get_logger(__name__)
 
 Tries = Callable[[], Sequence[Task]]
+T = TypeVar("T")
+
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="follow")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +62,12 @@ class FollowRequest:
 
 @dataclass(slots=True)
 class _PodReader:
-    """One pod's log, read by a thread of its own."""
+    """One pod's log, read by a coroutine of its own."""
 
     task: Task
     again: bool
-    stream: Stream[bytes] | None = None  # there once the cluster has answered
-    stopped: bool = False
+    job: asyncio.Task[None] | None = None
+    opened: bool = False  # the cluster has answered
     ended_at: float | None = None
     late_at: float = float("inf")
 
@@ -73,10 +80,10 @@ class _Follower:
     finished: set[int] = field(default_factory=set)  # whose log has been shown to its end
     left_out: set[int] = field(default_factory=set)
     through_at: float | None = None
-    lines: queue.Queue[tuple[Task, bytes]] = field(default_factory=lambda: queue.Queue(maxsize=WAITING_LINES))
+    pieces: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(maxsize=QUEUED_PIECES))
 
-    def update(self, tasks: Sequence[Task]) -> Iterator[bytes]:
-        """Start readers for new tries and yield the logs of those that are over."""
+    def update(self, tasks: Sequence[Task]) -> Iterator[Callable[[], bytes]]:
+        """Start readers for new tries and yield what reads the text of those that are over."""
         now = time.monotonic()
         for task in tasks:
             if task.pk in self.finished or (task.status in BACKLOG and not is_over(task)):
@@ -88,14 +95,19 @@ class _Follower:
                 self._wait_for_the_last(
                     reader, ends=ends, seconds=RELEASED_SECONDS if is_released else LATE_SECONDS
                 )
-            elif reader is not None and reader.stream is not None and ends:
+            elif reader is not None and reader.opened and ends:
                 self._end(task.pk)
             elif is_over(task):
                 self.finished.add(task.pk)
-                for line in kept_lines(task, lines=self.request.lines):
-                    yield marked(task, line, prefixed=self.request.prefixed)
+                yield lambda task=task: self._kept_text(task)  # type: ignore[misc]  # the loop's task
             elif reader is None or now - (reader.ended_at or now) > AGAIN_SECONDS:
-                yield from self._begin(task, again=reader is not None and reader.stream is not None)
+                yield from self._begin(task, again=reader is not None and reader.opened)
+
+    def _kept_text(self, task: Task) -> bytes:
+        return self._text(task, kept_lines(task, lines=self.request.lines))
+
+    def _text(self, task: Task, lines: Iterable[bytes]) -> bytes:
+        return b"".join(marked(task, line, prefixed=self.request.prefixed) for line in lines)
 
     def _wait_for_the_last(self, reader: _PodReader, *, ends: bool, seconds: float) -> None:
         """Leave a stream some time to end by itself once its task has."""
@@ -105,71 +117,68 @@ class _Follower:
         if now >= reader.late_at:
             self._end(reader.task.pk)
 
-    def _begin(self, task: Task, *, again: bool) -> Iterator[bytes]:
+    def _begin(self, task: Task, *, again: bool) -> Iterator[Callable[[], bytes]]:
         if sum(reader.ended_at is None for reader in self.readers.values()) >= MOST_PODS:
             if task.pk not in self.left_out:
                 self.left_out.add(task.pk)
                 note = f"{MOST_PODS} tasks are followed at a time; task_name={task.name} gives this one."
-                yield marked(task, note.encode(), prefixed=self.request.prefixed)
+                yield lambda: self._text(task, [note.encode()])
             return
         reader = _PodReader(task=task, again=again)
         self.readers[task.pk] = reader
-        threading.Thread(target=self._read, args=(reader,), name="follow", daemon=True).start()
+        reader.job = asyncio.create_task(self._read(reader), name="follow")
 
     def _end(self, pk: int) -> None:
         self.finished.add(pk)
-        self.readers[pk].stopped = True
-        if stream := self.readers[pk].stream:
-            stream.close()
+        if job := self.readers[pk].job:
+            job.cancel()
 
-    def _read(self, reader: _PodReader) -> None:
-        """Hand over one pod's lines until its stream ends; touches no database: it is a thread."""
-        task = reader.task
+    async def _read(self, reader: _PodReader) -> None:
+        """Queue one pod's lines until its stream ends."""
+        task, cutter = reader.task, LineCutter()
         try:
-            stream = self.cluster.logs(
+            async with self.cluster.follow_log(
                 task.pod_name,
                 namespace=str(task.group.placement["namespace"]),
                 tail_lines=0 if reader.again else self.request.lines,
-                follow=True,
-            )
-            reader.stream = stream
-            with stream as chunks:
-                if reader.stopped:  # before there was a stream to close
-                    return
-                for line in whole_lines(chunks):
-                    if reader.stopped:
-                        break
-                    if reader.again:
-                        reader.again = False
-                        self._hand(reader, b"(followed again; lines before this one may be missing)")
-                    self._hand(reader, line)
+            ) as chunks:
+                reader.opened = True
+                async for chunk in chunks:
+                    await self._queue(reader, cutter.lines(chunk))
+                await self._queue(reader, cutter.rest())
         except ClusterError as error:
             log.info("log_stream_ended", pod=task.pod_name, error=str(error))
         finally:
             reader.ended_at = time.monotonic()
+            with suppress(asyncio.QueueFull):
+                self.pieces.put_nowait(b"")  # the rows may tell more now
 
-    def _hand(self, reader: _PodReader, line: bytes) -> None:
-        while not reader.stopped:
-            with suppress(queue.Full):
-                self.lines.put((reader.task, line), timeout=1.0)
-                return
+    async def _queue(self, reader: _PodReader, lines: list[bytes]) -> None:
+        if not lines:
+            return
+        if reader.again:
+            reader.again = False
+            lines = [b"(followed again; lines before this one may be missing)", *lines]
+        await self.pieces.put(self._text(reader.task, lines))
 
-    def new_lines(self, *, seconds: float) -> Iterator[bytes]:
-        """Lines as they come, for some seconds."""
+    async def new_pieces(self, *, seconds: float) -> AsyncIterator[bytes]:
+        """Text as it comes, for some seconds or until a stream ends."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             try:
-                task, line = self.lines.get(timeout=left)
-            except queue.Empty:
+                async with asyncio.timeout(left):
+                    piece = await self.pieces.get()
+            except TimeoutError:
                 return
-            yield marked(task, line, prefixed=self.request.prefixed)
+            if not piece:
+                return
+            yield piece
 
-    def queued_lines(self) -> Iterator[bytes]:
-        """Lines that were read and are not shown yet."""
-        with suppress(queue.Empty):
-            while True:
-                task, line = self.lines.get_nowait()
-                yield marked(task, line, prefixed=self.request.prefixed)
+    async def queued_pieces(self) -> AsyncIterator[bytes]:
+        """Text that was read and is not shown yet, and what its readers were about to queue."""
+        while not self.pieces.empty():
+            yield self.pieces.get_nowait()
+            await asyncio.sleep(0)
 
     @property
     def reading(self) -> bool:
@@ -185,31 +194,54 @@ class _Follower:
         are_finished = not self.reading and all(task.pk in self.finished for task in tasks)
         return are_finished or time.monotonic() > self.through_at
 
+    def rows_seconds(self, followers: int) -> float:
+        """Seconds until the rows are read again: soon if they are about to tell of an end."""
+        if self.through_at is not None or any(
+            reader.ended_at is not None and pk not in self.finished for pk, reader in self.readers.items()
+        ):
+            return ROWS_SECONDS
+        return max(ROWS_SECONDS, followers / ROWS_PER_SECOND)
+
     def stop(self) -> None:
         for pk in self.readers:
             self._end(pk)
 
 
-def follow_logs(
-    tries: Tries, *, cluster: ClusterApi, request: FollowRequest, is_connected: Callable[[], bool]
-) -> Iterator[bytes]:
+async def follow_logs(
+    tries: Tries, *, cluster: ClusterApi, request: FollowRequest, followers: Callable[[], int]
+) -> AsyncIterator[bytes]:
     """The lines of all tasks as they come, until all have ended.
 
-    ``tries`` reads the latest try of each task anew; ``is_connected`` says whether the caller is still there.
+    ``tries`` reads the latest try of each task anew, in a thread; ``followers`` counts those of this process.
     """
     follower = _Follower(cluster, request)
     until = time.monotonic() + request.seconds
     try:
-        while is_connected():
-            tasks = tries()
-            yield from follower.update(tasks)
-            if follower.is_through(tasks):
-                yield from follower.queued_lines()
+        while True:
+            tasks = await _in_thread(tries)
+            for kept_text in follower.update(tasks):
+                yield await _in_thread(kept_text)
+            is_through, left = follower.is_through(tasks), until - time.monotonic()
+            if is_through or left <= 0:
+                async for piece in follower.queued_pieces():
+                    yield piece
+                if not is_through:
+                    yield f"(followed for {request.seconds:g} seconds; ask again to go on)\n".encode()
                 return
-            if (left := until - time.monotonic()) <= 0:
-                yield from follower.queued_lines()
-                yield f"(followed for {request.seconds:g} seconds; ask again to go on)\n".encode()
-                return
-            yield from follower.new_lines(seconds=min(ROWS_SECONDS, left))
+            async for piece in follower.new_pieces(seconds=min(follower.rows_seconds(followers()), left)):
+                yield piece
     finally:
         follower.stop()
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Run what reads rows or the store."""
+
+    def run() -> T:
+        close_old_connections()
+        try:
+            return function()
+        finally:
+            close_old_connections()
+
+    return await asyncio.get_running_loop().run_in_executor(_threads, run)

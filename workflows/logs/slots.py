@@ -1,10 +1,11 @@
 """Slots for requests that read logs of running tasks in one web process.
 
-Such a request occupies a thread for as long as it follows, or as long as a silent kubelet makes it wait.
-Without a bound, a few users who watch their training would leave no thread for submissions. There are
-``OSMO_LOG_STREAMS`` slots, of which one user gets at most ``OSMO_LOG_USER_STREAMS``; without a free slot the
-reply says when to try again. Slots belong to a process: its threads are scarce, and a count in the database
-would outlive processes that are killed.
+A request that reads what is there now occupies a thread for as long as a silent kubelet makes it wait: a few
+users would leave no thread for submissions. One that follows occupies none, but memory and a connection to
+the API server for each pod. So there are few slots of the first kind (``OSMO_LOG_STREAMS``) and many of the
+second (``OSMO_LOG_FOLLOWERS``), of each a part for one user; without a free slot the reply says when to try
+again.
+Slots belong to a process: a count in the database would outlive processes that are killed.
 """
 
 import threading
@@ -19,42 +20,58 @@ from workflows.metrics import LOG_STREAMS
 AGAIN_SECONDS: Final = 5
 
 
-class StreamSlot:
-    """A slot in use; ``release`` may be called more than once."""
+class Slots:
+    """The slots of one kind; the names are those of its settings."""
 
-    def __init__(self, user: str) -> None:
-        self._user = user
+    def __init__(self, *, most: str, most_of_user: str) -> None:
+        self._most, self._most_of_user = most, most_of_user
+        self._lock = threading.Lock()
+        self._used: Counter[str] = Counter()
+
+    def used(self) -> int:
+        return self._used.total()
+
+    def take(self, user: str) -> "StreamSlot":
+        """Take a slot for a user. Raises Busy."""
+        most, most_of_user = getattr(settings.ENV, self._most), getattr(settings.ENV, self._most_of_user)
+        with self._lock:
+            if self._used[user] >= most_of_user:
+                LOG_STREAMS.labels("user_busy").inc()
+                raise Busy(
+                    f"You read as many logs of running tasks as one user may ({most_of_user}): "
+                    "end one, or come again.",
+                    retry_after=AGAIN_SECONDS,
+                )
+            if self._used.total() >= most:
+                LOG_STREAMS.labels("busy").inc()
+                raise Busy(
+                    "As many logs of running tasks are read as may be: come again.", retry_after=AGAIN_SECONDS
+                )
+            self._used[user] += 1
+        LOG_STREAMS.labels("served").inc()
+        return StreamSlot(self, user)
+
+    def release(self, user: str) -> None:
+        with self._lock:
+            self._used[user] -= 1
+            if self._used[user] <= 0:
+                del self._used[user]
+
+
+class StreamSlot:
+    """A slot in use; ``release`` may be called more than once, from any thread."""
+
+    def __init__(self, slots: Slots, user: str) -> None:
+        self._slots, self._user = slots, user
+        self._lock = threading.Lock()
         self._is_used = True
 
     def release(self) -> None:
-        with _lock:
-            if self._is_used:
-                self._is_used = False
-                _used[self._user] -= 1
-                if _used[self._user] <= 0:
-                    del _used[self._user]
+        with self._lock:
+            was_used, self._is_used = self._is_used, False
+        if was_used:
+            self._slots.release(self._user)
 
 
-_lock = threading.Lock()
-_used: Counter[str] = Counter()
-
-
-def take(user: str) -> StreamSlot:
-    """Take a slot for a user. Raises Busy."""
-    env = settings.ENV
-    with _lock:
-        if _used[user] >= env.log_user_streams:
-            LOG_STREAMS.labels("user_busy").inc()
-            raise Busy(
-                f"You read as many logs of running tasks as one user may ({env.log_user_streams}): "
-                "end one, or come again.",
-                retry_after=AGAIN_SECONDS,
-            )
-        if _used.total() >= env.log_streams:
-            LOG_STREAMS.labels("busy").inc()
-            raise Busy(
-                "As many logs of running tasks are read as may be: come again.", retry_after=AGAIN_SECONDS
-            )
-        _used[user] += 1
-    LOG_STREAMS.labels("served").inc()
-    return StreamSlot(user)
+READING: Final = Slots(most="log_streams", most_of_user="log_user_streams")
+FOLLOWING: Final = Slots(most="log_followers", most_of_user="log_user_followers")

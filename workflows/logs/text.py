@@ -67,14 +67,29 @@ def unpack(content: bytes) -> bytes:
         return file.read(MOST_UNPACKED)
 
 
-def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+class LineCutter:
     """Lines out of chunks, without their ends; one that never ends is cut."""
-    unfinished = b""
-    for chunk in chunks:
-        *lines, unfinished = (unfinished + chunk).split(b"\n")
-        yield from lines
+
+    def __init__(self) -> None:
+        self._unfinished = b""
+
+    def lines(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk completes."""
+        *lines, unfinished = (self._unfinished + chunk).split(b"\n")
         while len(unfinished) > LONGEST_LINE:
-            yield unfinished[:LONGEST_LINE]
+            lines.append(unfinished[:LONGEST_LINE])
             unfinished = unfinished[LONGEST_LINE:]
-    if unfinished:
-        yield unfinished
+        self._unfinished = unfinished
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """The last line, if it has no end."""
+        return [self._unfinished] if self._unfinished else []
+
+
+def whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a whole log."""
+    cutter = LineCutter()
+    for chunk in chunks:
+        yield from cutter.lines(chunk)
+    yield from cutter.rest()

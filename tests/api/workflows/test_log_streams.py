@@ -7,6 +7,7 @@ import pytest
 from cluster.errors import ClusterUnreachable, Invalid
 from cluster.kinds import POD
 from pools.clusters import connect
+from tests.answers import content_of
 from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
@@ -69,9 +70,11 @@ def cluster(monkeypatch):
 @pytest.fixture(autouse=True)
 def no_place_taken():
     """Places are of the process: what other tests still hold is none of these tests' business."""
-    slots._used.clear()
+    for kind in (slots.READING, slots.FOLLOWING):
+        kind._used.clear()
     yield
-    slots._used.clear()
+    for kind in (slots.READING, slots.FOLLOWING):
+        kind._used.clear()
 
 
 def limited(settings, **values):
@@ -102,7 +105,7 @@ def ask(api, group, query=""):
 
 def text_of(answer):
     assert answer.status_code == 200, answer.content
-    return b"".join(answer.streaming_content).decode()
+    return content_of(answer).decode()
 
 
 def before_each_update(monkeypatch, *steps):
@@ -211,32 +214,58 @@ def test_readers_end_with_the_request(api, cluster, settings):
 
     cluster.logs = lambda pod, **named: Stuck(cluster, pod)
     answer = ask(api, group)
-    assert next(iter(answer.streaming_content)).endswith(b"x\n")
-    hang_up(answer)
+    assert content_of(answer, pieces=1).endswith(b"x\n")
+    assert slots.FOLLOWING.used() == 0
     assert stuck.wait(5)
 
 
-def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, cluster, settings):
-    limited(settings, log_streams=3, log_user_streams=2)
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("query", "places", "names"),
+    [
+        ("?follow=False", slots.READING, ("log_streams", "log_user_streams")),
+        ("", slots.FOLLOWING, ("log_followers", "log_user_followers")),
+    ],
+)
+def test_places_are_limited_for_one_user_and_for_all_and_given_back(as_user, settings, query, places, names):
+    limited(settings, **dict(zip(names, (3, 2), strict=True)))
     group = TaskGroupFactory(status="RUNNING")
     ann, bob = as_user("ann"), as_user("bob")
-    held = [ask(ann, group), ask(ann, group)]
-    refused = ask(ann, group)
+    held = [ask(ann, group, query), ask(ann, group, query)]
+    refused = ask(ann, group, query)
     assert "one user" in assert_error_shape(refused, 429)["message"]
     assert refused["Retry-After"] == str(slots.AGAIN_SECONDS)
-    held.append(ask(bob, group, "?follow=False"))
-    assert_error_shape(ask(bob, group), 429)
+    held.append(ask(bob, group, query))
+    assert_error_shape(ask(bob, group, query), 429)
     for answer in held:
         hang_up(answer)
-    assert ask(bob, group, "?follow=False").status_code == 200
-    assert slots._used.total() == 1
-    slots._used.clear()
+    last = ask(bob, group, query)
+    assert (last.status_code, places.used()) == (200, 1)
+    hang_up(last)
+    assert places.used() == 0
+
+
+def test_followers_leave_the_places_of_those_who_read_once(as_user, cluster, settings):
+    limited(settings, log_streams=1, log_followers=1)
+    group, ann = TaskGroupFactory(status="RUNNING"), as_user("ann")
+    held = [ask(ann, group), ask(ann, group, "?follow=False")]
+    assert [answer.status_code for answer in held] == [200, 200]
+    for answer in held:
+        hang_up(answer)
+
+
+@pytest.mark.parametrize(("followers", "want"), [(1, 2.0), (100, 2.0), (1000, 20.0)])
+def test_many_followers_read_the_rows_less_often(followers, want):
+    follower = follow._Follower(FakeCluster(), follow.FollowRequest(lines=1, prefixed=False, seconds=1))
+    assert follower.rows_seconds(followers) == want
+    follower.readers[1] = follow._PodReader(task=None, again=False, ended_at=1.0)
+    assert follower.rows_seconds(followers) == 2.0
 
 
 def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):
     limited(settings, log_streams=1, log_user_streams=1)
     group = TaskGroupFactory(status="RUNNING")
-    held = ask(api, group)
+    held = ask(api, group, "?follow=False")
     done = TaskGroupFactory(status="COMPLETED")
     put(cluster, done.tasks.get(), "done\n")
     keep_before_delete([done.tasks.get().pod_name], cluster=cluster, forced=True)
