@@ -23,6 +23,7 @@ from bench import (
     pipeline,
     queries,
     retention,
+    slow_clients,
     status_delay,
     submission,
 )
@@ -47,6 +48,7 @@ PARTS: dict[str, Part] = {
     "queries": lambda small: queries.measure(small=small, progress=progress),
     "retention": lambda small: retention.measure(small=small, progress=progress),
     "memory": lambda small: memory.measure(small=small, progress=progress),
+    "slow_clients": lambda small: slow_clients.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }
 

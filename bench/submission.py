@@ -38,7 +38,7 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             site.supervisor.stop_one(name)
         calls = _calls(site)
         for call in calls.values():  # every web process has loaded what it needs
-            _timed(call, count=WARM_UP, concurrency=max(CONCURRENCIES))
+            timed(call, count=WARM_UP, concurrency=max(CONCURRENCIES))
         for concurrency in CONCURRENCIES:
             report[f"concurrency_{concurrency}"] = _compare(calls, count=requests, concurrency=concurrency)
             progress(f"submission: concurrency {concurrency}: {report[f'concurrency_{concurrency}']}")
@@ -58,14 +58,14 @@ def _compare(calls: dict[str, Callable[[], object]], *, count: int, concurrency:
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(BLOCKS):
         for name, call in calls.items():
-            times[name] += _timed(call, count=count // BLOCKS, concurrency=concurrency)
+            times[name] += timed(call, count=count // BLOCKS, concurrency=concurrency)
     figures: dict[str, Any] = {name: percentiles(seconds) for name, seconds in times.items()}
     figures["ratio_p50"] = round(figures["submission"]["p50_ms"] / figures["trivial"]["p50_ms"], 2)
     figures["ratio_p95"] = round(figures["submission"]["p95_ms"] / figures["trivial"]["p95_ms"], 2)
     return figures
 
 
-def _timed(call: Callable[[], object], *, count: int, concurrency: int) -> list[float]:
+def timed(call: Callable[[], object], *, count: int, concurrency: int) -> list[float]:
     """Seconds of each of so many calls, so many at a time."""
 
     def timed_call(_: int) -> float:

@@ -1,5 +1,6 @@
 """What every ``Cluster`` promises, held against the one in memory and a real API server alike."""
 
+import asyncio
 import itertools
 import time
 from uuid import uuid4
@@ -460,6 +461,15 @@ def test_a_version_too_old_is_told(cluster, namespace):
 def test_logs_of_a_missing_pod_say_so(cluster, namespace):
     with pytest.raises(ObjectNotFound):
         cluster.logs("nope", namespace=namespace, tail_lines=5)
+
+
+def test_a_log_of_a_missing_pod_cannot_be_followed(cluster, namespace):
+    async def follow():
+        async with cluster.follow_log("nope", namespace=namespace, tail_lines=5) as log:
+            assert [chunk async for chunk in log] == []
+
+    with pytest.raises(ObjectNotFound):
+        asyncio.run(follow())
 
 
 def test_a_cluster_has_an_identity_and_a_version(cluster):

@@ -1,5 +1,6 @@
 """What the gateway makes of networks, proxies and credentials that misbehave."""
 
+import asyncio
 import json
 import os
 import socket
@@ -326,3 +327,48 @@ def test_a_stream_that_is_cut_is_no_end(cluster, script):
     with stream, pytest.raises(ClusterUnreachable):
         seen.extend(stream)
     assert [e["object"]["metadata"]["name"] for e in seen] == ["a"]
+
+
+def follow(cluster, **options):
+    """The chunks of a followed log, as a list that is filled until it ends or raises."""
+    chunks = []
+
+    async def read():
+        async with cluster.follow_log("p", namespace="ns", **options) as log:
+            chunks.extend([chunk async for chunk in log])
+
+    return chunks, lambda: asyncio.run(read())
+
+
+def test_a_log_is_followed_on_an_event_loop(cluster, script):
+    script.replies.append(Reply(200, b"one\ntwo\n"))
+    chunks, read = follow(cluster, tail_lines=5)
+    read()
+    assert b"".join(chunks) == b"one\ntwo\n"
+    assert script.seen[0].path == "/api/v1/namespaces/ns/pods/p/log?follow=true&tailLines=5"
+
+
+def test_a_followed_log_that_is_cut_is_no_end(cluster, script):
+    script.replies.append(Reply(200, b"one\n", cut=True))
+    chunks, read = follow(cluster)
+    with pytest.raises(ClusterUnreachable):
+        read()
+    assert chunks in ([], [b"one\n"])
+
+
+def test_a_log_that_cannot_be_followed_says_why(cluster, script, nowhere):
+    script.replies.append(Reply(500, status(500, "InternalError")))
+    with pytest.raises(ServerFault):
+        follow(cluster)[1]()
+    with pytest.raises(ClusterUnreachable):
+        follow(nowhere)[1]()
+
+
+def test_a_rejected_token_is_read_anew_before_a_log_is_given_up(cluster, script):
+    script.replies += [Reply(401, status(401, "Unauthorized")), Reply(200, b"one\n")]
+    chunks, read = follow(cluster)
+    read()
+    assert chunks == [b"one\n"]
+    script.replies += [Reply(401, status(401, "Unauthorized"))] * 2
+    with pytest.raises(Unauthorized):
+        read()
