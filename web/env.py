@@ -127,7 +127,7 @@ class Environment(BaseSettings):
     address_connections: int = Field(
         default=1000,
         ge=1,
-        description="Most from one address that wait for their client; trusted_proxy_networks are free.",
+        description="Most from one address that wait for their client; not from networks of proxies.",
     )
     header_seconds: float = Field(
         default=20.0, gt=0, description="Longest a new connection takes to send a request's headers."

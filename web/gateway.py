@@ -8,8 +8,8 @@ somebody, and a proxy that lost its secret must not fall back to a stranger's ri
 
 The proxy must remove the caller's own copies of these headers before it adds its own. If it adds without
 removing, WSGI joins both with a comma, and a list of roles of which one is the caller's cannot be told from
-the proxy's; so ``once`` checks the headers before they are joined (``webserver`` calls it) and invalidates
-a repeated one. gunicorn itself drops names with underscores, which WSGI would read as dashes.
+the proxy's; so ``once`` checks the headers before they are joined (``web.server.environ`` calls it, and drops
+names with underscores, which WSGI would read as dashes) and invalidates a repeated one.
 """
 
 import ipaddress

@@ -194,7 +194,8 @@ class BoundedWorker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no 
 def _counted_address(peer: Any, env: Environment) -> str:
     """The address whose connections are counted together; empty for our own proxy and for a local socket."""
     meta = {"REMOTE_ADDR": peer[0]} if isinstance(peer, tuple) else {}
-    proxy = gateway.Proxy(secrets=(), networks=tuple(env.trusted_proxy_networks))
+    networks = (*env.trusted_proxy_networks, *env.forwarded_for_networks)
+    proxy = gateway.Proxy(secrets=(), networks=networks)
     if not meta or gateway.proves(meta, proxy):
         return ""
     return gateway.client_address(meta, gateway.Proxy(secrets=(), networks=()))
