@@ -35,6 +35,7 @@ VERBS = {
     "delete": ["delete", "get"],  # after a conflict the name's uid is read
     "delete_many": ["delete", "get"],
     "logs": ["get"],
+    "follow_log": ["get"],
     "read_crd_schema": ["get"],
     "kube_system_uid": ["get"],
     "discover": [],  # Kubernetes' own role system:discovery
@@ -90,7 +91,7 @@ CALLS = {
     ("pools/services/sync.py", "delete"): ([WORKER], pool_kinds),
     ("workflows/logs/archive.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/logs/archive.py", "logs"): ([WORKER], lambda: [LOG]),
-    ("workflows/logs/follow.py", "logs"): ([WEB], lambda: [LOG]),
+    ("workflows/logs/follow.py", "follow_log"): ([WEB], lambda: [LOG]),
     ("workflows/logs/read.py", "logs"): ([WEB], lambda: [LOG]),
     ("workflows/observer/streams.py", "kube_system_uid"): ([OBSERVER], lambda: [IDENTITY]),
     ("workflows/observer/streams.py", "watch"): (
