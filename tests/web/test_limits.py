@@ -81,6 +81,18 @@ def test_a_body_that_drips_is_ended_too(strict_server):
         assert b"408" in answer or answer == b""  # or the reset came before it
 
 
+def test_headers_without_end_are_refused_before_they_fill_the_memory(strict_server):
+    with strict_server.connect(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n") as client:
+        for number in range(40):
+            try:
+                client.sendall(f"X-{number}: {'x' * 2000}\r\n".encode())
+            except OSError:
+                break
+        answer = http_answer(client)
+    assert answer.startswith(b"HTTP/1.1 431") or not answer  # or the reset came before it
+    assert refusals(strict_server, "headers_large") == 1
+
+
 def test_an_address_cuts_its_own_oldest_and_nobody_elses(strict_server):
     with ExitStack() as stack:
         other = stack.enter_context(strict_server.connect(HALF_A_HEADER, address="127.0.0.9"))

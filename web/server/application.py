@@ -55,8 +55,8 @@ class HttpAnswer:
     stream: Any = None
 
 
-class ClientGone(Exception):
-    """The connection ended before the request did."""
+class BodyMissing(Exception):
+    """The rest of a body does not come: the client has gone or is silent."""
 
 
 class Application:
@@ -91,8 +91,8 @@ class Application:
         lane = self._readiness if scope["path"] == _READYZ else self._lane
         try:
             answer = await self._answer(lane, scope, receive)
-        except ClientGone:
-            return
+        except BodyMissing:
+            answer = _json(408, _error("USER", "The request's body did not come in time."))
         except ThreadsBusy:
             REFUSALS.labels("threads_busy").inc()
             answer = _busy()
@@ -118,7 +118,7 @@ class Application:
             while more and size <= self._body_bytes:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
+                    raise BodyMissing
                 if piece := message.get("body", b""):
                     pieces.append(piece)
                     size += len(piece)
@@ -224,16 +224,20 @@ def _close(answer: HttpAnswer) -> None:
 
 
 def _busy() -> HttpAnswer:
-    """The answer of a process whose threads and queue are full, in the one shape of errors."""
-    request_id = uuid.uuid4().hex
-    body: dict[str, Any] = {
-        "message": f"The service has as many requests as it can take. Try again in {RETRY_SECONDS} seconds.",
-        "error_code": "SERVER",
+    """The answer of a process whose threads and queue are full."""
+    message = f"The service has as many requests as it can take. Try again in {RETRY_SECONDS} seconds."
+    return _json(503, _error("SERVER", message), ("Retry-After", str(RETRY_SECONDS)))
+
+
+def _error(code: str, message: str) -> dict[str, Any]:
+    """The one shape of errors, for a request that Django never saw."""
+    return {
+        "message": message,
+        "error_code": code,
         "workflow_id": None,
         "details": [],
-        "request_id": request_id,
+        "request_id": uuid.uuid4().hex,
     }
-    return _json(503, body, ("Retry-After", str(RETRY_SECONDS)), ("X-Request-ID", request_id))
 
 
 def _json(status: int, body: dict[str, Any], *headers: tuple[str, str]) -> HttpAnswer:

@@ -24,6 +24,9 @@ from web.server.counts import REFUSALS
 LEAST_BYTES = 16 * 1024
 """What a client that reads slowly takes, at least, in ``OSMO_ANSWER_SECONDS``."""
 
+HEADER_BYTES = 32 * 1024
+"""What a request's headers may take, which wait in memory until they are complete."""
+
 SPARE_FILES = 512
 """Open files that are kept for everything that is not a client: databases, logs, clusters."""
 
@@ -76,6 +79,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         self.address = ""
         self._env: Environment = worker.env
         self._connections: Connections = worker.connections
+        self._header_bytes: int | None = 0  # received of a request's headers; None behind them
         self._deadline: asyncio.TimerHandle | None = None
         self._unwritten = 0
         self._write_check: asyncio.TimerHandle | None = None
@@ -100,7 +104,17 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         self._connections.end_wait(self)
         self.transport.abort()
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._header_bytes is not None and not self._closed:
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_BYTES:
+                REFUSALS.labels("headers_large").inc()
+                self._send_error_response(431, f"The headers are over {HEADER_BYTES} bytes.")
+                self._close_transport()
+
     def _on_headers_complete(self) -> Any:
+        self._header_bytes = None
         result = super()._on_headers_complete()
         self._set_deadline(self._env.body_seconds, "body_late")
         return result
@@ -113,6 +127,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
     def _arm_keepalive_timer(self) -> None:
         """The next request is waited for; gunicorn's own timer bounds that until its headers are there."""
         super()._arm_keepalive_timer()
+        self._header_bytes = 0
         self._connections.begin_wait(self)
 
     def _is_websocket_upgrade(self, request: Any) -> bool:  # noqa: ARG002 -- gunicorn's signature
