@@ -1,0 +1,153 @@
+"""The parts of web's server that need no connection: environments, bounds, and the lane of threads."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from web.server.budget import ByteBudget
+from web.server.environ import environ_of
+from web.server.protocol import Connections
+from web.server.threads import ThreadLane, ThreadsBusy
+
+
+def scope(*headers, raw_path=b"/a%20b"):
+    return {
+        "method": "GET",
+        "raw_path": raw_path,
+        "query_string": b"q=%00",
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("192.0.2.1", 4),
+        "server": ("127.0.0.1", 80),
+        "headers": [(name.encode(), value.encode()) for name, value in headers],
+    }
+
+
+def test_an_environment_has_what_was_sent():
+    sent = scope(
+        ("host", "h"), ("content-type", "t"), ("x-a", "1"), ("x-a", "2"), ("cookie", "a=1"), ("cookie", "b")
+    )
+    environ = environ_of(sent, b"12")
+    want = {
+        "PATH_INFO": "/a b",
+        "QUERY_STRING": "q=%00",
+        "REMOTE_ADDR": "192.0.2.1",
+        "HTTP_HOST": "h",
+        "CONTENT_TYPE": "t",
+        "CONTENT_LENGTH": "2",
+        "HTTP_X_A": "1,2",
+        "HTTP_COOKIE": "a=1; b",
+    }
+    assert {name: environ[name] for name in want} == want
+    assert environ["wsgi.input"].read() == b"12"
+
+
+def test_names_with_underscores_are_left_out_whoever_sends_them():
+    environ = environ_of(scope(("x_osmo_user", "root"), ("content_length", "9"), ("path_info", "/x")), b"")
+    assert "HTTP_X_OSMO_USER" not in environ
+    assert "CONTENT_LENGTH" not in environ
+    assert environ["PATH_INFO"] == "/a b"
+
+
+def test_a_repeated_identity_header_is_worth_nothing():
+    environ = environ_of(scope(("x-osmo-user", "ann"), ("X-Osmo-User", "ann")), b"")
+    assert environ["HTTP_X_OSMO_USER"] != "ann"
+    assert "ann" not in environ["HTTP_X_OSMO_USER"]
+
+
+@pytest.mark.parametrize(
+    ("target", "want"), [(b"http://h/a?", "/a"), (b"http://h", "/"), (b"//api/x", "//api/x"), (b"*", "*")]
+)
+def test_a_target_may_be_a_whole_url(target, want):
+    assert environ_of(scope(raw_path=target), b"")["PATH_INFO"] == want
+
+
+def test_who_has_held_memory_longest_is_cut_off():
+    async def run():
+        budget, ended = ByteBudget(100), []
+
+        async def hold(name, size, *, keeps=False):
+            try:
+                with budget.share() as share:
+                    share.add(size)
+                    if keeps:
+                        share.keep()
+                    await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                ended.append(name)
+
+        tasks = []
+        for name, size, keeps in (("kept", 40, True), ("old", 40, False), ("new", 40, False)):
+            tasks.append(asyncio.create_task(hold(name, size, keeps=keeps)))
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ended == ["old"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks)
+        assert budget._total == 0
+
+    asyncio.run(run())
+
+
+class Waiter:
+    def __init__(self, connections, address):
+        self.address, self.connections, self.reasons = address, connections, []
+        connections.opened()
+        connections.begin_wait(self)
+
+    def cut(self, reason):
+        self.reasons.append(reason)
+        self.connections.closed(self)
+
+
+def test_the_longest_wait_ends_first_for_an_address_and_for_the_process():
+    connections = Connections(most=4, most_of_address=2)
+    waiters = [Waiter(connections, address) for address in ("a", "b", "a", "a", "c", "d")]
+    assert [waiter.reasons for waiter in waiters] == [
+        ["address_connections"],
+        ["connections"],
+        [],
+        [],
+        [],
+        [],
+    ]
+    connections.end_wait(waiters[2])
+    Waiter(connections, "e")
+    assert waiters[2].reasons == []  # its request is under way
+    assert waiters[3].reasons == ["connections"]
+
+
+def test_a_proxy_of_ours_has_no_bound_of_its_own():
+    connections = Connections(most=100, most_of_address=1)
+    assert [Waiter(connections, "").reasons for _ in range(5)] == [[]] * 5
+
+
+def test_a_full_lane_refuses_and_goes_on_afterwards():
+    async def run():
+        lane = ThreadLane("t", threads=1, queue=1, queue_seconds=10)
+        free, discarded = threading.Event(), []
+        first = asyncio.create_task(lane.admit(lambda: free.wait(10), discard=discarded.append))
+        second = asyncio.create_task(lane.admit(lambda: "second", discard=discarded.append))
+        await asyncio.sleep(0.05)
+        assert lane.is_full
+        with pytest.raises(ThreadsBusy):
+            await lane.admit(lambda: "third", discard=discarded.append)
+        first.cancel()  # whose caller has gone
+        free.set()
+        assert await second == "second"
+        assert discarded == [True]
+        assert not lane.is_full
+
+    asyncio.run(run())
+
+
+def test_who_waited_too_long_in_the_queue_is_refused():
+    async def run():
+        lane = ThreadLane("t", threads=1, queue=1, queue_seconds=-1)
+        with pytest.raises(ThreadsBusy):
+            await lane.admit(SimpleNamespace, discard=lambda _: None)
+
+    asyncio.run(run())
