@@ -109,15 +109,16 @@ def text_of(answer):
 
 
 def before_each_update(monkeypatch, *steps):
-    """Do the next step before each update from the rows, the last one for good."""
-    todo, real = list(steps), follow._Follower.update
+    """Do the next step when the rows have been read and before they are acted on, the last one for good."""
+    todo, real = list(steps), follow._in_thread
 
-    def update(self, tasks):
-        if todo:
-            todo.pop(0)()
-        return real(self, tasks)
+    async def read(function):
+        rows_or_text = await real(function)
+        if todo and isinstance(rows_or_text, list):
+            await real(todo.pop(0))
+        return rows_or_text
 
-    monkeypatch.setattr(follow._Follower, "update", update)
+    monkeypatch.setattr(follow, "_in_thread", read)
 
 
 def test_a_workflow_that_runs_is_followed_until_it_ends(api, cluster, monkeypatch):
