@@ -2,7 +2,7 @@
 
 One workflow in a thousand is live, and each of those waits in its cluster. The others ended over the last 400
 days and were released. Each workflow has one task group with one task, two events, and a frozen placement of
-usual size.
+usual size; the logs of a month are kept.
 """
 
 from dataclasses import dataclass
@@ -93,6 +93,10 @@ _OBSERVED = """
            '', false, false, '{{}}', now()
       FROM generate_series({every}, %(most)s::int, {every}) AS n
 """
+_LOGS = """
+    INSERT INTO workflows_keptlog (name, task_id, size, begun_at, stored_at)
+    SELECT 'log-' || id, id, 2000, now(), now() FROM workflows_task WHERE log_state = 'kept' AND id % 13 = 0
+"""
 _STEP = 50_000
 
 
@@ -114,6 +118,7 @@ def fill(url: str, *, workflows: int) -> Aged:
             for first in range(1, workflows + 1, _STEP):
                 last = min(first + _STEP - 1, workflows)
                 connection.execute(table.format(**sizes), {"first": first, "last": last, "most": workflows})
+        connection.execute(_LOGS)
         connection.execute(_OBSERVED.format(**sizes), {"most": workflows})
         connection.execute("VACUUM ANALYZE")
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()

@@ -123,6 +123,7 @@ POOL = {
     "shared_credentials": st.lists(often("hub", "s3", "osmo-a"), max_size=2),
     "max_num_workflows": st.none() | st.integers(-1, 9),
     "max_num_tasks_per_user": st.none() | st.integers(-1, 9),
+    "ended_workflow_days": st.none() | st.integers(-1, 9),
     "default_exec_timeout": often("8h", "PT8H", ""),
     "max_queue_timeout": often("60d", "90", "1m"),
     "default_exit_actions": EXIT_ACTIONS,

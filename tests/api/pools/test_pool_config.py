@@ -30,6 +30,7 @@ FULL = {
     },
     "default_exec_timeout": "8h",
     "max_exec_timeout": "2d",
+    "ended_workflow_days": 30,
     "default_exit_actions": {"RESCHEDULE": "1-3,7"},
     "resources": {"gpu": {"guarantee": 16, "maximum": -1, "weight": 2}},
 }

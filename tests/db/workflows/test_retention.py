@@ -13,7 +13,7 @@ from pools.models import ConfigRevision, Installation
 from pools.selectors import installation
 from tests.db.workflows.test_submission_at_once import request
 from tests.factories import PoolFactory, TaskGroupFactory
-from web.models import RateBucket
+from web.models import PersonalToken, RateBucket
 from workflows.models import Event, KeptLog, NameCounter, ObservedPod, Task, TaskGroup, Workflow
 from workflows.reconcile.orphans import namespaces_of
 from workflows.selectors import UnknownWorkflow, submitters, tags_in_use, workflow_known_as
@@ -231,6 +231,18 @@ def test_rows_that_mean_nothing_any_more_always_go():
     retention.remove_old()
     assert list(Session.objects.values_list("pk", flat=True)) == ["new"]
     assert list(RateBucket.objects.values_list("pk", flat=True)) == ["new"]
+
+
+def test_expired_tokens_go_and_those_that_others_were_made_with_stay():
+    ann = User.objects.create_user("ann")
+    week = timedelta(days=8)
+    tokens = {}
+    for name, made_with, age in (("first", None, week), ("second", "first", -week), ("third", None, week)):
+        row, _ = PersonalToken.objects.create(user=ann, name=name, made_with=tokens.get(made_with))
+        PersonalToken.objects.filter(pk=row.pk).update(expiry=timezone.now() - age)
+        tokens[name] = row
+    assert retention.remove_old()["tokens"] == 1
+    assert set(PersonalToken.objects.values_list("name", flat=True)) == {"first", "second"}
 
 
 def test_observations_of_removed_groups_go(settings):
