@@ -60,7 +60,7 @@ _FIRST_POOL = """
 """
 _CANDIDATES = f"""
     SELECT w.uuid, w.base_name FROM workflows_workflow w WHERE w.pool_name = %(pool)s AND {_ENDED}
-     ORDER BY w.end_time LIMIT {WORKFLOWS}
+     ORDER BY w.end_time LIMIT {WORKFLOWS} FOR UPDATE OF w SKIP LOCKED
 """  # noqa: S608 -- constants
 _LOCKED = f"""
     SELECT w.uuid FROM workflows_workflow w WHERE w.uuid = ANY(%(workflows)s) AND {_ENDED}
@@ -145,10 +145,11 @@ def remove_revisions() -> Removed:
     return removed
 
 
-def workflow_days(pool: str) -> float | None:
-    """The days for which ended workflows of a pool are kept; None: for ever."""
-    own = Pool.objects.filter(name=pool).values_list("ended_workflow_days", flat=True).first()
-    return _days(settings.ENV.workflow_days if own is None else own, WORKFLOW_DAYS)
+def kept_days() -> dict[str, float | None]:
+    """The days for which each pool with ended workflows keeps them; None: for ever."""
+    own = dict(Pool.objects.values_list("name", "ended_workflow_days"))
+    overall = _days(settings.ENV.workflow_days, WORKFLOW_DAYS)
+    return {pool: overall if (days := own.get(pool)) is None else days or None for pool in _pools()}
 
 
 def _days(value: float | None, default: float) -> float | None:
@@ -182,9 +183,18 @@ def _remove_void(removed: Removed) -> None:
 
 def _remove_workflows(removed: Removed, *, until: float) -> None:
     """Remove ended workflows, a batch of each pool in turns."""
-    turns = [(pool, days * 86400) for pool in _pools() if (days := workflow_days(pool)) is not None]
+    turns = [(pool, days * 86400) for pool, days in kept_days().items() if days is not None]
     while turns and time.monotonic() < until:
-        turns = [turn for turn in turns if time.monotonic() < until and _remove_batch(*turn, removed, until)]
+        turns = [turn for turn in turns if time.monotonic() < until and _take_turn(*turn, removed, until)]
+
+
+def _take_turn(pool: str, seconds: float, removed: Removed, until: float) -> bool:
+    """Remove a batch of a pool; False if that was all, or if its rows cannot be removed now."""
+    try:
+        return _remove_batch(pool, seconds, removed, until)
+    except OperationalError as error:  # a lock that was not free, a statement that took too long
+        log.warning("workflows_not_removed", pool=pool, error=str(error).strip())
+        return False
 
 
 def _pools() -> Iterator[str]:

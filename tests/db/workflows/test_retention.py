@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from pools.models import ConfigRevision, Installation
@@ -162,10 +162,48 @@ def test_a_row_that_somebody_holds_is_left_and_nobody_waits():
     assert holds.wait(20)
     assert retention.remove_old()["workflows"] == 1
     assert kept() == {held.workflow_id}
+    assert held.tasks.count() == held.events.count() + 1 == 2, "nothing of it went"
     done.set()
     holder.join(20)
     assert retention.remove_old()["workflows"] == 1
     assert free.workflow_id not in kept()
+
+
+def test_every_row_that_names_a_workflow_is_removed_before_it():
+    """A table that is added and names one of these would end every sweep at its constraint."""
+    removed = (Workflow, TaskGroup, Task)
+    named = {
+        (relation.related_model._meta.db_table, relation.field.name)
+        for model in removed
+        for relation in model._meta.get_fields(include_hidden=True)
+        if relation.auto_created and not relation.concrete
+    }
+    assert named == {
+        ("workflows_taskgroup", "workflow"),
+        ("workflows_event", "workflow"),
+        ("workflows_event", "group"),
+        ("workflows_task", "group"),
+        ("workflows_keptlog", "task"),
+        ("workflows_taskgroup", "upstream"),
+        ("workflows_taskgroup_upstream", "from_taskgroup"),
+        ("workflows_taskgroup_upstream", "to_taskgroup"),
+    }
+
+
+def test_a_pool_whose_rows_are_locked_holds_up_no_other(monkeypatch):
+    installation()
+    first, second = (ended(100, pool=PoolFactory(name=name)) for name in ("a", "b"))
+    remove = retention._remove_batch
+
+    def fail(pool, *rest):
+        if pool == "a":
+            raise OperationalError("canceling statement due to lock timeout")
+        return remove(pool, *rest)
+
+    monkeypatch.setattr(retention, "_remove_batch", fail)
+    retention.remove_old()
+    assert kept() == {first.workflow_id}
+    assert second.workflow_id not in kept()
 
 
 def test_more_than_one_batch_goes_in_one_sweep(monkeypatch):
