@@ -13,6 +13,11 @@ RARE = {
     ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
     ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",
     ("worker", "get", "resourceclaims.resource.k8s.io"): "whether the claims of a small gang are gone",
+    (
+        "worker",
+        "list",
+        "resourceclaims.resource.k8s.io",
+    ): "the same of a large gang, or where no names are known",
     ("worker", "list", "resourceclaimtemplates.resource.k8s.io"): "manage.py doctor looks for forgotten ones",
     ("worker", "list", "nodes"): "asked only while no node of the cluster was observed",
     ("worker", "delete", "priorityclasses.scheduling.k8s.io"): "once a cluster's last backend is deleted",

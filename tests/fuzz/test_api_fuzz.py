@@ -30,7 +30,9 @@ from tests.factories import LEVELS, PoolFactory
 from web.services import make_token
 from workflows.models import TaskGroup, Workflow
 
-pytestmark = pytest.mark.django_db
+# WSGI collects here what the real server streams to followers of logs from a coroutine
+COLLECTED = "ignore:StreamingHttpResponse must consume asynchronous iterators:Warning"
+pytestmark = [pytest.mark.django_db, pytest.mark.filterwarnings(COLLECTED)]
 
 EXAMPLES = int(os.environ.get("API_FUZZ_EXAMPLES", "5"))
 
