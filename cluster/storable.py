@@ -42,7 +42,7 @@ def decode(body: bytes) -> Any:
     except RecursionError:
         text = "".join(_shallow(text))
         value = _DECODER.decode(text)
-    if any(escape in text for escape in _ESCAPES) or _exceeds(value, MAX_DEPTH):
+    if any(escape in text for escape in _ESCAPES) or _exceeds(value, texts=len(text) > MAX_CHARS):
         return storable(value)
     return value
 
@@ -65,16 +65,25 @@ def _number(text: str) -> float | str:
 _DECODER = json.JSONDecoder(parse_float=_number, parse_constant=str)
 
 
-def _exceeds(value: Any, depth: int) -> bool:
-    """Whether a text is too long or the nesting too deep. Runs for every object, so it only looks."""
-    kind = type(value)
-    if kind is str:
-        return len(value) > MAX_CHARS
-    if kind is dict:
-        return depth == 0 or any(_exceeds(entry, depth - 1) for entry in value.values())
-    if kind is list:
-        return depth == 0 or any(_exceeds(entry, depth - 1) for entry in value)
-    return False
+def _exceeds(value: Any, *, texts: bool) -> bool:
+    """Whether the nesting is too deep or, if ``texts`` are looked at, one is too long.
+
+    It runs for every object that a cluster sends, so it goes level by level and calls nothing for an entry.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(MAX_DEPTH + 1):
+        below: list[Any] = []
+        for container in level:
+            for entry in container.values() if type(container) is dict else container:
+                kind = type(entry)
+                if kind is dict or kind is list:
+                    below.append(entry)
+                elif texts and kind is str and len(entry) > MAX_CHARS:
+                    return True
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _storable(value: Any, depth: int) -> Any:
