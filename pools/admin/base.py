@@ -26,6 +26,7 @@ from pools.models import Backend, Pool
 from pools.services import ConfigChange, Saved, declared
 from pools.services.recording import declared_file
 from scheduling.errors import Fault, Notice, TopologyError, format_path
+from web.access import grants_of
 
 
 class _ReadyError(Exception):
@@ -214,7 +215,9 @@ def _is_staff(request: HttpRequest) -> bool:
 
 def _change(request: HttpRequest) -> ConfigChange:
     reason = request.POST.get("change_reason", "").replace("\0", "")
-    return ConfigChange(username=request.user.get_username(), description=reason[:10_000])
+    return ConfigChange(
+        username=request.user.get_username(), grants=grants_of(request.user), description=reason[:10_000]
+    )
 
 
 def _notice_text(notice: Notice) -> str:

@@ -17,6 +17,7 @@ from pools.admin.pages import AdminPage, error_lines, render_diff
 from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
+from web.access import grants_of
 
 
 class ImportForm(forms.Form):
@@ -86,7 +87,9 @@ class FileActions:
 def _imported(request: HttpRequest, values: dict[str, Any]) -> services.Imported:
     why = values["reason"] or "Imported in the admin."
     mode = WriteMode.COMMIT if request.POST.get("do") == "import" else WriteMode.DRY_RUN
-    change = ConfigChange(username=request.user.get_username(), description=why, mode=mode)
+    change = ConfigChange(
+        username=request.user.get_username(), grants=grants_of(request.user), description=why, mode=mode
+    )
     return services.import_configuration(text=values["text"], change=change, prune=values["prune"])
 
 

@@ -11,6 +11,7 @@ from pools.admin.key_editor import EDIT, apply_edit
 from pools.admin.pages import render_diff
 from pools.services import ConfigChange
 from scheduling.errors import Fault
+from web.access import grants_of
 
 
 class Previewing:
@@ -40,7 +41,7 @@ class Previewing:
         preview = services.preview_pool(
             name=form.instance.name,
             document=self.document(form, formsets),
-            change=ConfigChange(username=request.user.get_username()),
+            change=ConfigChange(username=request.user.get_username(), grants=grants_of(request.user)),
             expected_revision=form.cleaned_data["revision_read"] or 0,
         )
         request.preview = preview  # type: ignore[attr-defined]  # for the page

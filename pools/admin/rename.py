@@ -17,6 +17,7 @@ from pools.admin.pages import AdminPage, error_lines, row_or_404
 from pools.models import Pool
 from pools.services import ConfigChange
 from scheduling.errors import TopologyError
+from web.access import grants_of
 
 
 class RenameForm(forms.Form):
@@ -70,7 +71,9 @@ def _renamed(request: HttpRequest, pool: Pool, values: dict[str, Any], *, back: 
     saved = services.rename_pool(
         name=pool.name,
         new_name=values["new_name"],
-        change=ConfigChange(username=request.user.get_username(), description=values["reason"]),
+        change=ConfigChange(
+            username=request.user.get_username(), grants=grants_of(request.user), description=values["reason"]
+        ),
         force=values["force"],
         expected_revision=values["revision_read"],
     )

@@ -21,6 +21,7 @@ from pools.admin.pages import AdminPage, error_lines, render_diff, row_or_404
 from pools.models import ConfigRevision, PodTemplate, Pool
 from pools.services import ConfigChange
 from scheduling.errors import Fault, InvalidSpec, TopologyError
+from web.access import grants_of
 
 MAX_REVISIONS = 100
 """Of one object, in its own history and to compare with."""
@@ -149,7 +150,11 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
         saved = services.roll_back(
             config_type=revision.config_type,
             revision=revision.revision,
-            change=ConfigChange(username=request.user.get_username(), description=values["reason"]),
+            change=ConfigChange(
+                username=request.user.get_username(),
+                grants=grants_of(request.user),
+                description=values["reason"],
+            ),
             force=values["force"],
             expected_revision=values["revision_read"],
         )
@@ -209,7 +214,7 @@ class ConfigRevisionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no ty
                 services.take_out(
                     config_type=revision.config_type,
                     revision=revision.revision,
-                    change=ConfigChange(username=request.user.get_username()),
+                    change=ConfigChange(username=request.user.get_username(), grants=grants_of(request.user)),
                 )
             except TopologyError as error:
                 faults = error_lines(error)
@@ -254,7 +259,7 @@ def _write_tags(request: HttpRequest, revision: ConfigRevision, written: str) ->
     services.retag(
         config_type=revision.config_type,
         revision=revision.revision,
-        change=ConfigChange(username=request.user.get_username()),
+        change=ConfigChange(username=request.user.get_username(), grants=grants_of(request.user)),
         add=tags,
         remove=[tag for tag in revision.tags if tag not in tags],
     )

@@ -12,6 +12,7 @@ from pools.documents.reading import unknown_field
 from pools.services import ConfigChange, WriteMode
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
+from web.access import grants_of
 from web.queries import boolean_parameter
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"', re.ASCII)
@@ -69,7 +70,13 @@ def _tags(tags: Any) -> list[Fault]:
 def change_of(request: Request, *, description: str = "", tags: tuple[str, ...] = ()) -> ConfigChange:
     """The caller's change; with ``dry_run`` everything is checked and shown, and nothing stays."""
     mode = WriteMode.DRY_RUN if boolean_parameter(request, "dry_run") else WriteMode.COMMIT
-    return ConfigChange(username=request.user.get_username(), description=description, tags=tags, mode=mode)
+    return ConfigChange(
+        username=request.user.get_username(),
+        grants=grants_of(request.user),
+        description=description,
+        tags=tags,
+        mode=mode,
+    )
 
 
 def expected_revision(request: Request) -> int | None:

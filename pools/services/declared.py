@@ -44,7 +44,7 @@ def apply() -> dict[str, Any] | None:
     if _is_applied(digest):
         return condition()
     change = ConfigChange(
-        username="OSMO_CONFIG_FILE", description=f"Applied from {path}.", mode=WriteMode.DECLARED
+        username="OSMO_CONFIG_FILE", grants=None, description=f"Applied from {path}.", mode=WriteMode.DECLARED
     )
     try:
         import_configuration(text=text, change=change, prune=True)

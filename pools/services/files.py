@@ -187,7 +187,7 @@ class _Import:
             return
         for name in self.applied_later:
             with _collecting(faults, self.file.paths[POD_TEMPLATE, name]):
-                apply_again([name])
+                apply_again([name], change=self.change)
 
     def _write_backends(self, faults: list[Fault], names: Sequence[str]) -> None:
         for name in names:

@@ -18,7 +18,14 @@ from pools.pod_templates.applied import Templates, apply_to_pool
 from pools.pod_templates.checks import contradictions
 from pools.pod_templates.reading import plain
 from pools.pod_templates.rules import template_faults
-from pools.services.recording import ConfigChange, configuration_change, expect, record, refuse
+from pools.services.recording import (
+    ConfigChange,
+    configuration_change,
+    expect,
+    record,
+    refuse,
+    refuse_unless_may_use,
+)
 from scheduling.errors import Conflict, Fault, NotFound, Path
 from scheduling.sentences import listing
 
@@ -77,7 +84,8 @@ def _using(names: list[str]) -> list[Pool]:
     """The pools that name any of these. The lock on configuration keeps others from changing them."""
     named = Q(common_pod_template__overlap=names) | Q(platforms__override_pod_template__overlap=names)
     keys = Pool.objects.filter(named).values("pk")
-    return list(Pool.objects.filter(pk__in=keys).order_by("name").prefetch_related("platforms"))
+    rows = Pool.objects.filter(pk__in=keys).select_related("backend").order_by("name")
+    return list(rows.prefetch_related("platforms"))
 
 
 def write_pod_template(*, name: str, document: Any, change: ConfigChange, later: list[str]) -> None:
@@ -110,16 +118,23 @@ def _save(
         row.content, row.revision = contents[name], revision
         row.save()
     if later is None:
-        apply_again(changed)
+        apply_again(changed, change=change)
     else:
         later += changed
     return [rows[name] for name in contents]
 
 
-def apply_again(changed: list[str]) -> None:
-    """Apply changed templates to the pools that use them. Raises InvalidSpec where they do not fit."""
+def apply_again(changed: list[str], *, change: ConfigChange) -> None:
+    """Apply changed templates to the pools that use them.
+
+    Raises InvalidSpec where they do not fit, Forbidden where the pools run on a backend that is not the
+    caller's to hand out: a template may do anything to a pod.
+    """
     templates = all_templates()
     pools = _using(changed) if changed else []
+    for pool in pools:
+        why = "Pods of a pool that uses the template would change."
+        refuse_unless_may_use(change, pool.backend.name, why=why)
     refuse([fault for pool in pools for fault in _unfit(pool, templates)])
     for pool in pools:
         platforms = list(pool.platforms.all())

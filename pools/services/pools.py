@@ -11,6 +11,7 @@ from typing import Any
 from pools import conditions, selectors
 from pools.checks.names import check_name
 from pools.checks.pool import check_placement, check_pool, unknown_backend
+from pools.checks.privilege import widened
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape
@@ -29,10 +30,12 @@ from pools.services.recording import (
     expect,
     record,
     refuse,
+    refuse_unless_may_use,
 )
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
+from scheduling.sentences import listing
 
 POOL = ConfigRevision.Type.POOL
 
@@ -131,7 +134,7 @@ def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]
     """Check all drafts, then write all. Raises InvalidSpec with every fault of every draft."""
     faults = [fault for draft in drafts for fault in _read(draft)]
     backends = _locked_backends(drafts)
-    faults += [fault for draft in drafts for fault in _place(draft, backends)]
+    faults += [fault for draft in drafts for fault in _place(draft, backends, change)]
     templates = all_templates() if any(_names_templates(draft.document) for draft in drafts) else {}
     faults += [fault for draft in drafts for fault in _unfit(draft, templates)]
     refuse(faults)
@@ -170,14 +173,16 @@ def _locked_backends(drafts: Sequence[_Draft]) -> dict[str, Backend]:
     return {row.name: row for row in rows.select_for_update(no_key=True)}
 
 
-def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
+def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange) -> list[Fault]:
     if draft.document is None:
         return []
     backend = draft.backend = backends.get(draft.document.backend)
-    if backend is None:
-        names = list(selectors.living_backends().values_list("name", flat=True))
+    moved = draft.pool is None or backend is None or draft.pool.backend_id != backend.pk
+    if backend is None or (moved and not change.knows(backend.name)):  # one answer for hidden and absent
+        names = [name for name in _living_backends() if change.knows(name)]
         return [_below(unknown_backend(draft.document.backend, names=names), draft.path)]
-    moved = draft.pool is None or draft.pool.backend_id != backend.pk
+    if moved:
+        refuse_unless_may_use(change, backend.name, why="A pool that runs there lets its users run there.")
     faults = check_placement(
         draft.document,
         backend=backend.name,
@@ -185,7 +190,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend]) -> list[Fault]:
         moved=moved,
         capabilities=capabilities_of(backend),
         schedulers=sorted(installed()),
-        usable=() if backend.enabled else _usable_backends(),
+        usable=() if backend.enabled else [name for name in _usable_backends() if change.knows(name)],
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
     )
@@ -213,6 +218,10 @@ def _unfit(draft: _Draft, templates: Templates) -> list[Fault]:
         templates=templates,
     )
     return [_below(fault, draft.path) for fault in faults]
+
+
+def _living_backends() -> list[str]:
+    return list(selectors.living_backends().values_list("name", flat=True))
 
 
 def _usable_backends() -> list[str]:
@@ -246,6 +255,9 @@ def _write(draft: _Draft, templates: Templates, *, change: ConfigChange) -> Pool
     content = shape.content_of(document, pool)
     if content == before:
         return pool
+    if before and (fields := widened(before, content)):
+        why = f'{listing(fields)} would let users of pool "{pool.name}" do more on its nodes.'
+        refuse_unless_may_use(change, backend.name, why=why)
     pool.revision = record(config_type=POOL, name=pool.name, content=content, change=change)
     platforms = shape.platform_rows(document, pool)
     apply_to_pool(pool, platforms, templates)

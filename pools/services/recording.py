@@ -25,8 +25,17 @@ from kombu.exceptions import KombuError
 
 from pools import selectors
 from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool, ServiceConfig
-from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, PreconditionFailed, in_order
+from scheduling.errors import (
+    Conflict,
+    Fault,
+    Forbidden,
+    InvalidSpec,
+    Notice,
+    PreconditionFailed,
+    in_order,
+)
 from web.errors import summary
+from web.policy import Action, Grants
 
 log = structlog.get_logger(__name__)
 
@@ -50,9 +59,15 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """Who changes configuration, why, and whether the change stays. Every writer is given one."""
+    """Who changes configuration, why, and whether the change stays. Every writer is given one.
+
+    ``grants`` are the rights of the caller behind it; None is the operator, who has the declared file or the
+    command line. A change that points a pool at a backend, or widens what the pool lets its users do there,
+    needs ``config:Update`` on that backend, whichever door it comes through.
+    """
 
     username: str
+    grants: Grants | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
     mode: WriteMode = WriteMode.COMMIT
@@ -61,6 +76,19 @@ class ConfigChange:
     def is_dry_run(self) -> bool:
         return self.mode is WriteMode.DRY_RUN
 
+    def may_use(self, backend: str) -> bool:
+        """Whether the caller may hand out what the backend's cluster has."""
+        return self.grants is None or self.grants.allows(Action.CONFIG_UPDATE, f"backend/{backend}")
+
+    def knows(self, backend: str) -> bool:
+        """Whether the caller may know that the backend exists."""
+        if self.grants is None:
+            return True
+        return any(
+            self.grants.allows(action, f"backend/{backend}")
+            for action in (Action.CONFIG_READ, Action.CONFIG_UPDATE)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Saved(Generic[T]):
@@ -68,6 +96,12 @@ class Saved(Generic[T]):
 
     value: T
     notices: tuple[Notice, ...] = ()
+
+
+def refuse_unless_may_use(change: ConfigChange, backend: str, *, why: str) -> None:
+    """Raise Forbidden unless the caller may hand out what the backend's cluster has."""
+    if not change.may_use(backend):
+        raise Forbidden(f'{why} This needs {Action.CONFIG_UPDATE} on "backend/{backend}".')
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from pools.services.recording import (
     expect,
     record,
     refuse,
+    refuse_unless_may_use,
 )
 from scheduling.errors import Conflict, Fault, InvalidSpec, NotFound, Notice
 from web.models import Profile
@@ -44,6 +45,9 @@ def rename_pool(
         if new_name == name:
             return Saved(pool)
         refuse(_unusable(new_name))
+        refuse_unless_may_use(
+            change, pool.backend.name, why=f'Users of "{new_name}" may then do what the pool allows.'
+        )
         if not force and (living := usage().live_workflows(name)):
             raise Conflict(
                 f'Pool "{name}" has {living} workflows that have not ended: wait, cancel them, or force the '

@@ -29,7 +29,9 @@ class Command(BaseCommand):
         text = _read(options["file"])
         why = options["description"] or f"Imported from {options['file']}."
         mode = WriteMode.DRY_RUN if options["dry_run"] else WriteMode.COMMIT
-        change = ConfigChange(username=options["user"][:150], description=why[:10_000], mode=mode)
+        change = ConfigChange(
+            username=options["user"][:150], grants=None, description=why[:10_000], mode=mode
+        )
         try:
             imported = import_configuration(
                 text=text, change=change, prune=options["prune"], force=options["force"]

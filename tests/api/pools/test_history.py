@@ -144,6 +144,10 @@ def test_who_may_only_read_goes_back_to_nothing(story):
     assert roll_back(client, 1)[0] == 403
     assert client.delete("/api/configs/history/pool/revision/1").status_code == 403
     assert post(client, "pool/revision/1/tags", {"set_tags": ["x"]})[0] == 403
+    assert roll_back(client, 2)[0] == 403  # it would make the pool again, on a backend that is only read
+    of_backend = [{"actions": ["config:Update"], "resources": ["backend/kai"]}]
+    Role.objects.create(name="host", policies=of_backend)
+    User.objects.get(username="keeper").role_assignments.create(role="host")
     assert roll_back(client, 2)[0] == 200
 
 
