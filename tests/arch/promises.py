@@ -108,6 +108,13 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/api/access/test_short_logins.py::test_tries_are_limited_by_address_and_by_user",
             "tests/api/access/test_short_logins.py::test_a_key_is_changed_without_ending_a_login",
         ),
+        "Pools and backends": (
+            "tests/api/pools/test_privilege.py::test_what_a_backend_has_is_not_the_pools_keepers_to_hand_out",
+            "tests/api/pools/test_privilege.py::test_what_narrows_or_leaves_privilege_needs_the_pool_alone",
+            "tests/api/pools/test_privilege.py::test_a_rollback_gives_no_privilege_back",
+            "tests/api/pools/test_privilege.py::test_a_hidden_backend_is_answered_like_an_absent_one",
+            "tests/unit/pools/test_privilege.py::test_it_widens",
+        ),
         "The admin": (
             "tests/admin/test_access_admin.py::test_staff_that_was_not_given_access_does_not_hand_it_out",
             "tests/admin/test_access_admin.py::test_tries_to_log_in_are_limited_by_the_name_tried",

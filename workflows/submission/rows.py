@@ -1,8 +1,8 @@
 """The rows of an accepted workflow, all written in one transaction; then its groups are enqueued.
 
 The number is taken under a lock on the base name (``numbers``), so no two submissions get the same number.
-Pool and backend are locked in share mode until the commit, so neither is deleted or disabled under an
-accepted workflow.
+Pool and backend are locked in share mode until the commit, in the state that the checks have read, so no
+workflow is accepted under a configuration that is not in force any more.
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,16 +78,33 @@ def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: For
     )
 
 
+class PoolChanged(Conflict):
+    """Pool, backend or pod templates are not those that the checks have read."""
+
+
 def _lock_pool(pool: Pool) -> None:
-    """Keep pool and backend from being deleted or disabled until the commit. Raises Conflict if late."""
+    """Keep pool and backend as the checks have read them until the commit. Raises PoolChanged if late.
+
+    A pool's name and revision change with everything that an administrator writes of it, also maintenance and
+    privilege. Pod templates that apply change without it, so their revisions are compared as well; they are
+    read in a statement of their own, because a statement that waits for a lock sees other rows as before.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT 1 FROM pools_pool p JOIN pools_backend b ON b.id = p.backend_id"
-            " WHERE p.id = %s AND b.id = %s AND b.enabled AND b.deleted_at IS NULL FOR SHARE",
-            [pool.pk, pool.backend_id],
+            " WHERE p.id = %s AND p.name = %s AND p.revision = %s"
+            " AND b.id = %s AND b.name = %s AND b.revision = %s"
+            " AND b.enabled AND b.deleted_at IS NULL FOR SHARE",
+            [pool.pk, pool.name, pool.revision, pool.backend_id, pool.backend.name, pool.backend.revision],
         )
-        if cursor.fetchone() is None:
-            raise Conflict(f'Pool "{pool.name}" was deleted, disabled or moved a moment ago: submit again.')
+        is_same = cursor.fetchone() is not None
+    if not is_same or _template_revisions(pool) != _template_revisions(Pool(pk=pool.pk)):
+        raise PoolChanged(f'Pool "{pool.name}" was changed or deleted a moment ago: submit again.')
+
+
+def _template_revisions(pool: Pool) -> dict[str, Any]:
+    """The revisions of the templates of each platform; read again for a pool without loaded platforms."""
+    return {row.name: row.applied_template.get("revisions", {}) for row in pool.platforms.all()}
 
 
 def _workflow_row(accepted: AcceptedSubmission, *, number: int) -> Workflow:

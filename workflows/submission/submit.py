@@ -40,11 +40,14 @@ from workflows.submission.idempotency import earlier_reply
 from workflows.submission.kept_bytes import check_document, take_bytes
 from workflows.submission.quotas import check_limits, limits_on
 from workflows.submission.request import Mode, SubmissionRequest
-from workflows.submission.rows import write
+from workflows.submission.rows import PoolChanged, write
 from workflows.values.placement import GroupValues
 
 log = structlog.get_logger(__name__)
 
+
+CHANGES_FOLLOWED = 3
+"""How often a submission is checked anew because its pool changed while it was checked."""
 
 VALIDATED = "Workflow validation succeeded."
 
@@ -63,6 +66,16 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
 
 def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     """Submit; returns the outcome that metrics count, and the reply."""
+    for _ in range(CHANGES_FOLLOWED):
+        try:
+            return _checked_and_written(request)
+        except PoolChanged:  # everything is checked anew, against the pool as it is now
+            log.info("pool_changed_during_submission", pool=request.pool_name)
+    return _checked_and_written(request)
+
+
+def _checked_and_written(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
+    """Check and write once. Raises PoolChanged if the pool changed in between."""
     if earlier := _earlier_reply(request):
         return "repeated", earlier
     accepted = _accept(request)

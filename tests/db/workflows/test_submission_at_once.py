@@ -6,10 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 
+from pools import services
 from pools.models import Backend
-from scheduling.errors import Conflict
+from scheduling.errors import Conflict, InvalidSpec, NotFound
 from tests.api.workflows.specs import alone, text
-from tests.factories import PoolFactory
+from tests.factories import PlatformFactory, PoolFactory
 from workflows.models import Task, Workflow
 from workflows.submission import submit as submission
 from workflows.submission.request import Mode, SubmissionRequest
@@ -94,6 +95,94 @@ def test_a_backend_disabled_while_the_checks_ran_takes_nothing(ann, monkeypatch)
     monkeypatch.setattr(submission, "write", disable_first)
     with pytest.raises(Conflict):
         submission.submit(request(ann))
+    assert not Workflow.objects.exists()
+
+
+OPERATOR = services.ConfigChange(username="root", grants=None)
+
+
+@pytest.fixture
+def during(monkeypatch):
+    """Let something happen once between the checks of a submission and its writing."""
+
+    def arrange(act):
+        write, left = submission.write, [act]
+
+        def act_first(accepted):
+            if left:
+                left.pop()()
+            return write(accepted)
+
+        monkeypatch.setattr(submission, "write", act_first)
+
+    return arrange
+
+
+def change(**fields):
+    services.patch_pool(name="h100", changes=fields, change=OPERATOR)
+
+
+@pytest.fixture
+def pool():
+    pool = PoolFactory(name="h100", platforms=())
+    PlatformFactory(pool=pool, name="gpu", privileged_allowed=True)
+    change(description="as the history begins")  # the revision of a factory is none of the history
+    return pool
+
+
+def test_maintenance_that_began_while_the_checks_ran_takes_nothing(ann, pool, during):
+    during(lambda: change(enable_maintenance=True))
+    with pytest.raises(Conflict, match="maintenance"):
+        submission.submit(request(ann))
+    assert not Workflow.objects.exists()
+
+
+def test_privilege_that_was_taken_away_while_the_checks_ran_is_not_had(ann, pool, during):
+    during(lambda: change(platforms={"gpu": {"privileged_allowed": False}}))
+    with pytest.raises(InvalidSpec) as refused:
+        submission.submit(request(ann, text=text(alone(privileged=True))))
+    assert [fault.code for fault in refused.value.faults] == ["privileged_not_allowed"]
+    assert not Workflow.objects.exists()
+
+
+def test_a_pool_that_was_renamed_while_the_checks_ran_is_not_there(ann, pool, during):
+    during(lambda: services.rename_pool(name="h100", new_name="b200", change=OPERATOR, force=True))
+    with pytest.raises(NotFound):
+        submission.submit(request(ann))
+    assert not Workflow.objects.exists()
+
+
+def test_a_harmless_change_while_the_checks_ran_is_followed(ann, pool, during):
+    during(lambda: change(description="new"))
+    assert submission.submit(request(ann))["name"] == "train-1"
+    pool.refresh_from_db()
+    assert Workflow.objects.get().pool_revision == pool.revision > 0
+
+
+def test_a_template_that_was_changed_while_the_checks_ran_is_the_one_that_is_frozen(ann, pool, during):
+    def put(name):
+        document = {"spec": {"runtimeClassName": name}}
+        return services.put_pod_template(name="class", document=document, change=OPERATOR)
+
+    put("old")
+    change(platforms={"gpu": {"override_pod_template": ["class"]}})
+    during(lambda: put("new"))
+    submission.submit(request(ann))
+    placement = Workflow.objects.get().groups.get().placement
+    assert placement["templates"]["gpu"]["pod"]["spec"]["runtimeClassName"] == "new"
+
+
+def test_a_pool_that_changes_all_the_time_is_a_conflict(ann, pool, monkeypatch):
+    write, changes = submission.write, []
+
+    def change_first(accepted):
+        changes.append(change(description=f"text {len(changes)}"))
+        return write(accepted)
+
+    monkeypatch.setattr(submission, "write", change_first)
+    with pytest.raises(Conflict, match="submit again"):
+        submission.submit(request(ann))
+    assert len(changes) == submission.CHANGES_FOLLOWED + 1
     assert not Workflow.objects.exists()
 
 
