@@ -94,6 +94,16 @@ class Cluster(models.Model):
     others_problem = models.TextField(
         default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
     )
+    quarantine = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text="Objects that cannot be written: their count, and the first of them; empty for none.",
+    )
+    observer_name = models.CharField(
+        max_length=128, blank=True, default="", db_default="", help_text="The process that follows it."
+    )
+    observer_token = models.UUIDField(null=True, help_text="Lease of the one observer that may write.")
+    observer_until = models.DateTimeField(null=True, help_text="When another observer may take it.")
 
     def __str__(self) -> str:
         return self.uid
@@ -112,6 +122,7 @@ class Node(models.Model):
     )
     unschedulable = models.BooleanField(default=False)
     ready = models.BooleanField(default=False)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
     class Meta:
@@ -160,6 +171,7 @@ class ObservedTopology(models.Model):
     name = models.CharField(max_length=253)
     uid = models.CharField(max_length=64)
     labels = models.JSONField(default=list)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
     class Meta:

@@ -65,6 +65,11 @@ WATCH_LAST_EVENT = Gauge(
     ("cluster",),
 )
 INBOX_CHANGES = Gauge("osmo_observer_inbox_changes", "Observed changes not yet written to PostgreSQL.")
+QUARANTINED = Counter(
+    "osmo_observer_quarantined",
+    "Observed objects that could not be read or written and were kept aside.",
+    ("cluster", "kind"),
+)
 BATCH_SECONDS = Histogram(
     "osmo_observer_batch_seconds",
     "Time to write a batch of observed changes, by result: written, refused.",

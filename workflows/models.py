@@ -343,6 +343,7 @@ class ObservedPod(models.Model):
     deleting = models.BooleanField(default=False)
     absent = models.BooleanField(default=False, db_column="gone", help_text="It is no longer in the cluster.")
     digest = models.JSONField(default=dict)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
     class Meta:
@@ -367,6 +368,7 @@ class ObservedObject(models.Model):
     group_uuid = models.UUIDField(db_index=True)
     deleting = models.BooleanField(default=False)
     digest = models.JSONField(default=dict)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
     class Meta:

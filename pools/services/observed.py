@@ -11,6 +11,7 @@ from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Cluster
 from pools.services.recording import enqueue
+from scheduling.sentences import agree, count_of
 
 
 def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None = None) -> bool:
@@ -26,6 +27,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
         news += _foreign_usage_condition(backend)
+        news += _quarantine_condition(backend)
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
     )
@@ -72,6 +74,22 @@ def _foreign_usage_condition(backend: Backend) -> list[Condition]:
         f"follow them: {cluster.others_problem}"
     )
     return [Condition(type="OthersSeen", status="False", reason="Forbidden", message=message)]
+
+
+def _quarantine_condition(backend: Backend) -> list[Condition]:
+    """Whether all objects of its cluster can be recorded; no condition before the observer's first try."""
+    cluster = backend.cluster
+    if cluster is None or cluster.heartbeat_at is None:
+        return []
+    count = cluster.quarantine.get("count", 0)
+    if not count:
+        return [Condition(type="ObservationsStored", status="True", reason="Stored")]
+    first = "; ".join(f"{entry['object']}: {entry['error']}" for entry in cluster.quarantine["objects"])
+    message = (
+        f"{count_of(count, 'object')} of the cluster cannot be read or written. Nothing new is known of "
+        f"{agree(count, 'it', 'them')} until {agree(count, 'it changes', 'they change')}: {first}"
+    )
+    return [Condition(type="ObservationsStored", status="False", reason="Quarantined", message=message)]
 
 
 def _another_cluster(backend: Backend, left: int) -> Condition:

@@ -152,6 +152,21 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
         "Objects in the cluster": (
             "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
             "tests/worker/test_sweeps.py::test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched",
+            "tests/worker/test_sweeps.py::test_a_copy_in_another_namespace_or_cluster_is_removed_and_the_group_keeps_its_own",
+            "tests/worker/test_elsewhere.py::test_a_failed_pod_elsewhere_ends_nothing",
+            "tests/worker/test_elsewhere.py::test_a_domain_and_a_pod_group_elsewhere_are_not_the_groups",
+            "tests/worker/test_elsewhere.py::test_an_event_reaches_a_timeline_from_home_alone",
+        ),
+        "What a cluster says": (
+            "tests/cluster/test_contract.py::test_a_text_that_no_database_stores_comes_as_one_that_it_does",
+            "tests/unit/cluster/test_storable.py::test_every_json_comes_out_storable",
+            "tests/worker/test_observer.py::test_an_object_that_cannot_be_written_is_kept_aside_and_holds_up_nothing",
+            "tests/worker/test_observer.py::test_an_object_that_cannot_be_read_is_kept_aside_until_it_is_gone",
+            "tests/worker/test_observer.py::test_a_cluster_whose_changes_cannot_be_written_holds_up_no_other",
+            "tests/worker/test_reconcile.py::test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so",
+            "tests/worker/test_observer.py::test_a_late_write_of_a_former_holder_is_refused",
+            "tests/worker/test_observer.py::test_an_older_version_is_not_written_over_a_newer_one",
+            "tests/worker/test_observer.py::test_observers_that_die_again_and_again_lose_nothing",
         ),
         "Kubeconfigs, Postgres, Redis": (
             "tests/api/test_secrets_stay.py::test_what_a_kubeconfig_holds",

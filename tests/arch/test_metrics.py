@@ -60,6 +60,7 @@ def test_no_label_carries_what_users_choose():
         "key",
         "kind",
         "method",
+        "observer",  # host and process
         "outcome",
         "pool",
         "reason",

@@ -1,10 +1,12 @@
 """The observer on a cluster in memory: real streams, real threads, real rows."""
 
+import itertools
 import threading
 import time
+from datetime import timedelta
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError, transaction
 from django.utils import timezone
 
 from cluster.errors import RequestForbidden
@@ -12,12 +14,14 @@ from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD
 from pools.clusters import connect
 from pools.models import Backend, Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
-from tests.factories import foreign_usage
+from tests.factories import BackendFactory, foreign_usage
+from tests.fakes.cluster import FakeCluster
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
-from workflows.observer import inbox, process, streams, writer
+from workflows.observer import cluster_observer, inbox, lease, process, streams, writer
 from workflows.observer.process import Observer
+from workflows.values.observation import PodSeen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 20
@@ -39,6 +43,9 @@ def world(transactional_db, monkeypatch):
     monkeypatch.setattr(process, "ROWS_SECONDS", 0.2)
     monkeypatch.setattr(inbox, "FOREIGN_USAGE_SECONDS", 0.05)
     monkeypatch.setattr(streams, "backoff", lambda attempt, *, spread: 0.05)
+    monkeypatch.setattr(lease, "SECONDS", 0.5)
+    monkeypatch.setattr(cluster_observer, "TAKE_SECONDS", 0.05)
+    monkeypatch.setattr(cluster_observer, "HOLD_SECONDS", 0.1)
     return world
 
 
@@ -333,13 +340,222 @@ def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world,
     def refused(cluster, others):
         raise DatabaseError("no room for others")
 
-    monkeypatch.setattr(process, "write_foreign_usage", refused)
+    monkeypatch.setattr(cluster_observer, "write_foreign_usage", refused)
     world.cluster.put(POD, stranger("a", "n1"))
     group = world.group(pods=1)
     running = observer()
     world.look(group)
     world.look(group)
     until(pods)
-    until(running.inbox.size)
-    monkeypatch.setattr(process, "write_foreign_usage", writer.write_foreign_usage)
+    until(running.waiting_changes)
+    monkeypatch.setattr(cluster_observer, "write_foreign_usage", writer.write_foreign_usage)
     until(lambda: by_others() == {"n1": (2, 500, 1)})
+
+
+# What cannot be written
+
+
+LONG = "n" * 300
+"""More than the name of a node may have, and than its column takes."""
+
+
+def labelled(group, name, *, status=None, **spec):
+    """A pod that says that it is of this group."""
+    labels = {"osmo.nvidia.com/installation": group.placement["installation"]}
+    labels["osmo.nvidia.com/task-group"] = group.uuid.hex
+    metadata = {"name": name, "namespace": "osmo", "labels": labels}
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [], **spec},
+        "status": status or {"phase": "Running"},
+    }
+
+
+def kept_aside():
+    return Cluster.objects.get().quarantine
+
+
+def test_a_nul_in_a_termination_message_is_written_like_any_text(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    name = group.tasks.get().pod_name
+    world.cluster.edit(
+        POD, name, lambda pod: pod.setdefault("status", {}).update(message="a\0b\ud800"), namespace="osmo"
+    )
+    observer()
+    mark = "\N{REPLACEMENT CHARACTER}"
+    until(lambda: name in pods() and pods()[name].digest.get("message") == f"a{mark}b{mark}")
+    assert kept_aside() == {}
+    world.look(group)
+
+
+def test_an_object_that_cannot_be_written_is_kept_aside_and_holds_up_nothing(world, observer):
+    group = world.group(pods=2)
+    world.cluster.put(POD, labelled(group, "before", nodeName="n1"))
+    world.cluster.put(POD, labelled(group, "bad", nodeName=LONG))
+    world.cluster.put(POD, labelled(group, "behind", nodeName="n1"))
+    observer()
+    until(lambda: {"before", "behind"} <= pods().keys())
+    named = until(kept_aside)
+    assert (named["count"], named["objects"][0]["object"]) == (1, "Pod osmo bad")
+    world.cluster.put(POD, labelled(group, "later", nodeName="n1"))
+    until(lambda: "later" in pods())
+    assert "bad" not in pods()
+    world.cluster.put(POD, labelled(group, "bad", nodeName="n2"))
+    until(lambda: "bad" in pods())
+    until(lambda: not kept_aside())
+
+
+def test_an_object_that_cannot_be_read_is_kept_aside_until_it_is_gone(world, observer):
+    world.pool()
+    world.cluster.put(KAI_TOPOLOGY, {"metadata": {"name": "odd"}, "spec": {"levels": [1]}})
+    world.cluster.put(
+        KAI_TOPOLOGY, {"metadata": {"name": "site"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    )
+    observer()
+    until(lambda: [row.name for row in ObservedTopology.objects.all()] == ["site"])
+    until(lambda: KAI in Cluster.objects.get().topologies_listed)
+    assert until(kept_aside)["objects"][0]["object"] == f"{KAI} odd"
+    world.cluster.remove(KAI_TOPOLOGY, "odd")
+    until(lambda: not kept_aside())
+
+
+def test_a_cluster_whose_changes_cannot_be_written_holds_up_no_other(world, observer, monkeypatch):
+    other = FakeCluster(namespaces=("kube-system", "default", "osmo"))  # so its uid is another one
+    uid = other.kube_system_uid()
+    BackendFactory(name="other", cluster__uid=uid, kubeconfig="/other")
+    world.pool()
+    connect_to = {"/other": other}
+    monkeypatch.setattr(
+        connect, "connect", lambda access, seconds: connect_to.get(access.kubeconfig, world.cluster)
+    )
+
+    def write(cluster, batch):
+        if cluster == world.uid:
+            raise OperationalError("canceling statement due to lock timeout")
+        return writer.write(cluster, batch)
+
+    monkeypatch.setattr(cluster_observer, "write", write)
+    for cluster in (world.cluster, other):
+        cluster.put(NODE, {"metadata": {"name": "n1"}})
+    running = observer()
+    until(lambda: Node.objects.filter(cluster_id=uid).exists())
+    assert not Node.objects.filter(cluster_id=world.uid).exists()
+    monkeypatch.setattr(cluster_observer, "write", writer.write)
+    until(lambda: Node.objects.filter(cluster_id=world.uid).exists())
+    assert set(running.clusters) == {world.uid, uid}
+
+
+# One observer writes about a cluster
+
+
+def followed_by(running):
+    return bool(running.followers)
+
+
+def test_a_second_observer_stands_by_and_takes_over_when_the_first_ends(world, observer):
+    group = world.group(pods=1)
+    first = observer()
+    until(lambda: followed_by(first))
+    second = observer()
+    until(lambda: second.clusters)
+    time.sleep(1.0)  # longer than a lease
+    assert not followed_by(second)
+    name = Cluster.objects.get().observer_name
+    assert name == lease.holder_name()
+    first.stop()
+    until(lambda: followed_by(second))
+    world.look(group)
+    world.look(group)
+    until(pods)
+
+
+def test_a_second_observer_takes_over_from_one_that_died(world, observer, monkeypatch):
+    world.pool()
+    first = observer()
+    until(lambda: followed_by(first))
+    monkeypatch.setattr(cluster_observer, "release", lambda lease: None)
+    first.stop()
+    second = observer()
+    world.cluster.put(NODE, {"metadata": {"name": "n1"}})
+    until(Node.objects.exists)
+    assert followed_by(second)
+
+
+def test_a_late_write_of_a_former_holder_is_refused(world):
+    world.pool()
+    former = lease.take(world.uid)
+    assert former is not None
+    assert lease.take(world.uid) is None
+    Cluster.objects.update(observer_until=timezone.now() - timedelta(seconds=1))
+    with transaction.atomic():
+        lease.hold(former)  # nobody took it, so it goes on
+    Cluster.objects.update(observer_until=timezone.now() - timedelta(seconds=1))
+    assert lease.take(world.uid)
+    with pytest.raises(lease.ObserverLeaseLost), transaction.atomic():
+        lease.hold(former)
+    lease.release(former)
+    assert Cluster.objects.get().observer_token is not None
+
+
+def pod_seen(group, phase, version):
+    return PodSeen(
+        namespace="osmo",
+        name="p",
+        uid="u",
+        group_uuid=group.uuid,
+        phase=phase,
+        digest={"x": 1},
+        resource_version=version,
+    )
+
+
+def test_an_older_version_is_not_written_over_a_newer_one(world):
+    group = world.group(pods=1)
+
+    def after(phase, version, *, listed=False):
+        change = pod_seen(group, phase, version)
+        writer.write(
+            world.uid, inbox.Batch(changes=[change], listed={inbox.key_of(change)} if listed else set())
+        )
+        return ObservedPod.objects.get().phase
+
+    assert after("Running", "10") == "Running"
+    assert after("Pending", "9") == "Running"
+    assert after("Succeeded", "11") == "Succeeded"
+    assert after("Failed", "opaque") == "Failed", "the holder of the lease decides"
+    assert after("Running", "3", listed=True) == "Running", "a complete list is the present state"
+
+
+def test_observers_that_die_again_and_again_lose_nothing(world, observer, monkeypatch):
+    group = world.group(pods=1)
+    monkeypatch.setattr(cluster_observer, "release", lambda lease: None)
+    written = threading.Event()
+    ended = threading.Event()
+
+    def change_pods():
+        for turn in itertools.count():
+            for number in range(20):
+                world.cluster.put(POD, labelled(group, f"p{number}", nodeName=f"n{turn}"))
+            if turn % 4 == 3:
+                world.cluster.remove(POD, "p0", namespace="osmo")
+            written.set()
+            if ended.wait(0.01):
+                return
+
+    load = threading.Thread(target=change_pods)
+    load.start()
+    try:
+        written.wait(SECONDS)
+        for _ in range(4):
+            running = observer()
+            until(lambda running=running: followed_by(running))
+            time.sleep(0.3)
+            running.stop()
+    finally:
+        ended.set()
+        load.join(SECONDS)
+    observer()
+    there = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in world.cluster.all(POD)}
+    until(lambda: {name: pod.node_name for name, pod in pods().items() if not pod.absent} == there)

@@ -12,15 +12,15 @@ nothing reads; a list of them for each verdict, since no request lists from a cl
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
 from workflows.observer.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 from workflows.observer.streams import Follower
-from workflows.values.observation import ForeignUsageSeen
+from workflows.values.observation import ForeignUsageSeen, Unreadable
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that use a node."""
@@ -121,24 +121,38 @@ class ForeignUsageSums:
 class ForeignPodFollower(Follower):
     """Follows other tenants' pods into their lane of the inbox; without the right, reports it and retries."""
 
+    _unreadable: Sequence[Unreadable] = ()
+
     def _remembered(self) -> ForeignUsageSums:
         return ForeignUsageSums(self._source.recorded())
 
     def _cut(self, error: ClusterError) -> None:
         if isinstance(error, RequestForbidden):
-            self._inbox.foreign_usage_refused(self._source.cluster_uid, str(error))
+            self._inbox.foreign_usage_refused(str(error))
 
     def _pass_on(self, event: Any, memory: ForeignUsageSums) -> None:
-        uid = self._source.cluster_uid
         news: Iterable[ForeignUsageSeen] = ()
         match event:
             case Synced():
-                news = memory.listed(event.items)
+                self._note_unreadable(event.items)
+                news = memory.listed(pod for pod in event.items if isinstance(pod, ForeignPod))
+            case Changed(Unreadable() as pod):
+                self._inbox.put(pod, listed=False)
+            case Deleted(Unreadable() as pod):
+                self._inbox.put(replace(pod, absent=True), listed=False)
             case Changed():
                 news = memory.changed(event.item)
             case Deleted():
                 news = memory.deleted(event.item)
         for change in news:
-            self._inbox.put_foreign_usage(uid, change)
+            self._inbox.put_foreign_usage(change)
         if isinstance(event, Synced):
-            self._inbox.foreign_usage_complete(uid)
+            self._inbox.foreign_usage_complete()
+
+    def _note_unreadable(self, pods: Iterable[ForeignPod | Unreadable]) -> None:
+        """Report the pods that could not be read, which count nothing, and those that are no longer there."""
+        before, self._unreadable = self._unreadable, [pod for pod in pods if isinstance(pod, Unreadable)]
+        for pod in before:
+            self._inbox.put(replace(pod, absent=True), listed=True)
+        for pod in self._unreadable:
+            self._inbox.put(pod, listed=True)

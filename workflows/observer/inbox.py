@@ -1,12 +1,14 @@
-"""Changes on their way to the database: collected for a moment, bounded, the newest of each object.
+"""Changes of one cluster on their way to the database: collected for a moment, bounded.
 
-The usage of other tenants' pods has a lane of its own, which is bounded by the number of nodes and never
-blocks a stream. It is written once a second and in parts, so it does not delay our own changes.
+Of each object the newest change waits. The usage of other tenants' pods has a lane of its own, which is
+bounded by the number of nodes and never blocks a stream. It is written once a second and in parts, so it does
+not delay our own changes.
 """
 
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from workflows.values.observation import (
@@ -16,9 +18,10 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     TopologySeen,
+    Unreadable,
 )
 
-Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen
+Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen | Unreadable
 
 MOST = 5000
 LINGER_SECONDS = 0.1
@@ -29,30 +32,57 @@ FOREIGN_USAGE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Batch:
-    """The changes of one cluster to write, in the order of their arrival."""
+    """Changes to write, in the order of their arrival, and what is known once they are written.
 
-    pods: list[PodSeen] = field(default_factory=list)
-    objects: list[ObjectSeen] = field(default_factory=list)
-    nodes: list[NodeSeen] = field(default_factory=list)
-    events: list[EventSeen] = field(default_factory=list)
-    topologies: list[TopologySeen] = field(default_factory=list)
+    ``listed`` are the keys of those that a complete list had: it is the cluster's present state whatever
+    the rows say, also after its store was put back.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    listed: set[Hashable] = field(default_factory=set)
     nodes_complete: bool = False
     topologies_complete: set[str] = field(default_factory=set)
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
 
     def add(self, change: Change) -> None:
-        match change:
-            case PodSeen():
-                self.pods.append(change)
-            case ObjectSeen():
-                self.objects.append(change)
-            case NodeSeen():
-                self.nodes.append(change)
-            case TopologySeen():
-                self.topologies.append(change)
-            case EventSeen():
-                self.events.append(change)
+        self.changes.append(change)
+
+    @property
+    def pods(self) -> list[PodSeen]:
+        return [change for change in self.changes if isinstance(change, PodSeen)]
+
+    @property
+    def objects(self) -> list[ObjectSeen]:
+        return [change for change in self.changes if isinstance(change, ObjectSeen)]
+
+    @property
+    def nodes(self) -> list[NodeSeen]:
+        return [change for change in self.changes if isinstance(change, NodeSeen)]
+
+    @property
+    def topologies(self) -> list[TopologySeen]:
+        return [change for change in self.changes if isinstance(change, TopologySeen)]
+
+    @property
+    def events(self) -> list[EventSeen]:
+        return [change for change in self.changes if isinstance(change, EventSeen)]
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        return [change for change in self.changes if isinstance(change, Unreadable)]
+
+    def only(self, changes: Sequence[Change]) -> "Batch":
+        """Some of the changes, without what is known after them."""
+        return Batch(changes=list(changes), listed=self.listed)
+
+    def without_changes(self) -> "Batch":
+        """What is known after the changes."""
+        return Batch(
+            nodes_complete=self.nodes_complete,
+            topologies_complete=self.topologies_complete,
+            is_reachable=self.is_reachable,
+        )
 
 
 @dataclass(slots=True)
@@ -68,78 +98,80 @@ def key_of(change: Change) -> Hashable:
     match change:
         case PodSeen():
             return ("Pod", change.namespace, change.name)
-        case ObjectSeen():
+        case ObjectSeen() | Unreadable():
             return (change.kind, change.namespace, change.name)
         case NodeSeen():
-            return ("Node", change.name)
+            return ("Node", "", change.name)
         case TopologySeen():
-            return (change.resource, change.name)
-    return ("Event", change.dedupe)
+            return (change.resource, "", change.name)
+    return ("Event", "", change.dedupe)
 
 
 class Inbox:
-    """Many streams put, one writer takes. Everything is per cluster, by its uid."""
+    """Many streams of one cluster put, one writer takes."""
 
     def __init__(self, *, most: int = MOST) -> None:
         self._most = most
         self._news = threading.Condition()
-        self._changes: dict[tuple[str, Hashable], Change] = {}
-        self._reachable: set[str] = set()
-        self._nodes_complete: set[str] = set()
-        self._topologies_complete: set[tuple[str, str]] = set()
-        self._foreign_usage: dict[str, ForeignUsageChanges] = {}
+        self._changes: dict[Hashable, Change] = {}
+        self._listed: set[Hashable] = set()
+        self._is_reachable = False
+        self._nodes_complete = False
+        self._topologies_complete: set[str] = set()
+        self._foreign_usage = ForeignUsageChanges()
+        self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
         self._closed = False
 
-    def put(self, cluster: str, change: Change) -> None:
-        """Add a change, waiting while there is no room. After ``close`` changes are dropped."""
-        key = (cluster, key_of(change))
+    def put(self, change: Change, *, listed: bool) -> None:
+        """Add a change, waiting while there is no room. After ``close`` changes are dropped.
+
+        ``listed``: a complete list had the object, or lacked it.
+        """
+        key = key_of(change)
         with self._news:
             while len(self._changes) >= self._most and key not in self._changes and not self._closed:
                 self._news.wait()
             if not self._closed:
                 self._changes[key] = change
+                (self._listed.add if listed else self._listed.discard)(key)
                 self._news.notify_all()
 
-    def note_reachable(self, cluster: str) -> None:
+    def note_reachable(self) -> None:
         """Note that the cluster answers."""
         with self._news:
-            self._reachable.add(cluster)
+            self._is_reachable = True
 
-    def nodes_complete(self, cluster: str) -> None:
+    def nodes_complete(self) -> None:
         """Note that all nodes of the cluster have been put."""
         with self._news:
-            self._nodes_complete.add(cluster)
+            self._nodes_complete = True
             self._news.notify_all()
 
-    def topologies_complete(self, cluster: str, resource: str) -> None:
+    def topologies_complete(self, resource: str) -> None:
         """Note that all topology objects of a kind have been put."""
         with self._news:
-            self._topologies_complete.add((cluster, resource))
+            self._topologies_complete.add(resource)
             self._news.notify_all()
 
-    def put_foreign_usage(self, cluster: str, change: ForeignUsageSeen) -> None:
+    def put_foreign_usage(self, change: ForeignUsageSeen) -> None:
         """Add what other tenants' pods use of a node; never waits."""
-        with self._news:
-            self._foreign_usage.setdefault(cluster, ForeignUsageChanges()).usage[change.node] = change
-            self._news.notify_all()
+        with self._lane() as lane:
+            lane.usage[change.node] = change
 
-    def foreign_usage_complete(self, cluster: str) -> None:
+    def foreign_usage_complete(self) -> None:
         """Note that all other tenants' pods in the cluster are in the sums."""
-        with self._news:
-            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
+        with self._lane() as lane:
             lane.complete, lane.problem = True, ""
 
-    def foreign_usage_refused(self, cluster: str, problem: str) -> None:
+    def foreign_usage_refused(self, problem: str) -> None:
         """Note that the cluster does not let other tenants' pods be followed."""
-        with self._news:
-            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
+        with self._lane() as lane:
             lane.complete, lane.problem = False, problem
 
-    def put_back(self, cluster: str, changes: ForeignUsageChanges) -> None:
+    def put_back(self, changes: ForeignUsageChanges) -> None:
         """Keep what could not be written; what arrived meanwhile is newer."""
-        with self._news:
-            lane = self._foreign_usage.setdefault(cluster, ForeignUsageChanges())
+        with self._lane() as lane:
             lane.usage = changes.usage | lane.usage
             if not (lane.complete or lane.problem):
                 lane.complete, lane.problem = changes.complete, changes.problem
@@ -152,10 +184,10 @@ class Inbox:
     def size(self) -> int:
         """How many changes wait."""
         with self._news:
-            return len(self._changes) + sum(len(lane.usage) for lane in self._foreign_usage.values())
+            return len(self._changes) + len(self._foreign_usage.usage)
 
-    def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> dict[str, Batch]:
-        """What has come, by cluster: waits for the first change, then a moment for more of them."""
+    def take(self, *, timeout: float, linger: float = LINGER_SECONDS) -> Batch:
+        """What has come: waits for the first change, then a moment for more of them."""
         until = time.monotonic() + timeout
         with self._news:
             while not (self._changes or self._foreign_usage_due() or self._closed):
@@ -163,44 +195,47 @@ class Inbox:
                     break
                 self._news.wait(left)
             lingering = time.monotonic() + linger
-            while len(self._changes) < BATCH and not self._closed:
+            while self._changes and len(self._changes) < BATCH and not self._closed:
                 if (left := lingering - time.monotonic()) <= 0:
                     break
                 self._news.wait(left)
             return self._drain()
 
-    def _drain(self) -> dict[str, Batch]:
-        batches: dict[str, Batch] = {}
-        for cluster, _ in (keys := list(self._changes)[: 4 * BATCH]):
-            batches.setdefault(cluster, Batch())
-        for key in keys:
-            batches[key[0]].add(self._changes.pop(key))
-        for cluster in self._reachable:
-            batches.setdefault(cluster, Batch()).is_reachable = True
-        self._reachable.clear()
+    def _drain(self) -> Batch:
+        keys = list(self._changes)[: 4 * BATCH]
+        batch = Batch(
+            changes=[self._changes.pop(key) for key in keys],
+            listed=self._listed.intersection(keys),
+            is_reachable=self._is_reachable,
+        )
+        self._listed.difference_update(keys)
+        self._is_reachable = False
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
-            for cluster in self._nodes_complete:
-                batches.setdefault(cluster, Batch()).nodes_complete = True
-            self._nodes_complete.clear()
-            for cluster, resource in self._topologies_complete:
-                batches.setdefault(cluster, Batch()).topologies_complete.add(resource)
-            self._topologies_complete.clear()
+            batch.nodes_complete, self._nodes_complete = self._nodes_complete, False
+            batch.topologies_complete, self._topologies_complete = self._topologies_complete, set()
         if self._foreign_usage_due():
             self._foreign_usage_taken_at = time.monotonic()
-            for cluster in list(self._foreign_usage):
-                batches.setdefault(cluster, Batch()).foreign_usage = self._part(cluster)
+            batch.foreign_usage = self._part()
         self._news.notify_all()
-        return batches
+        return batch
+
+    @contextmanager
+    def _lane(self) -> Iterator[ForeignUsageChanges]:
+        with self._news:
+            self._foreign_usage_waits = True
+            yield self._foreign_usage
+            self._news.notify_all()
 
     def _foreign_usage_due(self) -> bool:
         return (
-            bool(self._foreign_usage)
+            self._foreign_usage_waits
             and time.monotonic() - self._foreign_usage_taken_at >= FOREIGN_USAGE_SECONDS
         )
 
-    def _part(self, cluster: str) -> ForeignUsageChanges:
-        """Some of a cluster's lane; how it stands is told with the last of it."""
-        lane = self._foreign_usage[cluster]
+    def _part(self) -> ForeignUsageChanges:
+        """Some of the lane; the state of the watch comes with the last of it."""
+        lane = self._foreign_usage
         if len(lane.usage) <= BATCH:
-            return self._foreign_usage.pop(cluster)
+            self._foreign_usage, self._foreign_usage_waits = ForeignUsageChanges(), False
+            return lane
         return ForeignUsageChanges({node: lane.usage.pop(node) for node in list(lane.usage)[:BATCH]})

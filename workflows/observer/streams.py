@@ -20,7 +20,15 @@ from cluster.kinds import Kind
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from workflows import metrics
 from workflows.observer.inbox import Change, Inbox, key_of
-from workflows.values.observation import EventSeen, NodeSeen, ObjectSeen, PodSeen, TopologySeen
+from workflows.values.observation import (
+    MAX_TEXT,
+    EventSeen,
+    NodeSeen,
+    ObjectSeen,
+    PodSeen,
+    TopologySeen,
+    Unreadable,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +55,26 @@ class Source:
     foreign: bool = False
 
 
+def guarded(source: Source) -> Reduce:
+    """The source's reducer; what it cannot read becomes Unreadable and stops nothing else of the list."""
+
+    def read(obj: Obj) -> object:
+        try:
+            return source.reduce(obj)
+        except Exception as error:
+            log.exception("object_not_read", cluster=source.cluster_uid, kind=str(source.kind))
+            metadata = obj["metadata"]
+            return Unreadable(
+                kind=source.topology or source.kind.name,
+                namespace=str(metadata.get("namespace") or ""),
+                name=str(metadata["name"]),
+                error=f"{type(error).__name__}: {error}"[:MAX_TEXT],
+                resource_version=str(metadata.get("resourceVersion") or ""),
+            )
+
+    return read
+
+
 class Memory:
     """Fingerprints of the objects that were passed on; tells which objects changed."""
 
@@ -58,11 +86,14 @@ class Memory:
     def changed(self, change: Change) -> bool:
         key, mark = key_of(change), _fingerprint(change)
         before = self._prints.get(key)
-        self._prints[key] = (mark, _slim(change))
+        keeps = before is not None and isinstance(change, Unreadable)
+        self._prints[key] = (mark, before[1] if before and keeps else _slim(change))
         return before is None or before[0] != mark
 
-    def forget(self, change: Change) -> None:
-        self._prints.pop(key_of(change), None)
+    def forget(self, change: Change) -> Change:
+        """Forget an object; returns it as last read if it cannot be read now."""
+        _, before = self._prints.pop(key_of(change), (b"", change))
+        return before if isinstance(change, Unreadable) else change
 
     def vanished(self, present: Iterable[Change]) -> list[Change]:
         """Remove and return the objects that are not in a complete list."""
@@ -149,7 +180,7 @@ class Follower:
         self._watch = Watch(
             cluster,
             source.kind,
-            reduce=source.reduce,
+            reduce=guarded(source),
             namespace=source.namespace,
             label_selector=source.label_selector,
             field_selector=source.field_selector,
@@ -182,36 +213,33 @@ class Follower:
 
     def _count(self) -> None:
         uid = self._source.cluster_uid
-        self._inbox.note_reachable(uid)
+        self._inbox.note_reachable()
         metrics.WATCH_LAST_EVENT.labels(uid).set_to_current_time()
         metrics.WATCH_EVENTS.labels(uid, str(self._source.kind)).inc()
 
     def _pass_on(self, event: Any, memory: Any) -> None:
-        uid = self._source.cluster_uid
         match event:
             case Synced():
                 items = [item for item in event.items if item is not None]
                 for change in memory.vanished(items):
-                    self._put_deleted(change)
+                    self._put_deleted(change, listed=True)
                 for item in items:
                     if memory.changed(item):
-                        self._inbox.put(uid, item)
+                        self._inbox.put(item, listed=True)
                 self._say_complete()
             case Changed():
                 if event.item is not None and memory.changed(event.item):
-                    self._inbox.put(uid, event.item)
+                    self._inbox.put(event.item, listed=False)
             case Deleted():
                 if event.item is not None:
-                    memory.forget(event.item)
-                    self._put_deleted(event.item)
+                    self._put_deleted(memory.forget(event.item), listed=False)
 
     def _say_complete(self) -> None:
-        uid = self._source.cluster_uid
         if self._source.kind.name == "Node":
-            self._inbox.nodes_complete(uid)
+            self._inbox.nodes_complete()
         elif self._source.topology:
-            self._inbox.topologies_complete(uid, self._source.topology)
+            self._inbox.topologies_complete(self._source.topology)
 
-    def _put_deleted(self, change: Change) -> None:
+    def _put_deleted(self, change: Change, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news
-            self._inbox.put(self._source.cluster_uid, replace(change, absent=True))
+            self._inbox.put(replace(change, absent=True), listed=listed)

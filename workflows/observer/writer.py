@@ -1,23 +1,26 @@
 """Writing a batch of observations into the rows and notifying the groups that it concerns.
 
 One transaction for a batch: rows and notifications appear together, so no group is reconciled before what
-it is notified of. Rows are upserted whole by their natural key; the observer is their only writer. The usage
-of other tenants' pods is written in a transaction of its own, whose failure stops nothing.
+it is notified of. Rows are upserted whole by their natural key; the observer that holds the cluster's lease
+is their only writer, and holds it locked meanwhile. A change that is older than its row is not written,
+unless a complete list had it. The usage of other tenants' pods is written in a transaction of its own, whose
+failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import F, Q
 
 from pools.models import Cluster, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import installed
 from web.times import read_instant
-from workflows.models import Event, ObservedObject, ObservedPod, Task, TaskGroup
-from workflows.observer.inbox import Batch, ForeignUsageChanges
+from workflows.homes import Home, homes_of
+from workflows.models import Event, ObservedObject, ObservedPod, Task
+from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.observer.pod_usage import NO_USAGE
 from workflows.services.notify import mark_due
 from workflows.services.record import database_now
@@ -30,38 +33,61 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     TopologySeen,
+    is_older,
 )
+
+Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen)
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
+_NODE_KEY = ("name",)
+_TOPOLOGY_KEY = ("resource", "name")
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
-_NODE_FIELDS = ("uid", "labels", "taints", "allocatable", "unschedulable", "ready", "seen_at")
+_NODE_FIELDS = (
+    "uid",
+    "labels",
+    "taints",
+    "allocatable",
+    "unschedulable",
+    "ready",
+    "resource_version",
+    "seen_at",
+)
 
 
 def write(cluster: str, batch: Batch) -> int:
     """Write a batch about one cluster; returns how many groups were notified."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         now = database_now()
         Cluster.objects.get_or_create(uid=cluster)
-        _write_pods(cluster, batch.pods, now)
-        _write_objects(cluster, batch.objects, now)
-        moved = _write_nodes(cluster, batch.nodes, now)
-        _write_topologies(cluster, batch.topologies, now)
-        named_groups = _write_events(batch.events, now)
+        _write_pods(cluster, _newest(cluster, batch, batch.pods, ObservedPod.objects, _POD_KEY), now)
+        _write_objects(
+            cluster, _newest(cluster, batch, batch.objects, ObservedObject.objects, _OBJECT_KEY), now
+        )
+        moved = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
+        topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _TOPOLOGY_KEY)
+        _write_topologies(cluster, topologies, now)
+        named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=moved)
-        groups = {
-            *(pod.group_uuid for pod in batch.pods),
-            *(obj.group_uuid for obj in batch.objects),
-            *named_groups,
-        }
+        groups = _owners(cluster, [*batch.pods, *batch.objects]) | named_groups
         if groups:
             mark_due(groups)
     return len(groups)
 
 
+def _owners(cluster: str, objects: Sequence[PodSeen | ObjectSeen]) -> set[UUID]:
+    """The groups whose objects these are; an object that names a group from elsewhere notifies nobody."""
+    homes = homes_of(obj.group_uuid for obj in objects)
+    return {obj.group_uuid for obj in objects if _is_home(homes.get(obj.group_uuid), cluster, obj.namespace)}
+
+
+def _is_home(home: Home | None, cluster: str, namespace: str) -> bool:
+    return home is not None and (home.cluster, home.namespace) == (cluster, namespace)
+
+
 def write_foreign_usage(cluster: str, changes: ForeignUsageChanges) -> None:
     """Write what other tenants' pods use, and whether they can be followed."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         now = database_now()
         free = [usage.node for usage in changes.usage.values() if usage.amounts == NO_USAGE]
         if free:
@@ -101,6 +127,30 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
         news["changes"] = F("changes") + 1
     if news:
         Cluster.objects.filter(pk=cluster).update(**news)
+
+
+def _newest(
+    cluster: str,
+    batch: Batch,
+    changes: Sequence[Versioned],
+    table: models.Manager[Any],
+    key_fields: Sequence[str],
+) -> list[Versioned]:
+    """The changes that are not older than their rows."""
+    compared = [change for change in changes if key_of(change) not in batch.listed]
+    if not compared:
+        return list(changes)
+    rows = table.filter(cluster_id=cluster, name__in={change.name for change in compared})
+    versions = {tuple(key): version for *key, version in rows.values_list(*key_fields, "resource_version")}
+    older = {
+        key_of(change)
+        for change in compared
+        if is_older(
+            change.resource_version,
+            than=versions.get(tuple(getattr(change, field) for field in key_fields), ""),
+        )
+    }
+    return [change for change in changes if key_of(change) not in older]
 
 
 def _write_pods(cluster: str, pods: Sequence[PodSeen], now: datetime) -> None:
@@ -166,13 +216,14 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
                 allocatable=node.allocatable,
                 unschedulable=node.unschedulable,
                 ready=node.ready,
+                resource_version=node.resource_version,
                 seen_at=now,
             )
             for node in nodes
             if not node.absent
         ),
         update_conflicts=True,
-        unique_fields=("cluster", "name"),
+        unique_fields=("cluster", *_NODE_KEY),
         update_fields=_NODE_FIELDS,
         batch_size=500,
     )
@@ -193,47 +244,48 @@ def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: dat
                 name=topology.name,
                 uid=topology.uid,
                 labels=list(topology.labels),
+                resource_version=topology.resource_version,
                 seen_at=now,
             )
             for topology in topologies
             if not topology.absent
         ),
         update_conflicts=True,
-        unique_fields=("cluster", "resource", "name"),
-        update_fields=("uid", "labels", "seen_at"),
+        unique_fields=("cluster", *_TOPOLOGY_KEY),
+        update_fields=("uid", "labels", "resource_version", "seen_at"),
         batch_size=500,
     )
 
 
-def _write_events(events: Sequence[EventSeen], now: datetime) -> set[UUID]:
-    """Add events to the timelines of the workflows they are about; returns the groups to notify."""
+def _write_events(cluster: str, events: Sequence[EventSeen], now: datetime) -> set[UUID]:
+    """Add events to the timelines of the workflows they are about; returns the groups to notify.
+
+    An event about a name of ours in another cluster or namespace is about somebody else's object.
+    """
     if not events:
         return set()
     tasks = _tasks_by_pod(event.name for event in events if event.kind == "Pod")
     named = {event.group for event in events if event.group is not None}
-    groups = dict(TaskGroup.objects.filter(pk__in=named).values_list("pk", "workflow_id"))
+    homes = homes_of(named | {task.group_id for task in tasks.values()})
     notifying = {reason for scheduler in installed().values() for reason in scheduler.read_back.events}
     rows: list[Event] = []
     groups_to_notify: set[UUID] = set()
     for event in events:
-        if event.kind == "Pod":
-            task = tasks.get(event.name)
-            if task is not None:
-                rows.append(_event(event, task.group.workflow_id, task.group_id, now, task=task))
-        elif event.group in groups:
-            rows.append(_event(event, groups[event.group], event.group, now, task=None))
-            if event.reason in notifying:
-                groups_to_notify.add(event.group)
+        task = tasks.get(event.name) if event.kind == "Pod" else None
+        group = task.group_id if task else event.group
+        home = homes.get(group) if group else None
+        if group is None or home is None or not _is_home(home, cluster, event.namespace):
+            continue
+        rows.append(_event(event, home.workflow, group, now, task=task))
+        if task is None and event.reason in notifying:
+            groups_to_notify.add(group)
     Event.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
     return groups_to_notify
 
 
 def _tasks_by_pod(pods: Iterable[str]) -> dict[str, Task]:
-    rows = Task.objects.filter(pod_name__in=set(pods)).select_related("group")
-    return {
-        row.pod_name: row
-        for row in rows.only("pod_name", "name", "retry_id", "group_id", "group__workflow_id")
-    }
+    rows = Task.objects.filter(pod_name__in=set(pods))
+    return {row.pod_name: row for row in rows.only("pod_name", "name", "retry_id", "group_id")}
 
 
 def _event(event: EventSeen, workflow: UUID, group: UUID, now: datetime, *, task: Task | None) -> Event:

@@ -51,6 +51,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         "1 if the configuration file is refused or cannot be read, else 0.",
         (),
     ),
+    "osmo_observer_lease": (
+        "1 for the observer that follows a cluster; no series while none does.",
+        ("cluster", "observer"),
+    ),
     "osmo_log_store_bytes": ("Bytes of all kept logs, compressed.", ()),
     "osmo_oldest_ended_workflow_age_seconds": (
         "Seconds since the end of the oldest ended workflow that is kept.",
@@ -117,6 +121,8 @@ _QUERIES: dict[str, str] = {
     "osmo_configuration_refused": """
         SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
          WHERE declared IS NOT NULL""",
+    "osmo_observer_lease": """
+        SELECT 1, uid, observer_name FROM pools_cluster WHERE observer_until > clock_timestamp()""",
     "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",
     "osmo_oldest_ended_workflow_age_seconds": """
         WITH RECURSIVE pools AS (

@@ -52,6 +52,7 @@ class PodSeen:
     deleting: bool = False
     absent: bool = False
     digest: Mapping[str, Any] = field(default_factory=dict)
+    resource_version: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class ObjectSeen:
     deleting: bool = False
     absent: bool = False
     digest: Mapping[str, Any] = field(default_factory=dict)
+    resource_version: str = field(default="", repr=False)
 
 
 POD_COLUMNS = tuple(field.name for field in fields(PodSeen))
@@ -85,6 +87,7 @@ class NodeSeen:
     unschedulable: bool
     ready: bool
     absent: bool = False
+    resource_version: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,19 @@ class TopologySeen:
     uid: str
     labels: tuple[str, ...]
     absent: bool = False
+    resource_version: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """An object that its reducer cannot read; ``kind`` is the first part of the key that it would have."""
+
+    kind: str
+    namespace: str
+    name: str
+    error: str
+    absent: bool = False
+    resource_version: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +132,7 @@ class EventSeen:
     uid: str
     count: int
     kind: str
+    namespace: str
     name: str
     group: UUID | None
     time: str
@@ -123,6 +140,7 @@ class EventSeen:
     warning: bool
     reason: str
     message: str
+    resource_version: str = field(default="", repr=False)
 
     @property
     def dedupe(self) -> str:
@@ -145,6 +163,7 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
         node_name=(obj.get("spec") or {}).get("nodeName") or "",
         pod_ip=status.get("podIP") or "",
         deleting="deletionTimestamp" in metadata,
+        resource_version=_version(metadata),
         digest=_filled(
             created=metadata.get("creationTimestamp"),
             reason=status.get("reason"),
@@ -231,6 +250,7 @@ def _object(kind: str, metadata: Mapping[str, Any], **digest: Any) -> ObjectSeen
         uid=metadata["uid"],
         group_uuid=group,
         deleting="deletionTimestamp" in metadata,
+        resource_version=_version(metadata),
         digest=_filled(**digest),
     )
 
@@ -246,6 +266,7 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
         allocatable=status.get("allocatable") or {},
         unschedulable=bool(spec.get("unschedulable")),
         ready=conditions.get("Ready") == "True",
+        resource_version=_version(metadata),
     )
 
 
@@ -257,6 +278,7 @@ def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
         name=metadata["name"],
         uid=metadata["uid"],
         labels=owner.levels_in(obj),
+        resource_version=_version(metadata),
     )
 
 
@@ -277,6 +299,7 @@ def see_event(
         uid=str(metadata.get("uid") or metadata["name"]),
         count=max(int(series.get("count") or obj.get("count") or 1), 1),
         kind=kind,
+        namespace=str(about.get("namespace") or metadata.get("namespace") or ""),
         name=name,
         group=None if kind == "Pod" else UUID(match[1]),
         time=str(
@@ -291,6 +314,7 @@ def see_event(
         warning=obj.get("type") == "Warning",
         reason=str(obj.get("reason") or "")[:128],
         message=_with_action(obj, annotations),
+        resource_version=_version(metadata),
     )
 
 
@@ -311,6 +335,23 @@ def group_of(metadata: Mapping[str, Any]) -> UUID | None:
         return UUID(text) if text else None
     except ValueError:
         return None
+
+
+def is_older(version: str, *, than: str) -> bool:
+    """Whether a resource version is certainly the older one of two of one kind.
+
+    Versions are opaque, but those of built-in and custom kinds are numbers that grow (promised since
+    Kubernetes 1.35, KEP-5504). Where one is none, nothing is certain.
+    """
+    return _is_number(version) and _is_number(than) and int(version) < int(than)
+
+
+def _is_number(version: str) -> bool:
+    return version.isascii() and version.isdigit()
+
+
+def _version(metadata: Mapping[str, Any]) -> str:
+    return str(metadata.get("resourceVersion") or "")[:64]
 
 
 def _filled(**values: Any) -> Json:

@@ -288,3 +288,18 @@ def test_whether_pods_of_others_are_followed_is_told_once_the_observer_has_tried
     Cluster.objects.update(others_problem="", others_synced_at=timezone.now())
     tasks.probe_backend(backend.pk)
     assert status("OthersSeen") == "True"
+
+
+def test_objects_that_cannot_be_stored_are_named_until_they_change(cluster):
+    backend = register().value
+    tasks.probe_backend(backend.pk)
+    assert status("ObservationsStored") is None
+    kept = {"count": 7, "objects": [{"object": "Pod osmo p", "error": "DataError: long", "since": ""}]}
+    Cluster.objects.update(heartbeat_at=timezone.now(), quarantine=kept)
+    tasks.probe_backend(backend.pk)
+    assert status("ObservationsStored") == "False"
+    assert "7 objects" in said("ObservationsStored")
+    assert "Pod osmo p: DataError: long" in said("ObservationsStored")
+    Cluster.objects.update(quarantine={})
+    tasks.probe_backend(backend.pk)
+    assert status("ObservationsStored") == "True"

@@ -2,18 +2,23 @@
 
 import json
 import threading
+from functools import partial
 from uuid import UUID
 
 import pytest
+from django.db import DataError, OperationalError
 
 from workflows.models import ObservedObject, ObservedPod
-from workflows.observer.inbox import Inbox
+from workflows.observer.inbox import Batch, Inbox, key_of
+from workflows.observer.quarantine import Quarantine, write_apart
 from workflows.observer.streams import Memory
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,
     EventSeen,
     PodSeen,
+    Unreadable,
+    is_older,
     see_event,
     see_node,
     see_pod,
@@ -110,42 +115,37 @@ def test_an_event_that_repeats_itself_is_one_line_for_each_doubling():
 
 def test_the_newest_of_an_object_wins_and_each_comes_once():
     inbox = Inbox()
-    inbox.put("c", seen("a"))
-    inbox.put("c", seen("b"))
-    inbox.put("c", seen("a", phase="Running"))
-    batch = inbox.take(timeout=1.0, linger=0.0)["c"]
+    inbox.put(seen("a"), listed=True)
+    inbox.put(seen("b"), listed=True)
+    inbox.put(seen("a", phase="Running"), listed=False)
+    batch = inbox.take(timeout=1.0, linger=0.0)
     assert {pod.name: pod.phase for pod in batch.pods} == {"a": "Running", "b": "Pending"}
-    assert inbox.take(timeout=0.0, linger=0.0) == {}
+    assert batch.listed == {key_of(seen("b"))}
+    assert inbox.take(timeout=0.0, linger=0.0) == Batch()
 
 
-def test_clusters_are_kept_apart():
+def test_that_a_cluster_answers_is_said_once():
     inbox = Inbox()
-    inbox.put("c", seen("a"))
-    inbox.put("d", seen("a"))
-    inbox.note_reachable("e")
-    batches = inbox.take(timeout=1.0, linger=0.0)
-    assert {uid: (len(b.pods), b.is_reachable) for uid, b in batches.items()} == {
-        "c": (1, False),
-        "d": (1, False),
-        "e": (0, True),
-    }
+    inbox.note_reachable()
+    assert inbox.take(timeout=0.0, linger=0.0).is_reachable
+    assert not inbox.take(timeout=0.0, linger=0.0).is_reachable
 
 
 def test_streams_wait_while_there_is_no_room():
     inbox = Inbox(most=1)
-    inbox.put("c", seen("a"))
-    second = threading.Thread(target=inbox.put, args=("c", seen("b")))
+    inbox.put(seen("a"), listed=False)
+    second = threading.Thread(target=partial(inbox.put, seen("b"), listed=False))
     second.start()
-    first = inbox.take(timeout=1.0, linger=0.0)["c"]
+    first = inbox.take(timeout=1.0, linger=0.0)
     second.join(5)
-    rest = inbox.take(timeout=1.0, linger=0.0)["c"]
+    rest = inbox.take(timeout=1.0, linger=0.0)
     assert [pod.name for pod in (*first.pods, *rest.pods)] == ["a", "b"]
 
 
 def test_a_closed_inbox_lets_everybody_go():
     inbox = Inbox(most=1)
-    inbox.put("c", seen("a"))
-    waiting = threading.Thread(target=inbox.put, args=("c", seen("b")))
+    inbox.put(seen("a"), listed=False)
+    waiting = threading.Thread(target=partial(inbox.put, seen("b"), listed=False))
     waiting.start()
     inbox.close()
     waiting.join(5)
@@ -154,10 +154,95 @@ def test_a_closed_inbox_lets_everybody_go():
 
 def test_nodes_are_complete_only_once_all_of_them_are_written():
     inbox = Inbox()
-    inbox.put("c", see_node({"metadata": {"name": "n", "uid": "u"}}))
-    inbox.nodes_complete("c")
-    batch = inbox.take(timeout=1.0, linger=0.0)["c"]
+    inbox.put(see_node({"metadata": {"name": "n", "uid": "u"}}), listed=True)
+    inbox.nodes_complete()
+    batch = inbox.take(timeout=1.0, linger=0.0)
     assert (len(batch.nodes), batch.nodes_complete) == (1, True)
+
+
+OLDER = {
+    ("9", "10"): True,
+    ("10", "9"): False,
+    ("9", "9"): False,
+    ("", "9"): False,
+    ("9", ""): False,
+    ("a", "b"): False,
+    ("-1", "2"): False,
+    ("\N{ARABIC-INDIC DIGIT ONE}", "2"): False,
+}
+
+
+@pytest.mark.parametrize("versions", OLDER)
+def test_versions_are_compared_only_where_both_are_numbers(versions):
+    version, than = versions
+    assert is_older(version, than=than) is OLDER[versions]
+
+
+def test_a_version_alone_is_no_news():
+    memory = Memory(())
+    assert memory.changed(seen("a", resource_version="1"))
+    assert not memory.changed(seen("a", resource_version="2"))
+
+
+def unreadable(name, version="1", **changes):
+    return Unreadable(
+        kind="Pod", namespace="osmo", name=name, error="odd", resource_version=version, **changes
+    )
+
+
+def test_what_can_no_longer_be_read_is_not_gone_and_its_end_is_noticed():
+    memory = Memory([seen("a")])
+    assert memory.changed(unreadable("a"))
+    assert memory.vanished([unreadable("a")]) == []
+    assert memory.forget(unreadable("a")) == seen("a")
+
+
+REFUSED = {"p3", "p8"}
+
+
+def write_all_but_refused(written):
+    def write(batch):
+        if refused := REFUSED & {pod.name for pod in batch.pods}:
+            raise DataError(f"invalid input: {sorted(refused)}")
+        written.append(([pod.name for pod in batch.pods], batch.is_reachable))
+
+    return write
+
+
+def test_only_the_objects_that_cause_it_are_left_out_of_a_batch():
+    written = []
+    batch = Batch(changes=[seen(f"p{number}") for number in range(10)], is_reachable=True)
+    refused = write_apart(batch, write_all_but_refused(written))
+    assert {change.name for change, _ in refused} == REFUSED
+    assert sorted(name for names, _ in written for name in names) == sorted(
+        {f"p{number}" for number in range(10)} - REFUSED
+    )
+    assert sum(reachable for _, reachable in written) == 1
+
+
+def test_a_database_that_is_away_is_no_objects_fault():
+    attempts = []
+
+    def write(batch):
+        attempts.append(batch)
+        raise OperationalError("the connection is lost")
+
+    with pytest.raises(OperationalError):
+        write_apart(Batch(changes=[seen("a"), seen("b")]), write)
+    assert len(attempts) == 1
+
+
+def test_an_object_that_is_kept_aside_is_tried_again_once_its_version_changes():
+    quarantine = Quarantine()
+    bad = seen("a", resource_version="1")
+    quarantine.add(bad, "DataError: too long")
+    assert list(quarantine.admitted([bad, seen("b")])) == [seen("b")]
+    newer, gone = seen("a", resource_version="2"), seen("a", resource_version="1", absent=True)
+    assert list(quarantine.admitted([newer, gone])) == [newer, gone]
+    summary = quarantine.summary()
+    assert (summary["count"], summary["objects"][0]["object"]) == (1, "Pod osmo a")
+    quarantine.drop(newer)
+    assert quarantine.summary() == {}
 
 
 def test_memory_says_what_a_complete_list_no_longer_has():
@@ -180,6 +265,7 @@ def test_an_event_is_known_by_itself():
         uid="u",
         count=1,
         kind="Pod",
+        namespace="osmo",
         name="p",
         group=None,
         time="",

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from workflows.observer.foreign_usage import ForeignUsageSums, see_foreign_pod
-from workflows.observer.inbox import BATCH, ForeignUsageChanges, Inbox
+from workflows.observer.inbox import BATCH, Batch, ForeignUsageChanges, Inbox
 from workflows.observer.pod_usage import MOST, usage_of
 from workflows.values.observation import ForeignUsageSeen, PodSeen
 
@@ -100,22 +100,22 @@ def held(node, gpu=1):
 def test_their_lane_never_waits_and_leaves_ours_its_room():
     inbox = Inbox(most=1)
     for number in range(3 * BATCH):
-        inbox.put_foreign_usage("c", held(f"n{number}"))
-    inbox.foreign_usage_complete("c")
-    inbox.put("c", PodSeen(namespace="osmo", name="p", uid="u", group_uuid=uuid4(), phase="Running"))
-    batch = inbox.take(timeout=1.0, linger=0.0)["c"]
+        inbox.put_foreign_usage(held(f"n{number}"))
+    inbox.foreign_usage_complete()
+    inbox.put(PodSeen(namespace="osmo", name="p", uid="u", group_uuid=uuid4(), phase="Running"), listed=False)
+    batch = inbox.take(timeout=1.0, linger=0.0)
     assert (len(batch.pods), len(batch.foreign_usage.usage), batch.foreign_usage.complete) == (
         1,
         BATCH,
         False,
     )
     assert inbox.size() == 2 * BATCH
-    assert inbox.take(timeout=0.0, linger=0.0) == {}, "the next part leaves later"
+    assert inbox.take(timeout=0.0, linger=0.0) == Batch(), "the next part leaves later"
 
 
 def test_what_could_not_be_written_does_not_go_over_what_is_newer():
     inbox = Inbox()
-    inbox.put_foreign_usage("c", held("n1", gpu=8))
-    inbox.put_back("c", ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, complete=True))
-    kept = inbox.take(timeout=0.0, linger=0.0)["c"].foreign_usage
+    inbox.put_foreign_usage(held("n1", gpu=8))
+    inbox.put_back(ForeignUsageChanges({"n1": held("n1"), "n2": held("n2")}, complete=True))
+    kept = inbox.take(timeout=0.0, linger=0.0).foreign_usage
     assert (kept.usage, kept.complete) == ({"n1": held("n1", gpu=8), "n2": held("n2")}, True)

@@ -1,0 +1,55 @@
+"""Where the objects of a task group are at home: one cluster and one namespace, frozen in its row.
+
+A label or a name says which group an object means, and anybody who may write objects in some other namespace
+can write both. So what was seen counts for a group only in the cluster and namespace of its placement; a copy
+anywhere else is no pod of it, ends nothing and writes no line in its timeline. The cluster is the one of the
+first contact; before that it is the backend's.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from django.db.models import Exists, F, Model, OuterRef, QuerySet, TextField, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce, NullIf
+
+from workflows.models import TaskGroup
+
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The cluster and namespace of a group, and the workflow that it belongs to."""
+
+    cluster: str
+    namespace: str
+    workflow: UUID
+
+
+_CLUSTER = Coalesce(
+    NullIf(KeyTextTransform("cluster_uid", "placement"), Value("")),
+    F("backend__cluster_id"),
+    output_field=TextField(),
+)
+_NAMESPACE = KeyTextTransform("namespace", "placement")
+
+
+def homes_of(groups: Iterable[UUID]) -> dict[UUID, Home]:
+    """The homes of groups that exist. One query."""
+    rows = TaskGroup.objects.filter(pk__in=set(groups)).annotate(cluster=_CLUSTER, namespace=_NAMESPACE)
+    columns = rows.order_by().values_list("pk", "workflow_id", "cluster", "namespace")
+    return {
+        pk: Home(cluster or "", namespace or "", workflow) for pk, workflow, cluster, namespace in columns
+    }
+
+
+def at_home(rows: QuerySet[Row]) -> QuerySet[Row]:
+    """Of observed rows those that are in the cluster and namespace of the group that they name."""
+    groups = TaskGroup.objects.annotate(cluster=_CLUSTER, namespace=_NAMESPACE)
+    own = groups.filter(
+        pk=OuterRef("group_uuid"), cluster=OuterRef("cluster_id"), namespace=OuterRef("namespace")
+    )
+    return rows.filter(Exists(own))

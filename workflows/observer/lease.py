@@ -1,0 +1,87 @@
+"""The right to write what is seen of a cluster: a lease in the cluster's row, on the database's clock.
+
+Two observers run at the same time in an upgrade or a failover, and the older view must never win. So one
+follows a cluster, and another one follows it once the lease is over: at once after a proper end, ``SECONDS``
+after a death. Each transaction that writes begins with ``hold``, which compares the token, renews the lease
+and keeps the row locked until the commit; whoever takes the lease gives it another token, so a late write of
+the former holder is refused.
+
+A lease that is over and that nobody took is still its holder's: a database that was away for a while costs
+no new list. Rejected: a lock of the session, which is lost with a connection and unknown to a pooler in
+transaction mode.
+"""
+
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection
+
+SECONDS = 8.0
+"""How long after the death of its observer a cluster can be taken."""
+
+TAKE_SECONDS = 1.0
+"""How often an observer that stands by tries."""
+
+_TAKE = """
+    UPDATE pools_cluster
+       SET observer_token = %(token)s, observer_name = %(name)s,
+           observer_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+     WHERE uid = %(uid)s AND (observer_until IS NULL OR observer_until < clock_timestamp())
+"""
+_HOLD = """
+    UPDATE pools_cluster SET observer_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+     WHERE uid = %(uid)s AND observer_token = %(token)s
+"""
+_RELEASE = """
+    UPDATE pools_cluster SET observer_token = NULL, observer_until = NULL, observer_name = ''
+     WHERE uid = %(uid)s AND observer_token = %(token)s
+"""
+_END_OF_AN_IDLE_TRANSACTION = f"SET LOCAL idle_in_transaction_session_timeout = '{SECONDS:.0f}s'"
+"""A holder that is frozen inside a transaction must not keep the row locked."""
+
+
+class ObserverLeaseLost(Exception):
+    """Another observer follows the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverLease:
+    """The right to write about a cluster, until another observer takes it."""
+
+    cluster: str
+    token: UUID
+
+
+def holder_name() -> str:
+    """This process, as people see it."""
+    return f"{socket.gethostname()}:{os.getpid()}"[:128]
+
+
+def take(cluster: str) -> ObserverLease | None:
+    """Take a cluster that no observer follows; None if one does."""
+    lease = ObserverLease(cluster, uuid.uuid4())
+    with connection.cursor() as cursor:
+        cursor.execute(_TAKE, _values(lease) | {"name": holder_name()})
+        return lease if cursor.rowcount == 1 else None
+
+
+def hold(lease: ObserverLease) -> None:
+    """Renew the lease and lock it until the end of the transaction. Raises ObserverLeaseLost."""
+    with connection.cursor() as cursor:
+        cursor.execute(_END_OF_AN_IDLE_TRANSACTION)
+        cursor.execute(_HOLD, _values(lease))
+        if cursor.rowcount != 1:
+            raise ObserverLeaseLost(f"cluster {lease.cluster}")
+
+
+def release(lease: ObserverLease) -> None:
+    """Let another observer follow the cluster at once."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RELEASE, _values(lease))
+
+
+def _values(lease: ObserverLease) -> dict[str, UUID | str | float]:
+    return {"uid": lease.cluster, "token": lease.token, "seconds": SECONDS}
