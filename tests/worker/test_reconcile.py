@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import DataError
 from django.db.models import Q
 from django.utils import timezone
 
@@ -15,6 +16,7 @@ from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
 from tests.worker.world import World, chain, fresh, statuses, workflow_of
 from workflows.models import Event, ObservedPod, Task, TaskGroup
+from workflows.reconcile import run, unforeseen
 from workflows.services.stop import cancel_workflow, request_stop
 
 
@@ -665,3 +667,52 @@ def test_an_end_is_never_concluded_from_an_error(world, error):
         world.look(group)
     assert not released(group)
     assert "Pod" in world.cluster.kinds()
+
+
+def test_an_error_that_nobody_foresaw_makes_its_group_back_off_and_say_so(world, monkeypatch):
+    group, other = world.group(pods=1), world.group(pods=1)
+    world.look(group)
+    followed = run.observations.observed_pods
+
+    def fail(view):
+        if view.uuid == group.uuid:
+            raise KeyError("a\0b")
+        return followed(view)
+
+    monkeypatch.setattr(run.observations, "observed_pods", fail)
+    pauses = []
+    for _ in range(12):
+        world.look(group)
+        row = fresh(group)
+        assert (row.lease_token, row.lease_until) == (None, None)
+        pauses.append((row.next_reconcile_at - timezone.now()).total_seconds())
+    assert max(pauses[:2]) < 5
+    assert 290 < max(pauses[-2:]) <= 600
+    assert row.failures == 12
+    assert status_of(row.conditions, "ReconcileFailed") == "True"
+    assert row.waiting_why == "unforeseen_error"
+    assert Event.objects.get(group=group, reason="ReconcileFailed").warning
+    assert "a\0b" not in str(row.conditions)
+    world.settle(other)
+    assert fresh(other).status == "RUNNING"
+    monkeypatch.undo()
+    world.settle()
+    assert fresh(group).status == "RUNNING"
+    assert status_of(fresh(group).conditions, "ReconcileFailed") == "False"
+    assert fresh(group).waiting_why == ""
+
+
+def test_an_error_that_cannot_be_recorded_either_still_gives_the_lease_back(world, monkeypatch):
+    group = world.group(pods=1)
+    world.look(group)
+
+    def fail(view):
+        raise RuntimeError
+
+    def refuse(lease, changes):
+        raise DataError("value too long")
+
+    monkeypatch.setattr(run.observations, "observed_pods", fail)
+    monkeypatch.setattr(unforeseen, "record", refuse)
+    world.look(group)
+    assert (fresh(group).lease_token, fresh(group).failures) == (None, 1)

@@ -72,6 +72,7 @@ class Why(StrEnum):
     STARTING = "starting"
     RETRY = "retry"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
+    UNFORESEEN = "unforeseen_error"
 
 
 _OF_SCHEDULER: Mapping[str, Why] = {
@@ -114,6 +115,7 @@ HELP: Mapping[Why, str] = {
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
+    Why.UNFORESEEN: "It is tried again by itself; an administrator reads the worker's log.",
 }
 
 

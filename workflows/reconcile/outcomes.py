@@ -50,15 +50,24 @@ class Retry:
     after: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unforeseen(Retry):
+    """It ended with an error that the code does not know; most likely it will again."""
+
+    label: ClassVar[str] = "error"
+
+
 Outcome = Settled | RequeueAfter | Failed | Retry
 
 RETRY_FIRST = 1.0
 RETRY_MOST = 60.0
+RETRY_MOST_UNFORESEEN = 600.0
 RETRY_SLOW = 30.0
 
 
 def backoff(outcome: Retry, *, failures: int, spread: float) -> float:
     """Seconds until try ``failures`` + 1; ``spread`` in [0, 1) sets groups apart."""
     first = RETRY_SLOW if outcome.slow else RETRY_FIRST
-    full = min(first * 2.0 ** min(max(failures - 1, 0), 10), RETRY_MOST)
+    most = RETRY_MOST_UNFORESEEN if isinstance(outcome, Unforeseen) else RETRY_MOST
+    full = min(first * 2.0 ** min(max(failures - 1, 0), 10), most)
     return max(full * (0.5 + spread / 2), outcome.after)

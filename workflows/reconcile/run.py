@@ -42,6 +42,7 @@ from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, b
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
+from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
 from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, TaskMove, record
@@ -66,12 +67,25 @@ def run(
     lease.clock = clock
     reached("between-lease-and-first-call")
     try:
-        outcome = Reconciliation(lease, LeasedCluster(cluster, lease), archive).run()
+        outcome = _reconcile(Reconciliation(lease, LeasedCluster(cluster, lease), archive))
         reached("before-lease-given-back")
         _release(lease, outcome)
     except LeaseLost as error:
         log.warning("lease_lost", group=str(lease.group_id), error=str(error))
         return None
+    return outcome
+
+
+def _reconcile(reconciliation: "Reconciliation") -> Outcome:
+    """Run it; an error that nobody foresaw is an outcome too."""
+    try:
+        outcome = reconciliation.run()
+        note_recovery(reconciliation.lease, reconciliation.view)
+    except LeaseLost:
+        raise
+    except Exception as error:  # whatever it is, it is this group's alone
+        log.exception("reconcile_failed", group=str(reconciliation.lease.group_id))
+        return note_unforeseen(reconciliation.lease, error)
     return outcome
 
 
