@@ -51,7 +51,7 @@ def _sweep(uid: str, failures: list[str]) -> int:
         try:
             cluster = cluster_for(backend)
             if cluster.kube_system_uid() == uid:
-                return orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
+                return orphans.sweep(cluster, uid=uid, namespaces=orphans.namespaces_of(uid))
         except ClusterError as error:
             failures.append(f"{backend.name}: {error}")
     return 0

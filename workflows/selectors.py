@@ -19,6 +19,7 @@ from pools.selectors import Caller
 from scheduling.errors import NotFound
 from web.access import grants_of
 from web.policy import Action, refusal
+from workflows.homes import at_home
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
@@ -222,7 +223,7 @@ def neighbours_of(workflow: Workflow) -> Mapping[UUID, Neighbours]:
 def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject]:
     """The ComputeDomain of each group that has one in its cluster, as last seen. One query."""
     ids = [group.pk for group in groups if group.placement.get("nvlink")]
-    rows = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=ids)
+    rows = at_home(ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=ids))
     return {row.group_uuid: row for row in rows}
 
 

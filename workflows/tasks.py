@@ -174,7 +174,7 @@ def sweep_cluster_orphans(uid: str) -> None:
             try:
                 cluster = cluster_for(backend, seconds=ORPHAN_SECONDS)
                 if cluster.kube_system_uid() == uid:
-                    orphans.sweep(cluster, namespaces=orphans.namespaces_of(uid))
+                    orphans.sweep(cluster, uid=uid, namespaces=orphans.namespaces_of(uid))
                     return
             except ClusterError as error:
                 log.warning("orphans_not_swept", backend=backend.name, error=str(error))

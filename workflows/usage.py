@@ -9,6 +9,7 @@ from django.db.models import Count, Q
 
 from pools.interfaces import ComputeDomains, ObservedComputeDomain, Unreleased
 from scheduling.levels import Level, Levels
+from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow
 from workflows.selectors import COMPUTE_DOMAIN
@@ -45,7 +46,9 @@ class WorkflowUsage:
 
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
         groups = TaskGroup.objects.filter(workflow__pool_name=pool_name, released_at=None)
-        domains = ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=groups.values("pk"))
+        domains = at_home(
+            ObservedObject.objects.filter(kind=COMPUTE_DOMAIN, group_uuid__in=groups.values("pk"))
+        )
         count = domains.count()
         by_group = {row.group_uuid: row for row in domains.order_by("-pk")[:most]}
         owners = groups.filter(pk__in=by_group).select_related("workflow").order_by("-submit_time", "pk")

@@ -24,14 +24,20 @@ def object_rules(facts: Facts, limits: Tolerances) -> Iterator[Finding]:
         for uuid, objects in of_group.items():
             group = facts.groups.get(uuid) if uuid else None
             yield from _unwanted(cluster, facts, group, objects, limits)
-            yield from _two_pods(cluster, group, objects)
-            yield from _ending_under_pods(cluster, group, objects)
+            # a copy elsewhere says nothing about the group
+            own = [obj for obj in objects if group is None or _is_home(cluster, group, obj)]
+            yield from _two_pods(cluster, group, own)
+            yield from _ending_under_pods(cluster, group, own)
             if group is not None and group.released_at is None:
-                yield from _doubled_objects(cluster, group, objects)
-                yield from _incomplete(facts, cluster, group, objects, limits)
+                yield from _doubled_objects(cluster, group, own)
+                yield from _incomplete(facts, cluster, group, own, limits)
         for group in facts.groups.values():
             if group.cluster == cluster.uid and group.released_at is None:
                 yield from _vanished(cluster, group, of_group.get(group.uuid, ()))
+
+
+def _is_home(cluster: ObservedCluster, group: GroupRow, obj: ClusterObject) -> bool:
+    return (group.cluster, group.namespace) == (cluster.uid, obj.namespace)
 
 
 def _owner(obj: ClusterObject, facts: Facts) -> UUID | None:
@@ -55,7 +61,7 @@ def _unwanted(
                 yield _leaked(cluster, obj, "unknown", "no task group needs it", since=since, group=group)
         elif group.released_at is not None:
             yield from _after_release(cluster, group, obj, since=since, old=old)
-        elif group.cluster != cluster.uid or obj.namespace != group.namespace:
+        elif not _is_home(cluster, group, obj):
             if old:
                 home = f"{group.namespace} of cluster {group.cluster}"
                 yield _leaked(

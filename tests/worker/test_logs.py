@@ -147,7 +147,7 @@ def test_nothing_is_given_up_while_the_whole_cluster_is_silent(world, monkeypatc
     say(world, group)
     pods = list(group.tasks.values_list("pod_name", flat=True))
     with world.cluster.unreachable(), pytest.raises(ClusterUnreachable):
-        archive.keep_before_delete(pods, cluster=world.cluster, forced=True)
+        archive.keep_before_delete(pods, group=group.pk, cluster=world.cluster, forced=True)
     assert set(group.tasks.values_list("log_state", flat=True)) == {""}
     world.finish(group)
     world.settle()
@@ -174,7 +174,7 @@ def test_a_worker_that_dies_before_it_has_recorded_a_log_does_no_harm(world, mon
     with monkeypatch.context() as dying:
         dying.setattr(archive, "record", die)
         with pytest.raises(KeyboardInterrupt):
-            archive.keep_before_delete(pods, cluster=world.cluster, forced=True)
+            archive.keep_before_delete(pods, group=group.pk, cluster=world.cluster, forced=True)
     assert len(files(store)) == len(pods)
     assert {(row.size, row.stored_at) for row in KeptLog.objects.all()} == {(0, None)}
     world.finish(group)

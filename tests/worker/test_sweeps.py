@@ -129,9 +129,9 @@ def old_cluster():
     return FakeCluster(now=lambda: datetime.now(UTC) - timedelta(minutes=5))
 
 
-def orphan(cluster, kind, name, *, group, owner=None):
+def orphan(cluster, kind, name, *, group, owner=None, namespace="osmo"):
     labels = {names.INSTALLATION_LABEL: owner or installation().hex, names.GROUP_LABEL: group}
-    obj = {"metadata": {"name": name, "namespace": "osmo", "labels": labels}}
+    obj = {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
     cluster.put(kind, obj | ({"status": {"phase": "Pending"}} if kind == POD else {}))
 
 
@@ -139,9 +139,9 @@ def test_objects_that_no_row_wants_are_removed_pods_first(db):
     cluster = old_cluster()
     orphan(cluster, POD, "p", group="0" * 32)
     orphan(cluster, SECRET, "s", group="0" * 32)
-    assert orphans.sweep(cluster, namespaces=["osmo"]) == 1
+    assert orphans.sweep(cluster, uid="c", namespaces=["osmo"]) == 1
     assert cluster.kinds() == {"Secret"}
-    assert orphans.sweep(cluster, namespaces=["osmo"]) == 1
+    assert orphans.sweep(cluster, uid="c", namespaces=["osmo"]) == 1
     assert cluster.objects == {}
 
 
@@ -151,8 +151,18 @@ def test_objects_of_released_groups_are_removed_and_of_others_kept(db):
     TaskGroup.objects.filter(pk=done.pk).update(status="COMPLETED", released_at=timezone.now())
     orphan(cluster, POD, "done", group=done.pk.hex)
     orphan(cluster, POD, "running", group=running.pk.hex)
-    orphans.sweep(cluster, namespaces=["osmo"])
+    orphans.sweep(cluster, uid=running.backend.cluster_id, namespaces=["osmo"])
     assert cluster.names(POD) == ["running"]
+
+
+def test_a_copy_in_another_namespace_or_cluster_is_removed_and_the_group_keeps_its_own(db):
+    group = TaskGroupFactory(pods=0)
+    home = group.backend.cluster_id
+    for uid, namespace, left in ((home, "osmo", ["p"]), (home, "default", []), ("another", "osmo", [])):
+        cluster = old_cluster()
+        orphan(cluster, POD, "p", group=group.pk.hex, namespace=namespace)
+        orphans.sweep(cluster, uid=uid, namespaces=[namespace])
+        assert cluster.names(POD) == left, (uid, namespace)
 
 
 def test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db):
@@ -164,7 +174,7 @@ def test_what_is_not_ours_or_belongs_to_no_group_or_is_young_is_never_touched(db
     young = FakeCluster()
     orphan(young, POD, "young", group="0" * 32)
     for one in (cluster, young):
-        assert orphans.sweep(one, namespaces=["osmo"]) == 0
+        assert orphans.sweep(one, uid="c", namespaces=["osmo"]) == 0
     assert cluster.names(POD) == ["theirs"]
     assert young.names(POD) == ["young"]
 
@@ -219,7 +229,7 @@ def test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one(db):
         orphan(cluster, SECRET, name, group="0" * 32)
     cluster.fail(RequestForbidden("not yours"), verb="list", times=1)
     cluster.fail(RequestForbidden("not this one"), verb="delete", name="a", times=10)
-    assert orphans.sweep(cluster, namespaces=["closed", "osmo"]) == 1
+    assert orphans.sweep(cluster, uid="c", namespaces=["closed", "osmo"]) == 1
     assert cluster.names(SECRET) == ["a"]
 
 
@@ -229,7 +239,7 @@ def test_pods_that_could_not_be_listed_keep_the_rest_of_their_namespace(db, erro
     cluster = old_cluster()
     orphan(cluster, COMPUTE_DOMAIN, "d", group="0" * 32)
     cluster.fail(error, verb="list", kind=POD)
-    assert orphans.sweep(cluster, namespaces=["osmo"]) == 0
+    assert orphans.sweep(cluster, uid="c", namespaces=["osmo"]) == 0
     assert cluster.names(COMPUTE_DOMAIN) == ["d"]
 
 

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Lock
+from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -73,13 +74,13 @@ class LogOutcome:
     silent: bool = False
 
 
-def keep_before_delete(pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
-    """Read and keep the unread logs of these pods; a log that cannot be read in time is given up.
+def keep_before_delete(pods: Collection[str], *, group: UUID, cluster: ClusterApi, forced: bool) -> None:
+    """Read and keep the unread logs of these pods of a group; one that cannot be read in time is given up.
 
     ``forced``: the deletion may wait for ``FORCED_SECONDS`` only. Raises ClusterUnreachable if the API
     server itself does not answer: then nothing can be deleted either, and nothing is given up.
     """
-    logs = _unread_logs(Task.objects.filter(pod_name__in=pods))
+    logs = _unread_logs(Task.objects.filter(group_id=group, pod_name__in=pods))
     if not logs:
         return
     seconds = FORCED_SECONDS if forced else HOLD_SECONDS

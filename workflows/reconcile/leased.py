@@ -9,6 +9,7 @@ at once.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 from cluster.clock import boot_seconds
 from cluster.errors import NotServed
@@ -25,7 +26,7 @@ PORTION = 250  # a quarter of a second; each begins with the lease extended by t
 class LogArchive(Protocol):
     """Keeps the logs of pods that are about to be deleted."""
 
-    def __call__(self, pods: Collection[str], *, cluster: ClusterApi, forced: bool) -> None:
+    def __call__(self, pods: Collection[str], *, group: UUID, cluster: ClusterApi, forced: bool) -> None:
         """Keep what can be read in time, in less time if ``forced``. Raises ClusterUnreachable."""
 
 
@@ -74,7 +75,8 @@ class LeasedCluster:
     def keep_logs(self, pods: Sequence[DeleteTarget], *, archive: LogArchive, forced: bool) -> None:
         """Keep the logs of pods before they are deleted; reading needs no lease, its time does."""
         extend(self._lease)
-        archive([pod.name for pod in pods], cluster=self._cluster, forced=forced)
+        names = [pod.name for pod in pods]
+        archive(names, group=self._lease.group_id, cluster=self._cluster, forced=forced)
 
     def kube_system_uid(self) -> str:
         self._cover()

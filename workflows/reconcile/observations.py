@@ -9,6 +9,7 @@ from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from workflows.homes import at_home
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile.follow import ObservedPods
@@ -23,7 +24,7 @@ OBSERVER_SILENCE = timedelta(seconds=60)
 def observed_pods(view: GroupView) -> ObservedPods:
     """The pods of the group's live tasks as the observer last saw them."""
     names = [task.pod_name for task in view.tasks if task.live]
-    rows = ObservedPod.objects.filter(cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=names)
+    rows = ObservedPod.objects.filter(**_home(view), group_uuid=view.uuid, name__in=names)
     pods: dict[str, PodSeen] = {}
     gone_at: dict[str, datetime] = {}
     for *columns, seen_at in rows.values_list(*POD_COLUMNS, "seen_at"):
@@ -90,7 +91,7 @@ def evictions(view: GroupView) -> Sequence[str]:
 
 def pod_groups(view: GroupView) -> tuple[dict[str, Any], ...]:
     """The pod groups as manifests with status, as scheduler backends read them."""
-    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, cluster_id=cluster_of(view))
+    rows = ObservedObject.objects.filter(kind=POD_GROUP, group_uuid=view.uuid, **_home(view))
     return tuple(
         {
             "metadata": {"name": row.name, "annotations": row.digest.get("annotations") or {}},
@@ -110,14 +111,12 @@ def pod_group_events(view: GroupView) -> tuple[dict[str, Any], ...]:
 
 
 def compute_domain_observed(view: GroupView) -> bool:
-    return ObservedObject.objects.filter(
-        kind="ComputeDomain", group_uuid=view.uuid, cluster_id=cluster_of(view)
-    ).exists()
+    return ObservedObject.objects.filter(kind="ComputeDomain", group_uuid=view.uuid, **_home(view)).exists()
 
 
 def claim_template_observed(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
-        kind="ResourceClaimTemplate", group_uuid=view.uuid, cluster_id=cluster_of(view)
+        kind="ResourceClaimTemplate", group_uuid=view.uuid, **_home(view)
     ).exists()
 
 
@@ -127,7 +126,8 @@ def compute_domain_owners(view: GroupView, domains: Mapping[str, str]) -> tuple[
         kind="ComputeDomain", cluster_id=cluster_of(view), uid__in=set(domains.values())
     )
     by_uid = {row.uid: row for row in rows}
-    groups = TaskGroup.objects.select_related("workflow").in_bulk({row.group_uuid for row in by_uid.values()})
+    named = {row.group_uuid for row in at_home(rows)}  # a copy elsewhere names a group that does not own it
+    groups = TaskGroup.objects.select_related("workflow").in_bulk(named)
     nodes = []
     for node, uid in domains.items():
         row = by_uid.get(uid)
@@ -166,6 +166,11 @@ def _read_back(view: GroupView) -> ReadBack:
 def knows_nodes(view: GroupView) -> bool:
     """Whether any node of its cluster was observed: without one, labels are unknown."""
     return Node.objects.filter(cluster_id=cluster_of(view)).exists()
+
+
+def _home(view: GroupView) -> dict[str, str]:
+    """Where the group's objects are; what names it anywhere else is somebody else's."""
+    return {"cluster_id": cluster_of(view), "namespace": view.placement.namespace}
 
 
 def cluster_of(view: GroupView) -> str:

@@ -1,9 +1,9 @@
 """Orphans: objects of ours in a cluster that no row desires. The last safety net.
 
 Causes are a create that landed after its lease had ended, a database restored from yesterday, a manifest
-copied by hand. An object that has our installation's label and names a group that is unknown or released is
-deleted after a grace, pods first and the ComputeDomain only when no pod of its group is left. Objects of
-other installations, and ours that belong to no group (queues, topologies), are never touched.
+copied by hand. An object that has our installation's label and names a group that is unknown, released or
+at home elsewhere is deleted after a grace, pods first and the ComputeDomain only when no pod of its group is
+left. Objects of other installations, and ours that belong to no group (queues, topologies), stay.
 """
 
 from collections import defaultdict
@@ -23,6 +23,7 @@ from pools.clusters.kinds import pod_group_kinds
 from pools.models import Backend, Installation
 from scheduling import names
 from web.times import read_instant
+from workflows.homes import homes_of
 from workflows.metrics import ORPHANS_FOUND
 from workflows.models import TaskGroup
 from workflows.services.record import database_now
@@ -73,8 +74,8 @@ def namespaces_of(cluster_uid: str) -> set[str]:
     return namespaces
 
 
-def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
-    """Delete the orphans in these namespaces; returns how many deletes were sent.
+def sweep(cluster: ClusterApi, *, uid: str, namespaces: Iterable[str]) -> int:
+    """Delete the orphans in these namespaces of cluster ``uid``; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
     Raises ClusterUnreachable.
@@ -92,7 +93,7 @@ def sweep(cluster: ClusterApi, *, namespaces: Iterable[str]) -> int:
         except ClusterError as error:
             log.warning("namespace_not_swept", namespace=namespace, error=str(error))
             continue
-        for orphan in _deletable(labelled, now=database_now()):
+        for orphan in _deletable(labelled, uid=uid, namespace=namespace, now=database_now()):
             ORPHANS_FOUND.labels(str(orphan.kind)).inc()
             log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
             sent += _delete(cluster, orphan)
@@ -140,10 +141,9 @@ def _orphan(kind: Kind, obj: Obj) -> Orphan:
     )
 
 
-def _deletable(labelled: list[Orphan], *, now: datetime) -> Iterator[Orphan]:
+def _deletable(labelled: list[Orphan], *, uid: str, namespace: str, now: datetime) -> Iterator[Orphan]:
     """Of each undesired group: its pods, or when none is left the other objects, the ComputeDomain last."""
-    ids = {obj.group for obj in labelled if obj.group}
-    desired = set(TaskGroup.objects.filter(pk__in=ids, released_at=None).values_list("pk", flat=True))
+    desired = _desired({obj.group for obj in labelled if obj.group}, uid=uid, namespace=namespace)
     groups: dict[UUID | None, list[Orphan]] = defaultdict(list)
     for obj in labelled:
         if obj.group not in desired:
@@ -153,3 +153,13 @@ def _deletable(labelled: list[Orphan], *, now: datetime) -> Iterator[Orphan]:
         for orphan in pods or orphans:
             if not orphan.deleting and orphan.created is not None and now - orphan.created > GRACE:
                 yield orphan
+
+
+def _desired(groups: set[UUID], *, uid: str, namespace: str) -> set[UUID]:
+    """The unreleased groups that may have objects there: those at home there, and of no known cluster yet."""
+    unreleased = TaskGroup.objects.filter(pk__in=groups, released_at=None).values_list("pk", flat=True)
+    return {
+        group
+        for group, home in homes_of(unreleased).items()
+        if home.namespace == namespace and home.cluster in (uid, "")
+    }

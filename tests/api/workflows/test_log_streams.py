@@ -151,7 +151,7 @@ def test_a_task_whose_pod_is_gone_is_read_from_the_store_while_others_are_follow
     group = TaskGroupFactory(status="RUNNING", pods=2)
     gone, lives = group.tasks.all()
     put(cluster, gone, "last words\n")
-    keep_before_delete([gone.pod_name], cluster=cluster, forced=True)
+    keep_before_delete([gone.pod_name], group=group.pk, cluster=cluster, forced=True)
     cluster.script[lives.pod_name] = [b"on\n"]
     before_each_update(monkeypatch, lambda: None, lambda: end(group, cluster))
     lines = text_of(ask(api, group)).splitlines()
@@ -269,7 +269,7 @@ def test_what_is_read_from_the_store_takes_no_place(api, cluster, settings):
     held = ask(api, group, "?follow=False")
     done = TaskGroupFactory(status="COMPLETED")
     put(cluster, done.tasks.get(), "done\n")
-    keep_before_delete([done.tasks.get().pod_name], cluster=cluster, forced=True)
+    keep_before_delete([done.tasks.get().pod_name], group=done.pk, cluster=cluster, forced=True)
     Workflow.objects.filter(pk=done.workflow_id).update(status="COMPLETED")
     assert text_of(ask(api, done)) == "done\n"
     hang_up(held)
