@@ -50,13 +50,15 @@ log = structlog.get_logger(__name__)
 class DependencyStatus:
     """One dependency: its name, one line about it, and whether this process can serve without it.
 
-    ``backend`` is the backend it belongs to, whose name not everybody may know.
+    ``backend`` is the backend it belongs to, whose name not everybody may know; ``detail`` ends the line for
+    those who may.
     """
 
     name: str
     line: str
     needed: bool = False
     backend: str = ""
+    detail: str = ""
 
 
 Probe = Callable[[], Sequence[DependencyStatus]]
@@ -154,7 +156,8 @@ def _lines(request: HttpRequest, statuses: Sequence[DependencyStatus]) -> dict[s
     for number, dependency in enumerate(of_backends, 1):
         is_readable = readable is None or dependency.backend in readable
         label = dependency.backend if is_readable else f"backend {number}"
-        lines[f"{dependency.name} of {label}"] = dependency.line
+        detail = dependency.detail if is_readable else ""
+        lines[f"{dependency.name} of {label}"] = dependency.line + detail
     return lines
 
 

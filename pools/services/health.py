@@ -17,7 +17,8 @@ OBSERVER_SECONDS = 60.0
 
 _SWEEP = "SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun"
 _OBSERVERS = """
-    SELECT b.name, extract(epoch FROM clock_timestamp() - c.heartbeat_at)
+    SELECT b.name, extract(epoch FROM clock_timestamp() - c.heartbeat_at),
+           CASE WHEN c.observer_until > clock_timestamp() THEN c.observer_name END
       FROM pools_backend b LEFT JOIN pools_cluster c ON c.uid = b.cluster_id
      WHERE b.deleted_at IS NULL ORDER BY b.name
 """
@@ -39,14 +40,17 @@ def sweep() -> list[DependencyStatus]:
 
 
 def observers() -> list[DependencyStatus]:
-    """When the observer last heard from each living backend's cluster."""
+    """When an observer last heard from each living backend's cluster, and which one follows it now."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(_OBSERVERS)
             rows = cursor.fetchall()
     except DatabaseError:
         return [DependencyStatus(name="observers", line=SILENT)]
-    return [DependencyStatus(name="observer", line=_line(age), backend=name) for name, age in rows]
+    return [
+        DependencyStatus(name="observer", line=_line(age), backend=name, detail=_holder(holder))
+        for name, age, holder in rows
+    ]
 
 
 def _line(age: float | None) -> str:
@@ -54,6 +58,10 @@ def _line(age: float | None) -> str:
         return "has not heard from its cluster yet"
     text = f"heard {age:.0f} s ago"
     return f"{OK}, {text}" if age < OBSERVER_SECONDS else f"{text}; is it running, does the cluster answer?"
+
+
+def _holder(name: str | None) -> str:
+    return f"; followed by {name}" if name else "; no observer follows it now"
 
 
 def configuration() -> list[DependencyStatus]:
