@@ -19,7 +19,7 @@ def test_a_former_domain_is_named_by_its_workflow_in_its_own_pool_alone(db):
         ObservedObject.objects.create(
             cluster_id=world.uid,
             kind="ComputeDomain",
-            namespace="ns",
+            namespace="osmo",
             name=f"osmo-{uid}",
             uid=uid,
             group_uuid=group.pk,

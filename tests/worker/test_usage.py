@@ -32,6 +32,7 @@ def domain(group, *, nodes=(), **changes):
     return ObservedObject.objects.create(
         cluster=group.backend.cluster,
         kind="ComputeDomain",
+        namespace=group.placement["namespace"],
         group_uuid=group.pk,
         seen_at=timezone.now(),
         **values,

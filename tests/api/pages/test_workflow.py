@@ -144,6 +144,7 @@ def test_a_compute_domain_is_shown_clique_by_clique_with_what_is_missing(browser
     ObservedObject.objects.create(
         cluster=pool.backend.cluster,
         kind="ComputeDomain",
+        namespace=group.placement["namespace"],
         name="cd",
         uid="u",
         group_uuid=group.pk,
