@@ -32,7 +32,7 @@ from workflows.observer.quarantine import Quarantine, lies_in_contents, write_ap
 from workflows.observer.sources import Followed, sources_of
 from workflows.observer.streams import Follower
 from workflows.observer.writer import write, write_foreign_usage
-from workflows.values.observation import Unreadable
+from workflows.values.observation import UnreadableObject
 
 HOLD_SECONDS = 1.0
 """How often the lease is renewed while nothing is to be written."""
@@ -202,7 +202,11 @@ class ClusterObserver:
 
     def _keep_aside(self, change: Change, error: str) -> None:
         self.quarantine.add(change, error)
-        kind = change.kind if isinstance(change, Unreadable) else type(change).__name__.removesuffix("Seen")
+        kind = (
+            change.kind
+            if isinstance(change, UnreadableObject)
+            else type(change).__name__.removesuffix("Seen")
+        )
         metrics.QUARANTINED.labels(self.uid, kind).inc()
         log.warning("object_kept_aside", cluster=self.uid, kind=kind, error=error)
 

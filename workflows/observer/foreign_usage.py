@@ -20,7 +20,7 @@ from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
 from workflows.observer.pod_usage import NO_USAGE, PodUsage, plus, usage_of
 from workflows.observer.streams import Follower
-from workflows.values.observation import ForeignUsageSeen, Unreadable
+from workflows.values.observation import ForeignUsageSeen, UnreadableObject
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that use a node."""
@@ -121,7 +121,7 @@ class ForeignUsageSums:
 class ForeignPodFollower(Follower):
     """Follows other tenants' pods into their lane of the inbox; without the right, reports it and retries."""
 
-    _unreadable: Sequence[Unreadable] = ()
+    _unreadable: Sequence[UnreadableObject] = ()
 
     def _remembered(self) -> ForeignUsageSums:
         return ForeignUsageSums(self._source.recorded())
@@ -136,9 +136,9 @@ class ForeignPodFollower(Follower):
             case Synced():
                 self._note_unreadable(event.items)
                 news = memory.listed(pod for pod in event.items if isinstance(pod, ForeignPod))
-            case Changed(Unreadable() as pod):
+            case Changed(UnreadableObject() as pod):
                 self._inbox.put(pod, listed=False)
-            case Deleted(Unreadable() as pod):
+            case Deleted(UnreadableObject() as pod):
                 self._inbox.put(replace(pod, absent=True), listed=False)
             case Changed():
                 news = memory.changed(event.item)
@@ -149,9 +149,10 @@ class ForeignPodFollower(Follower):
         if isinstance(event, Synced):
             self._inbox.foreign_usage_complete()
 
-    def _note_unreadable(self, pods: Iterable[ForeignPod | Unreadable]) -> None:
+    def _note_unreadable(self, pods: Iterable[ForeignPod | UnreadableObject]) -> None:
         """Report the pods that could not be read, which count nothing, and those that are no longer there."""
-        before, self._unreadable = self._unreadable, [pod for pod in pods if isinstance(pod, Unreadable)]
+        before = self._unreadable
+        self._unreadable = [pod for pod in pods if isinstance(pod, UnreadableObject)]
         for pod in before:
             self._inbox.put(replace(pod, absent=True), listed=True)
         for pod in self._unreadable:

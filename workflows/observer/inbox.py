@@ -18,10 +18,10 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     TopologySeen,
-    Unreadable,
+    UnreadableObject,
 )
 
-Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen | Unreadable
+Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen | UnreadableObject
 
 MOST = 5000
 LINGER_SECONDS = 0.1
@@ -69,8 +69,8 @@ class Batch:
         return [change for change in self.changes if isinstance(change, EventSeen)]
 
     @property
-    def unreadable(self) -> list[Unreadable]:
-        return [change for change in self.changes if isinstance(change, Unreadable)]
+    def unreadable(self) -> list[UnreadableObject]:
+        return [change for change in self.changes if isinstance(change, UnreadableObject)]
 
     def only(self, changes: Sequence[Change]) -> "Batch":
         """Some of the changes, without what is known after them."""
@@ -98,7 +98,7 @@ def key_of(change: Change) -> Hashable:
     match change:
         case PodSeen():
             return ("Pod", change.namespace, change.name)
-        case ObjectSeen() | Unreadable():
+        case ObjectSeen() | UnreadableObject():
             return (change.kind, change.namespace, change.name)
         case NodeSeen():
             return ("Node", "", change.name)

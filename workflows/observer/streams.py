@@ -27,7 +27,7 @@ from workflows.values.observation import (
     ObjectSeen,
     PodSeen,
     TopologySeen,
-    Unreadable,
+    UnreadableObject,
 )
 
 log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class Source:
 
 
 def guarded(source: Source) -> Reduce:
-    """The source's reducer; what it cannot read becomes Unreadable and stops nothing else of the list."""
+    """The source's reducer; what it cannot read becomes an UnreadableObject and stops nothing else."""
 
     def read(obj: Obj) -> object:
         try:
@@ -64,7 +64,7 @@ def guarded(source: Source) -> Reduce:
         except Exception as error:
             log.exception("object_not_read", cluster=source.cluster_uid, kind=str(source.kind))
             metadata = obj["metadata"]
-            return Unreadable(
+            return UnreadableObject(
                 kind=source.topology or source.kind.name,
                 namespace=str(metadata.get("namespace") or ""),
                 name=str(metadata["name"]),
@@ -86,14 +86,14 @@ class Memory:
     def changed(self, change: Change) -> bool:
         key, mark = key_of(change), _fingerprint(change)
         before = self._prints.get(key)
-        keeps = before is not None and isinstance(change, Unreadable)
+        keeps = before is not None and isinstance(change, UnreadableObject)
         self._prints[key] = (mark, before[1] if before and keeps else _slim(change))
         return before is None or before[0] != mark
 
     def forget(self, change: Change) -> Change:
         """Forget an object; returns it as last read if it cannot be read now."""
         _, before = self._prints.pop(key_of(change), (b"", change))
-        return before if isinstance(change, Unreadable) else change
+        return before if isinstance(change, UnreadableObject) else change
 
     def vanished(self, present: Iterable[Change]) -> list[Change]:
         """Remove and return the objects that are not in a complete list."""

@@ -114,7 +114,7 @@ class TopologySeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class UnreadableObject:
     """An object that its reducer cannot read; ``kind`` is the first part of the key that it would have."""
 
     kind: str

@@ -17,7 +17,7 @@ from workflows.values.observation import (
     POD_COLUMNS,
     EventSeen,
     PodSeen,
-    Unreadable,
+    UnreadableObject,
     is_older,
     see_event,
     see_node,
@@ -185,7 +185,7 @@ def test_a_version_alone_is_no_news():
 
 
 def unreadable(name, version="1", **changes):
-    return Unreadable(
+    return UnreadableObject(
         kind="Pod", namespace="osmo", name=name, error="odd", resource_version=version, **changes
     )
 
