@@ -99,14 +99,26 @@ class Cluster(models.Model):
         db_default={},
         help_text="Objects that cannot be written: their count, and the first of them; empty for none.",
     )
-    observer_name = models.CharField(
-        max_length=128, blank=True, default="", db_default="", help_text="The process that follows it."
-    )
-    observer_token = models.UUIDField(null=True, help_text="Lease of the one observer that may write.")
-    observer_until = models.DateTimeField(null=True, help_text="When another observer may take it.")
 
     def __str__(self) -> str:
         return self.uid
+
+
+class ClusterLease(models.Model):
+    """The one observer that may write about a cluster.
+
+    Apart from the cluster's row, which configuration changes lock: an observer locks this for each batch.
+    """
+
+    cluster = models.OneToOneField(
+        Cluster, on_delete=models.CASCADE, primary_key=True, related_name="observer_lease"
+    )
+    observer = models.CharField(max_length=128, help_text="The process, as host and number.")
+    token = models.UUIDField()
+    until = models.DateTimeField(help_text="When another observer may take it.")
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id} by {self.observer}"
 
 
 class Node(models.Model):

@@ -18,8 +18,10 @@ OBSERVER_SECONDS = 60.0
 _SWEEP = "SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun"
 _OBSERVERS = """
     SELECT b.name, extract(epoch FROM clock_timestamp() - c.heartbeat_at),
-           CASE WHEN c.observer_until > clock_timestamp() THEN c.observer_name END
-      FROM pools_backend b LEFT JOIN pools_cluster c ON c.uid = b.cluster_id
+           CASE WHEN l.until > clock_timestamp() THEN l.observer END
+      FROM pools_backend b
+      LEFT JOIN pools_cluster c ON c.uid = b.cluster_id
+      LEFT JOIN pools_clusterlease l ON l.cluster_id = b.cluster_id
      WHERE b.deleted_at IS NULL ORDER BY b.name
 """
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from cluster.errors import RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD
 from pools.clusters import connect
-from pools.models import Backend, Cluster, ForeignUsage, Node, ObservedTopology
+from pools.models import Backend, Cluster, ClusterLease, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import BackendFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
@@ -462,8 +462,7 @@ def test_a_second_observer_stands_by_and_takes_over_when_the_first_ends(world, o
     until(lambda: second.clusters)
     time.sleep(1.0)  # longer than a lease
     assert not followed_by(second)
-    name = Cluster.objects.get().observer_name
-    assert name == lease.holder_name()
+    assert ClusterLease.objects.get().observer == lease.holder_name()
     first.stop()
     until(lambda: followed_by(second))
     world.look(group)
@@ -488,15 +487,15 @@ def test_a_late_write_of_a_former_holder_is_refused(world):
     former = lease.take(world.uid)
     assert former is not None
     assert lease.take(world.uid) is None
-    Cluster.objects.update(observer_until=timezone.now() - timedelta(seconds=1))
+    ClusterLease.objects.update(until=timezone.now() - timedelta(seconds=1))
     with transaction.atomic():
         lease.hold(former)  # nobody took it, so it goes on
-    Cluster.objects.update(observer_until=timezone.now() - timedelta(seconds=1))
+    ClusterLease.objects.update(until=timezone.now() - timedelta(seconds=1))
     assert lease.take(world.uid)
     with pytest.raises(lease.ObserverLeaseLost), transaction.atomic():
         lease.hold(former)
     lease.release(former)
-    assert Cluster.objects.get().observer_token is not None
+    assert ClusterLease.objects.exists()
 
 
 def pod_seen(group, phase, version):

@@ -1,4 +1,4 @@
-"""The right to write what is seen of a cluster: a lease in the cluster's row, on the database's clock.
+"""The right to write what is seen of a cluster: a lease in a row, on the database's clock.
 
 Two observers run at the same time in an upgrade or a failover, and the older view must never win. So one
 follows a cluster, and another one follows it once the lease is over: at once after a proper end, ``SECONDS``
@@ -26,18 +26,18 @@ TAKE_SECONDS = 1.0
 """How often an observer that stands by tries."""
 
 _TAKE = """
-    UPDATE pools_cluster
-       SET observer_token = %(token)s, observer_name = %(name)s,
-           observer_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-     WHERE uid = %(uid)s AND (observer_until IS NULL OR observer_until < clock_timestamp())
+    INSERT INTO pools_clusterlease AS lease (cluster_id, observer, token, until)
+    VALUES (%(uid)s, %(name)s, %(token)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+        ON CONFLICT (cluster_id) DO UPDATE
+       SET observer = excluded.observer, token = excluded.token, until = excluded.until
+     WHERE lease.until < clock_timestamp()
 """
 _HOLD = """
-    UPDATE pools_cluster SET observer_until = clock_timestamp() + make_interval(secs => %(seconds)s)
-     WHERE uid = %(uid)s AND observer_token = %(token)s
+    UPDATE pools_clusterlease SET until = clock_timestamp() + make_interval(secs => %(seconds)s)
+     WHERE cluster_id = %(uid)s AND token = %(token)s
 """
 _RELEASE = """
-    UPDATE pools_cluster SET observer_token = NULL, observer_until = NULL, observer_name = ''
-     WHERE uid = %(uid)s AND observer_token = %(token)s
+    DELETE FROM pools_clusterlease WHERE cluster_id = %(uid)s AND token = %(token)s
 """
 _END_OF_AN_IDLE_TRANSACTION = f"SET LOCAL idle_in_transaction_session_timeout = '{SECONDS:.0f}s'"
 """A holder that is frozen inside a transaction must not keep the row locked."""

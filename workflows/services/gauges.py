@@ -122,7 +122,7 @@ _QUERIES: dict[str, str] = {
         SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
          WHERE declared IS NOT NULL""",
     "osmo_observer_lease": """
-        SELECT 1, uid, observer_name FROM pools_cluster WHERE observer_until > clock_timestamp()""",
+        SELECT 1, cluster_id, observer FROM pools_clusterlease WHERE until > clock_timestamp()""",
     "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",
     "osmo_oldest_ended_workflow_age_seconds": """
         WITH RECURSIVE pools AS (
