@@ -104,7 +104,6 @@ class ClusterObserver:
             while not self.stopped.is_set():
                 self._bring_in_line()
                 self._write(lease, self.inbox.take(timeout=HOLD_SECONDS))
-            self._end()
             release(lease)
         except ObserverLeaseLost:
             log.warning("cluster_lost", cluster=self.uid)
