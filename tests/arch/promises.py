@@ -167,6 +167,7 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_observer.py::test_a_late_write_of_a_former_holder_is_refused",
             "tests/worker/test_observer.py::test_an_older_version_is_not_written_over_a_newer_one",
             "tests/worker/test_observer.py::test_observers_that_die_again_and_again_lose_nothing",
+            "tests/cluster/test_observers_die.py::test_observers_that_are_killed_while_pods_come_end_and_go_lose_nothing",
         ),
         "Kubeconfigs, Postgres, Redis": (
             "tests/api/test_secrets_stay.py::test_what_a_kubeconfig_holds",

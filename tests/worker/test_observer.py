@@ -428,7 +428,7 @@ def test_a_cluster_whose_changes_cannot_be_written_holds_up_no_other(world, obse
     world.pool()
     connect_to = {"/other": other}
     monkeypatch.setattr(
-        connect, "connect", lambda access, seconds: connect_to.get(access.kubeconfig, world.cluster)
+        connect, "connect", lambda access, *_limits: connect_to.get(access.kubeconfig, world.cluster)
     )
 
     def write(cluster, batch):
