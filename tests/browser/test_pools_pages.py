@@ -17,7 +17,8 @@ def test_a_pool_shows_its_keys_its_room_and_what_waits_and_follows_it(world, adm
     runs = world.submit(pool, workflow(("g", ["a", "b"]), resources=ONE_RACK))
     admin.page.get_by_text("8 of 16").wait_for()
     world.wait_group(runs, "g", "RUNNING")
-    world.submit(pool, workflow(("g", ["a", "b"]), resources=ONE_RACK))
+    fills = world.submit(pool, workflow(("g", ["a", "b"]), resources=ONE_RACK))
+    world.wait_group(fills, "g", "RUNNING")  # before the next: two gangs of one second have no order
     waits = world.submit(pool, workflow(("g", ["a", "b"]), resources=ONE_RACK))
     admin.page.get_by_role("row").filter(has_text=waits).wait_for()
     admin.picture("pool-with-waiting-work")
