@@ -121,6 +121,12 @@ class Environment(BaseSettings):
         ge=0,
         description="Most requests of one web process that wait for a thread; others get 503.",
     )
+    expensive_requests: int = Field(
+        default=2,
+        ge=1,
+        description="Templates, large documents, imports and what-if questions that one web process works on "
+        "at a time, one of a user.",
+    )
     connections: int = Field(
         default=4000, ge=10, description="Most connections of one web process, as far as open files allow."
     )

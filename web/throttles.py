@@ -8,6 +8,7 @@ from rest_framework.throttling import BaseThrottle
 
 from web.auth import client_address
 from web.limits import take
+from web.turns import is_repeated
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -30,7 +31,7 @@ class _Throttle(BaseThrottle):
         raise NotImplementedError
 
     def allow_request(self, request: Request, view: "APIView") -> bool:  # noqa: ARG002 -- DRF's signature
-        if request.method not in self.methods:
+        if request.method not in self.methods or is_repeated():
             return True
         self.waits = take(f"{self.scope}:user:{request.user.pk}", per_minute=self.per_user())
         if self.waits is None:

@@ -17,6 +17,7 @@ from scheduling.fit.snapshot import FitNode
 from scheduling.kubernetes_syntax import selects
 from scheduling.levels import Levels
 from web.errors import summary
+from web.turns import turn
 from whatif.judgement import IndexedNodes, Judgement, Prospect, Resubmission
 from whatif.scenario import Scenario, Target, edits_of, target_of
 from whatif.waiting_groups import WaitingGroup, waiting_groups_in
@@ -95,8 +96,14 @@ def what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wha
     """Judge the groups that wait in a pool before and after the edits; the pool has its keys and platforms.
 
     ``names``: the caller may list the pool's workflows. Pools may share nodes, so a holder is named only if
-    the caller may list that holder's pool. Raises InvalidSpec with every fault.
+    the caller may list that holder's pool. Raises InvalidSpec with every fault, Busy where too many expensive
+    requests of the caller wait.
     """
+    with turn(user.get_username()):
+        return _what_if(pool, scenario, user=user, names=names)
+
+
+def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> WhatIf:
     target, faults = target_of(pool, scenario, user=user)
     waiting = waiting_groups_in(pool.name)
     labels = _labels(target, waiting.groups)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from prometheus_client import Counter, Gauge, Histogram
 
 from scheduling.errors import Busy, Conflict, InvalidSpec, NotFound, TopologyError
+from web.turns import Parked
 
 SUBMISSIONS = Counter(
     "osmo_submissions",
@@ -122,5 +123,9 @@ def submission() -> Iterator[Ending]:
     except TopologyError as error:
         ending.outcome = next(result for kind, result in _REFUSALS if isinstance(error, kind))
         raise
+    except Parked:  # it comes again
+        ending.outcome = ""
+        raise
     finally:
-        SUBMISSIONS.labels(ending.outcome).inc()
+        if ending.outcome:
+            SUBMISSIONS.labels(ending.outcome).inc()

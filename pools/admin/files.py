@@ -18,6 +18,7 @@ from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
 from web.access import grants_of
+from web.turns import turn
 
 
 class ImportForm(forms.Form):
@@ -87,10 +88,10 @@ class FileActions:
 def _imported(request: HttpRequest, values: dict[str, Any]) -> services.Imported:
     why = values["reason"] or "Imported in the admin."
     mode = WriteMode.COMMIT if request.POST.get("do") == "import" else WriteMode.DRY_RUN
-    change = ConfigChange(
-        username=request.user.get_username(), grants=grants_of(request.user), description=why, mode=mode
-    )
-    return services.import_configuration(text=values["text"], change=change, prune=values["prune"])
+    user = request.user.get_username()
+    change = ConfigChange(username=user, grants=grants_of(request.user), description=why, mode=mode)
+    with turn(user):
+        return services.import_configuration(text=values["text"], change=change, prune=values["prune"])
 
 
 def _staff(request: HttpRequest) -> None:

@@ -3,7 +3,8 @@
 A request goes to a thread only when its body is there, and comes back as status, headers and content. The
 loop runs a stream that is a coroutine, without a thread; any other stream takes one for each piece. The loop
 itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its own, so that a queue of
-requests does not take a process out of service.
+requests does not take a process out of service. A request that must wait for its turn (``web.turns``) gives
+its thread up, and is run again when its turn has come.
 """
 
 import asyncio
@@ -13,12 +14,14 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from web.server.budget import ByteBudget
 from web.server.counts import REFUSALS
 from web.server.environ import environ_of
 from web.server.threads import ThreadLane, ThreadsBusy
+from web.turns import WAIT_SECONDS, Parked, Place, allow_waiting, process_turns
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -78,6 +81,7 @@ class Application:
     def stop(self) -> None:
         """End the streams, so that a process that stops does not wait for what has no end."""
         self._stopping = True
+        process_turns().expire_all()
         for task in self._streams:
             task.cancel()
 
@@ -125,12 +129,36 @@ class Application:
                     share.add(len(piece))
                 more = message.get("more_body", False)
             share.keep()
-            environ = environ_of(scope, b"".join(pieces))
+            body = b"".join(pieces)
             pieces.clear()
-            return await lane.admit(lambda: self._respond(environ), discard=_close)
+            return await self._answer_in_turn(lane, scope, body)
+
+    async def _answer_in_turn(
+        self, lane: ThreadLane, scope: MutableMapping[str, Any], body: bytes
+    ) -> HttpAnswer:
+        """Run Django, again if the request had to wait for its turn."""
+        place: Place | None = None
+        try:
+            while True:
+                run = partial(self._begin, environ_of(scope, body), place)
+                answer = await lane.admit(run, discard=_discard)
+                if isinstance(answer, HttpAnswer):
+                    return answer
+                place = answer
+                await _turn_of(place)
+        finally:
+            if place is not None:
+                place.leave()
+
+    def _begin(self, environ: dict[str, Any], place: Place | None) -> HttpAnswer | Place:
+        """Run Django, in a thread; a place if the request must wait for its turn."""
+        try:
+            with allow_waiting(place):
+                return self._respond(environ)
+        except Parked as parked:
+            return parked.place
 
     def _respond(self, environ: dict[str, Any]) -> HttpAnswer:
-        """Run Django; in a thread."""
         started: list[tuple[int, Headers]] = []
 
         def start(status: str, headers: Iterable[tuple[str, str]], _error: object = None) -> None:
@@ -216,9 +244,19 @@ async def _send_content(send: Send, answer: HttpAnswer) -> None:
     await send({"type": "http.response.body", "body": rest, "more_body": False})
 
 
-def _close(answer: HttpAnswer) -> None:
-    """Close an answer whose caller has gone."""
-    if answer.stream is not None:
+async def _turn_of(place: Place) -> None:
+    """Wait until a place may run, or has waited too long."""
+    try:
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(place.outcome)), WAIT_SECONDS)
+    except TimeoutError:
+        place.expire()
+
+
+def _discard(answer: HttpAnswer | Place) -> None:
+    """Close an answer, or leave a place, whose caller has gone."""
+    if isinstance(answer, Place):
+        answer.leave()
+    elif answer.stream is not None:
         with suppress(Exception):
             answer.stream.close()
 

@@ -1,7 +1,7 @@
 """Workflow specs: YAML text in, frozen values out, every fault with its line and column."""
 
 from workflows.spec.limits import SpecLimits
-from workflows.spec.parsing import parse_workflow, read_workflow
+from workflows.spec.parsing import is_expensive, parse_workflow, read_workflow
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "SpecLimits",
     "TaskSpec",
     "WorkflowSpec",
+    "is_expensive",
     "parse_workflow",
     "read_workflow",
 ]

@@ -1,5 +1,6 @@
 """The one way in: text to values, through template, document, grammar and resolution."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from pools.documents.yaml_text import ParsedDocument, parse_document
@@ -10,6 +11,11 @@ from workflows.spec.resolution import Resolver
 from workflows.spec.template import is_templated, render
 from workflows.spec.validation import Validator
 from workflows.spec.workflow_spec import WorkflowSpec, located
+
+INLINE_CHARACTERS = 16 * 1024
+"""So long a text without aliases is read in a few hundredths of a second."""
+
+_ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
 
 
 def parse_workflow(
@@ -34,6 +40,15 @@ def parse_workflow(
     if spec.faults:
         raise _invalid(spec.faults, spec.document)
     return spec
+
+
+def is_expensive(text: str, *, rendered_before: bool = False) -> bool:
+    """Whether reading may take long: a large text, one that repeats parts of itself, or a template."""
+    return (
+        len(text) > INLINE_CHARACTERS
+        or (_ANCHOR.search(text) is not None and _ALIAS.search(text) is not None)
+        or (not rendered_before and is_templated(text))
+    )
 
 
 def read_workflow(

@@ -24,6 +24,7 @@ from web import env
 from web.access import grants_of
 from web.errors import summary
 from web.policy import Action
+from web.turns import turn
 from workflows import metrics
 from workflows.admission.admit import admit, capability_faults, oversized_objects
 from workflows.admission.overrides import with_overrides
@@ -33,7 +34,7 @@ from workflows.feasibility.report import FeasibilityReport, feasibility, infeasi
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
-from workflows.spec import SpecLimits, WorkflowSpec, read_workflow
+from workflows.spec import SpecLimits, WorkflowSpec, is_expensive, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_backlog
 from workflows.submission.idempotency import earlier_reply
@@ -57,7 +58,7 @@ def submit(request: SubmissionRequest) -> dict[str, Any]:
 
     Raises NotFound for an unknown pool, Conflict for a pool that takes no workflows, InvalidSpec with every
     fault of the workflow, LimitReached where the user or the pool has reached a limit, Busy while too many
-    accepted groups wait to be created.
+    accepted groups wait to be created, or too many expensive requests of the user wait for their turn.
     """
     with metrics.submission() as ending:
         ending.outcome, reply = _submit(request)
@@ -68,16 +69,24 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     """Submit; returns the outcome that metrics count, and the reply."""
     for _ in range(CHANGES_FOLLOWED):
         try:
-            return _checked_and_written(request)
+            return _in_turn(request)
         except PoolChanged:  # everything is checked anew, against the pool as it is now
             log.info("pool_changed_during_submission", pool=request.pool_name)
-    return _checked_and_written(request)
+    return _in_turn(request)
+
+
+def _in_turn(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
+    """Check and write once, in the user's turn if that may take long. Raises PoolChanged."""
+    if earlier := _earlier_reply(request):
+        return "repeated", earlier
+    if not is_expensive(request.text, rendered_before=request.rendered_before):
+        return _checked_and_written(request)
+    with turn(request.user.get_username()):
+        return _checked_and_written(request)
 
 
 def _checked_and_written(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     """Check and write once. Raises PoolChanged if the pool changed in between."""
-    if earlier := _earlier_reply(request):
-        return "repeated", earlier
     accepted = _accept(request)
     if request.mode is Mode.DRY_RUN:
         return "checked", accepted.dry_run_reply()

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduling.errors import InvalidSpec, format_path
-from workflows.spec import SpecLimits, parse_workflow, read_workflow
+from workflows.spec import SpecLimits, is_expensive, parse_workflow, read_workflow
 from workflows.spec.template import render
 
 
@@ -250,3 +250,23 @@ def test_a_template_sees_nothing_of_the_services_environment(monkeypatch):
 def test_lines_of_windows_are_lines():
     text = "default-values:\r\n  x: 1\r\n\r\nworkflow: {{ x }}\r\n"
     assert render(text, variables=(), string_variables=(), limits=SpecLimits()) == "workflow: 1\n"
+
+
+EXPENSIVE = {
+    "a template": (bare(task("args: ['{{ x }}']")), True),
+    "default values": ("default-values: {x: 1}\n" + bare(task()), True),
+    "a repeated part": (bare(task('args: [&a "x",*a]')), True),
+    "a repeated part without a space": (bare(task('environment: {"x":&a y, z: *a}')), True),
+    "a long text": (bare(*(task(name=f"t{number}") for number in range(1000))), True),
+    "a plain text": (bare(task("command: [sh, '-c', 'a && b & c * d']")), False),
+    "tokens that are filled in later": (bare(task("args: ['{{output}}/{{host:a}}']")), False),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), EXPENSIVE.values(), ids=EXPENSIVE)
+def test_what_may_take_long_to_read_is_known_before(text, want):
+    assert is_expensive(text) is want
+
+
+def test_a_template_that_was_rendered_before_is_plain_text():
+    assert not is_expensive(bare(task("args: ['{{ x }}']")), rendered_before=True)

@@ -1,0 +1,206 @@
+"""One user's expensive requests follow each other, and nobody else's wait for them."""
+
+import asyncio
+import threading
+
+import pytest
+
+from scheduling.errors import Busy
+from web import turns
+from web.server.application import Application, Limits
+from web.turns import RETRY_SECONDS, Turns, turn
+
+
+def runs(place):
+    return place.outcome.done() and place.outcome.result()
+
+
+def test_one_runs_two_wait_and_the_next_is_refused_with_a_time():
+    queue = Turns(most_running=8)
+    places = [queue.enter("ann") for _ in range(3)]
+    assert [runs(place) for place in places] == [True, False, False]
+    with pytest.raises(Busy) as refusal:
+        queue.enter("ann")
+    assert refusal.value.retry_after == RETRY_SECONDS
+    for place in places:
+        assert runs(place)
+        place.leave()
+    assert queue.is_idle
+
+
+def test_the_longest_wait_ends_first_whoever_waits():
+    queue = Turns(most_running=2)
+    ann, again, bob, eve = (queue.enter(user) for user in ("ann", "ann", "bob", "eve"))
+    assert [runs(place) for place in (ann, again, bob, eve)] == [True, False, True, False]
+    bob.leave()
+    assert [runs(place) for place in (again, eve)] == [False, True]  # ann's own first one still runs
+    ann.leave()
+    assert runs(again)
+
+
+def test_a_user_whose_requests_all_wait_has_three_places():
+    queue = Turns(most_running=1)
+    queue.enter("bob")
+    for _ in range(3):
+        queue.enter("ann")
+    with pytest.raises(Busy):
+        queue.enter("ann")
+
+
+def test_as_many_wait_as_the_process_bears():
+    queue = Turns(most_running=1, most_waiting=3)
+    for user in ("ann", "bob", "eve", "joe"):
+        queue.enter(user)
+    with pytest.raises(Busy):
+        queue.enter("kim")
+
+
+def test_a_place_is_left_once_and_expires_only_while_it_waits():
+    queue = Turns(most_running=1)
+    first, second = queue.enter("ann"), queue.enter("bob")
+    first.expire()
+    assert runs(first)
+    second.expire()
+    assert second.outcome.result() is False
+    for place in (first, first, second):
+        place.leave()
+    assert queue.is_idle
+
+
+@pytest.fixture
+def queue(monkeypatch):
+    queue = Turns(most_running=1)
+    monkeypatch.setattr(turns, "process_turns", lambda: queue)
+    yield queue
+    assert queue.is_idle
+
+
+def test_a_thread_waits_where_no_event_loop_does(queue, monkeypatch):
+    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.01)
+    with turn("ann"), pytest.raises(Busy), turn("bob"):
+        pass
+
+
+def test_a_turn_ends_with_an_error(queue):
+    with pytest.raises(ZeroDivisionError), turn("ann"):
+        raise ZeroDivisionError
+
+
+class Response:
+    streaming = False
+
+    def __init__(self, content):
+        self.content = content
+
+    def close(self):
+        pass
+
+
+class Site:
+    """A WSGI application with one expensive address; its callers are their paths."""
+
+    def __init__(self):
+        self.begun, self.end = threading.Event(), threading.Event()
+        self.bodies = []
+
+    def __call__(self, environ, start):
+        body, user = environ["wsgi.input"].read(), environ["PATH_INFO"].split("/")[1]
+        start("200 OK", [])
+        if user == "cheap":
+            return Response(b"cheap")
+        try:
+            with turn(user):
+                self.bodies.append(body)
+                self.begun.set()
+                self.end.wait(30)
+        except Busy as error:
+            return Response(f"busy: {error}".encode())
+        return Response(b"done " + body)
+
+
+async def call(application, path, body=b""):
+    sent = []
+    scope = {
+        "type": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "method": "POST",
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "headers": [],
+    }
+
+    async def receive():
+        return {"type": "http.request", "body": body}
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+
+    await application(scope, receive, send)
+    return b"".join(sent)
+
+
+def application_of(site, *, threads):
+    return Application(site, Limits(threads=threads, queue=8, body_bytes=1000, held_bytes=10_000))
+
+
+async def until(condition):
+    for _ in range(3000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come about")
+
+
+def test_who_waits_for_a_turn_holds_no_thread(queue):
+    async def run():
+        site = Site()
+        application = application_of(site, threads=2)
+        first = asyncio.create_task(call(application, "/ann", b"1"))
+        await until(site.begun.is_set)
+        waiting = [asyncio.create_task(call(application, "/ann", body)) for body in (b"2", b"3")]
+        await until(lambda: len(queue._waiting) == 2)
+        assert await call(application, "/cheap") == b"cheap"
+        assert (await call(application, "/ann", b"4")).startswith(b"busy: One expensive request of yours")
+        site.end.set()
+        assert await first == b"done 1"
+        assert [await task for task in waiting] == [b"done 2", b"done 3"]
+        assert sorted(site.bodies) == [b"1", b"2", b"3"]
+
+    asyncio.run(run())
+
+
+def test_who_goes_away_gives_up_the_place(queue):
+    async def run():
+        site = Site()
+        application = application_of(site, threads=2)
+        first = asyncio.create_task(call(application, "/ann", b"1"))
+        await until(site.begun.is_set)
+        second = asyncio.create_task(call(application, "/ann", b"2"))
+        await until(lambda: len(queue._waiting) == 1)
+        second.cancel()
+        await until(lambda: not queue._waiting)
+        site.end.set()
+        assert await first == b"done 1"
+        assert site.bodies == [b"1"]
+
+    asyncio.run(run())
+
+
+def test_nobody_waits_for_a_turn_in_a_process_that_stops(queue, monkeypatch):
+    monkeypatch.setattr("web.server.application.process_turns", lambda: queue)
+
+    async def run():
+        site = Site()
+        application = application_of(site, threads=2)
+        first = asyncio.create_task(call(application, "/ann"))
+        await until(site.begun.is_set)
+        second = asyncio.create_task(call(application, "/ann"))
+        await until(lambda: len(queue._waiting) == 1)
+        application.stop()
+        assert (await second).startswith(b"busy: Your expensive request has waited too long")
+        site.end.set()
+        assert await first == b"done "
+
+    asyncio.run(run())
