@@ -198,6 +198,7 @@ class WorkflowConfigShape(Shape):
     default_queue_timeout: str
     max_exec_timeout: str
     max_queue_timeout: str
+    max_pod_restart_limit: str
     max_log_lines: int
     max_error_log_lines: int
     max_event_log_lines: int

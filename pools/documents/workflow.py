@@ -41,6 +41,7 @@ class WorkflowConfigDocument(Document):
     default_queue_timeout: Duration = "60d"
     max_exec_timeout: Duration = "60d"
     max_queue_timeout: Duration = "60d"
+    max_pod_restart_limit: Duration = "30m"
     max_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_error_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_event_log_lines: Annotated[int, Field(ge=1, le=1_000_000)] = 100
@@ -60,6 +61,7 @@ class WorkflowLimits:
     default_queue_timeout: float
     max_exec_timeout: float
     max_queue_timeout: float
+    max_pod_restart_limit: float
     max_log_lines: int
     max_error_log_lines: int
     max_event_log_lines: int
@@ -78,6 +80,7 @@ class WorkflowLimits:
             default_queue_timeout=parse_duration(document.default_queue_timeout),
             max_exec_timeout=parse_duration(document.max_exec_timeout),
             max_queue_timeout=parse_duration(document.max_queue_timeout),
+            max_pod_restart_limit=parse_duration(document.max_pod_restart_limit),
             max_log_lines=document.max_log_lines,
             max_error_log_lines=document.max_error_log_lines,
             max_event_log_lines=document.max_event_log_lines,

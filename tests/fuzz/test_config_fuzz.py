@@ -166,6 +166,7 @@ LIMITS = {
     "default_exec_timeout": often("8h", "PT8H", ""),
     "max_exec_timeout": often("60d", "90"),
     "max_queue_timeout": often("60d", "90", "1m"),
+    "max_pod_restart_limit": often("30m", "0", "PT1M"),
     "max_log_lines": st.integers(),
     "workflow_info": shaped(max_name_length=st.integers(0, 70)),
 }

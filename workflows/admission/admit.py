@@ -104,6 +104,7 @@ class _Admission:
             external_topology=facts.external_topology if facts.levels else "",
             exec_timeout=exec_timeout,
             queue_timeout=queue_timeout,
+            start_timeout=facts.limits.max_pod_restart_limit,
             default_exit_actions=facts.default_exit_actions,
             max_retry_per_task=facts.limits.max_retry_per_task,
             workflow_name=name,

@@ -6,6 +6,10 @@ and 999 for containers that cannot start, 3001 backend, 3003 start error, 3004 e
 codes of helpers (255, 1000 and 2000 added), and a pod that has a node is INITIALIZING, since it has left the
 queue.
 
+``start_timeout`` is how long a pod may take to start on its node: OSMO's ``max_pod_restart_limit``. It counts
+from the moment the pod got its node, whatever its containers do, so tries to start that follow each other
+share it.
+
 Pure: the time is an argument. ``recheck`` is when the same pod would read differently without any change.
 """
 
@@ -29,10 +33,6 @@ UPSTREAM_CODE = 3000
 
 CONFIG_ERROR_GRACE = timedelta(minutes=10)
 LOST_CONTAINER_GRACE = timedelta(minutes=30)
-START_GRACE = timedelta(minutes=30)
-"""How long a pod may take to start on its node: OSMO's ``max_pod_restart_limit``. It counts from the moment
-the pod got its node, whatever its containers do, so tries to start that follow each other share it."""
-
 _WAITING_FAILS: Mapping[str, tuple[TaskStatus, int]] = {
     "ErrImagePull": (TaskStatus.FAILED_IMAGE_PULL, 302),
     "ImagePullBackOff": (TaskStatus.FAILED_IMAGE_PULL, 301),
@@ -56,7 +56,7 @@ class Reading:
     recheck: datetime | None = None
 
 
-def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
+def read_pod(pod: PodSeen, *, now: datetime, start_timeout: timedelta) -> Reading | None:
     """Read a pod that is in the cluster; None if its status is unknown (phase Unknown)."""
     if reading := _disrupted(pod):
         return reading
@@ -66,17 +66,23 @@ def read_pod(pod: PodSeen, *, now: datetime) -> Reading | None:
         return _failed(pod, now)
     if pod.phase not in ("Pending", "Running"):
         return None
-    return _starting(pod, now) or _live(pod, now)
+    return _starting(pod, now) or _live(pod, now, start_timeout)
 
 
 def read_gone(
-    pod: PodSeen | None, *, eviction: Eviction | None, now: datetime, node_gone: bool = False
+    pod: PodSeen | None,
+    *,
+    eviction: Eviction | None,
+    now: datetime,
+    start_timeout: timedelta,
+    node_gone: bool = False,
 ) -> Reading:
     """Read a pod that is no longer there.
 
     ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed.
     """
-    if pod is not None and (last := read_pod(pod, now=now)) is not None and last.code is not None:
+    last = read_pod(pod, now=now, start_timeout=start_timeout) if pod is not None else None
+    if last is not None and last.code is not None:
         return last
     if eviction:
         return _evicted(eviction)
@@ -174,23 +180,23 @@ def _misconfigured(pod: PodSeen, message: str, now: datetime) -> Reading:
     return _backend(message)
 
 
-def _live(pod: PodSeen, now: datetime) -> Reading:
+def _live(pod: PodSeen, now: datetime, start_timeout: timedelta) -> Reading:
     if pod.phase == "Running":
         return Reading(status=TaskStatus.RUNNING)
     if not pod.node_name:
         return Reading(status=TaskStatus.SCHEDULING)
     placed = _placed_at(pod)
-    if placed is not None and now - placed > START_GRACE:
-        return start_timeout(pod)
-    recheck = placed + START_GRACE if placed else None
+    if placed is not None and now - placed > start_timeout:
+        return not_started(pod, start_timeout)
+    recheck = placed + start_timeout if placed else None
     return Reading(status=TaskStatus.INITIALIZING, recheck=recheck)
 
 
-def start_timeout(pod: PodSeen) -> Reading:
+def not_started(pod: PodSeen, start_timeout: timedelta) -> Reading:
     """The end of a task whose pod has not started in time, with what its containers wait for."""
-    minutes = START_GRACE.seconds // 60
     waits = [_wait(container) for container in _containers(pod) if container.get("state") == "waiting"]
-    message = " ".join([f"Its pod did not start within {minutes} minutes on {pod.node_name}.", *waits[:3]])
+    seconds = f"{start_timeout.total_seconds():g} seconds"
+    message = " ".join([f"Its pod did not start within {seconds} on {pod.node_name}.", *waits[:3]])
     return Reading(status=TaskStatus.FAILED_START_TIMEOUT, code=START_TIMEOUT_CODE, message=message)
 
 

@@ -18,12 +18,11 @@ from scheduling.backends.registry import installed
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
-    START_GRACE,
     START_TIMEOUT_CODE,
     Reading,
+    not_started,
     read_gone,
     read_pod,
-    start_timeout,
 )
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -114,15 +113,21 @@ def next_deadline(view: GroupView) -> datetime | None:
 
     Deadlines of starts that passed are left out: ``follow`` has just decided on them by the pods.
     """
-    starts = (deadline for task in view.tasks if (deadline := _start_deadline(task)) and deadline > view.now)
+    limit = _start_timeout(view)
+    ends = (_start_deadline(task, limit) for task in view.tasks)
+    starts = (deadline for deadline in ends if deadline and deadline > view.now)
     return min((*(deadline for _, _, deadline in _deadlines(view)), *starts), default=None)
 
 
-def _start_deadline(task: TaskView) -> datetime | None:
+def _start_timeout(view: GroupView) -> timedelta:
+    return timedelta(seconds=view.placement.start_timeout)
+
+
+def _start_deadline(task: TaskView, limit: timedelta) -> datetime | None:
     """When a task that is INITIALIZING ends, however its pod reads."""
     if task.status != TaskStatus.INITIALIZING or task.initializing_start_time is None:
         return None
-    return task.initializing_start_time + START_GRACE
+    return task.initializing_start_time + limit
 
 
 def _deadlines(view: GroupView) -> list[tuple[TaskStatus, str, datetime]]:
@@ -175,6 +180,7 @@ class _TaskReader:
         self.unobserved: list[str] = []
         self.lost: list[TaskView] = []
         self._unplaced = not observed.observer_silent and _is_unplaced(view, observed)
+        self._start_timeout = _start_timeout(view)
         self._pod_names = frozenset(task.pod_name for task in view.tasks)
 
     def move(self, task: TaskView) -> TaskMove | None:
@@ -203,11 +209,11 @@ class _TaskReader:
 
     def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
-        reading = read_pod(pod, now=self._view.now)
+        reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
         if reading is None or reading.status in (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING):
-            deadline = _start_deadline(task)
+            deadline = _start_deadline(task, self._start_timeout)
             if deadline is not None and deadline <= self._view.now:
-                reading = start_timeout(pod)
+                reading = not_started(pod, self._start_timeout)
         if reading is not None and reading.code == START_TIMEOUT_CODE and self._view.row.waiting_reason:
             return replace(reading, message=f"{reading.message} {self._view.row.waiting_reason}")
         return reading
@@ -219,7 +225,8 @@ class _TaskReader:
             self._recheck((task.scheduling_start_time or now) + UNSEEN_GRACE)
             return None
         eviction = self._eviction(task.pod_name)
-        last = read_pod(pod, now=now) if pod is not None else None
+        limit = self._start_timeout
+        last = read_pod(pod, now=now, start_timeout=limit) if pod is not None else None
         explained = (last is not None and last.code is not None) or eviction is not None
         since = self._observed.gone_at.get(task.pod_name)
         if not explained and since is not None and now - since < VANISHED_GRACE:
@@ -230,7 +237,7 @@ class _TaskReader:
             self._recheck(now + VANISHED_GRACE)
             return None
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
-        return read_gone(pod, eviction=eviction, now=now, node_gone=node_gone)
+        return read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone)
 
     def _eviction(self, pod: str) -> Eviction | None:
         scheduler = installed().get(self._view.placement.scheduler_type)

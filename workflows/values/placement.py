@@ -22,8 +22,12 @@ from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.requirements import Gang, GangTask, Requirement
 
-VERSIONS = (1, 2, 3)
-"""Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates."""
+VERSIONS = (1, 2, 3, 4)
+"""Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
+the start timeout."""
+
+START_TIMEOUT = 1800.0
+"""Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ class GroupPlacement:
     external_topology: str = ""
     exec_timeout: float
     queue_timeout: float
+    start_timeout: float = START_TIMEOUT
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
     max_retry_per_task: int = 0
     workflow_name: str
@@ -208,6 +213,8 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
+    if placement.start_timeout != START_TIMEOUT:
+        return 4
     if placement.templates:
         return 3
     new = placement.unsupported_preferred != "refuse" or placement.external_topology

@@ -18,6 +18,7 @@ def test_the_defaults_hold_until_somebody_changes_them(ann):
     assert (reply["max_num_tasks"], reply["max_retry_per_task"], reply["revision"]) == (10_000, 0, 0)
     limits = selectors.workflow_limits()
     assert (limits.max_exec_timeout, limits.max_name_length) == (60 * 86400, 64)
+    assert (reply["max_pod_restart_limit"], limits.max_pod_restart_limit) == ("30m", 1800)
 
 
 def test_a_change_holds_and_leaves_a_revision(admin):

@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 
 from tests.unit.lifecycle.values import placement
-from workflows.lifecycle.pod_status import START_GRACE
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.reconcile.follow import WITHOUT_DEADLINE, ObservedPods, follow, next_deadline, timed_out
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.values.observation import PodSeen
 
 SINCE = datetime(2026, 1, 1, 12, tzinfo=UTC)
+START_TIMEOUT = timedelta(minutes=30)
 STARTS = {
     "processing_start_time": SINCE,
     "touched_at": SINCE,
@@ -101,7 +101,7 @@ def test_no_mix_of_a_group_and_its_tasks_is_for_ever(group, status):
 
 def test_a_start_that_never_comes_ends_as_osmo_says_and_names_what_was_waited_for():
     reason = "NVLink domain osmo-7 has 1 of 2 nodes."
-    late = view(TaskStatus.INITIALIZING, after=START_GRACE, reason=reason)
+    late = view(TaskStatus.INITIALIZING, after=START_TIMEOUT, reason=reason)
     for observed in (pods(), pods("Unknown")):  # neither says when the pod was placed
         moves = follow(late, observed, editable=lambda: True).changes
         task, group = moves[0], moves[1]
@@ -110,9 +110,17 @@ def test_a_start_that_never_comes_ends_as_osmo_says_and_names_what_was_waited_fo
         assert reason in group.message
 
 
+def test_a_start_has_the_time_that_was_configured_when_the_workflow_was_submitted():
+    short = {"start_timeout": 60.0}
+    assert next_deadline(view(TaskStatus.INITIALIZING, **short)) == SINCE + timedelta(seconds=60)
+    assert ends(view(TaskStatus.INITIALIZING, after=timedelta(seconds=59), **short)) is None
+    late = view(TaskStatus.INITIALIZING, after=timedelta(seconds=61), **short)
+    assert ends(late) == "FAILED_START_TIMEOUT"
+
+
 def test_time_without_a_look_at_the_pods_does_not_end_a_start():
     """The cluster may have been away while the containers started."""
-    late = view(TaskStatus.INITIALIZING, after=START_GRACE * 3)
+    late = view(TaskStatus.INITIALIZING, after=START_TIMEOUT * 3)
     assert timed_out(late) is None
     assert follow(late, pods("Running"), editable=lambda: True).changes[0].status == "RUNNING"
     assert next_deadline(late) is None  # decided just now, so it is no reason to look again at once

@@ -1,15 +1,19 @@
 """A pod says what became of its task, with OSMO's statuses and codes."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
 
 from scheduling.backends.base import Eviction, EvictionCause
-from workflows.lifecycle.pod_status import read_gone, read_pod
+from workflows.lifecycle import pod_status
 from workflows.values.observation import see_pod
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+START_TIMEOUT = timedelta(minutes=30)
+read_pod = partial(pod_status.read_pod, start_timeout=START_TIMEOUT)
+read_gone = partial(pod_status.read_gone, start_timeout=START_TIMEOUT)
 
 
 def ago(minutes):
@@ -181,6 +185,6 @@ def test_a_start_timeout_names_what_the_containers_wait_for():
     waiting = {"waiting": {"reason": "InvalidImageName", "message": 'couldn\'t parse image name "a/B"'}}
     reading = read_pod(pod("Pending", state=waiting, conditions=[placed(31)]), now=NOW)
     assert reading.message == (
-        "Its pod did not start within 30 minutes on n1. "
+        "Its pod did not start within 1800 seconds on n1. "
         'Container main waits (InvalidImageName: couldn\'t parse image name "a/B").'
     )

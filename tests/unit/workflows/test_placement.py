@@ -59,13 +59,19 @@ def test_what_has_its_default_takes_no_room():
 
 
 def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
-    with pytest.raises(ValueError, match="version 4"):
-        GroupPlacement.from_json({**GROUP.to_json(), "version": 4})
+    with pytest.raises(ValueError, match="version 5"):
+        GroupPlacement.from_json({**GROUP.to_json(), "version": 5})
 
 
 @pytest.mark.parametrize(
     ("group", "task", "version"),
-    [(GROUP, TASK, 1), (EXTERNAL, TASK, 2), (TEMPLATED, PATIENT, 3), (GROUP, PATIENT, 2)],
+    [
+        (GROUP, TASK, 1),
+        (EXTERNAL, TASK, 2),
+        (TEMPLATED, PATIENT, 3),
+        (GROUP, PATIENT, 2),
+        (replace(TEMPLATED, start_timeout=60.0), TASK, 4),
+    ],
 )
 def test_a_placement_says_the_oldest_version_that_can_read_it(group, task, version):
     assert version_for(group, [task]) == version
