@@ -59,14 +59,14 @@ def _unwanted(
         if group is None:
             if obj.api not in (CLAIM, TEMPLATE) and old:  # others create those, maybe for other tenants
                 yield _leaked(cluster, obj, "unknown", "no task group needs it", since=since, group=group)
-        elif group.released_at is not None:
-            yield from _after_release(cluster, group, obj, since=since, old=old)
         elif not _is_home(cluster, group, obj):
-            if old:
+            if obj.api not in (CLAIM, TEMPLATE) and old:
                 home = f"{group.namespace} of cluster {group.cluster}"
                 yield _leaked(
                     cluster, obj, "elsewhere", f"its group belongs in {home}", since=since, group=group
                 )
+        elif group.released_at is not None:
+            yield from _after_release(cluster, group, obj, since=since, old=old)
         elif not group.touched:
             if old:
                 yield _leaked(

@@ -149,6 +149,10 @@ WELL = {
         things=(*WHOLE, thing(CLAIM, "pod-0-x", group=None, pod="pod-0")), owners={"pod-0": GROUP}
     ),
     "a claim of somebody else": facts(things=(*WHOLE, thing(CLAIM, "other", group=None, pod="theirs"))),
+    "a claim of a pod elsewhere that has the name of one of ours": facts(
+        things=(*WHOLE, thing(CLAIM, "pod-0-y", group=None, pod="pod-0", namespace="elsewhere")),
+        owners={"pod-0": GROUP},
+    ),
     "an old pod that goes while its successor comes": facts(
         row(tries=(attempt(status="RESCHEDULED", latest=False), attempt(retry_id=1, pod_name="pod-1"))),
         (pod(deleting_since=ago(3)), pod("pod-1"), POD_GROUP, COMPUTE_DOMAIN),
@@ -228,6 +232,10 @@ WRONG = {
     ),
     "an object in another namespace than its group's": (
         facts(things=(*WHOLE, thing("Secret", "s", namespace="elsewhere"))),
+        ("leaked", "elsewhere"),
+    ),
+    "a copy elsewhere of a pod of a released group": (
+        facts(released(), (pod(namespace="elsewhere"),)),
         ("leaked", "elsewhere"),
     ),
     "an object of a group that says it made none": (
