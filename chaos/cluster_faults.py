@@ -11,6 +11,9 @@ from localcluster.api import ApiError, Json
 from localcluster.crds import kai, nvidia
 
 GROUP_LABEL = "osmo.nvidia.com/task-group"
+STRANGER = "chaos.osmo.local/stranger"
+OWN = f"{GROUP_LABEL},!{STRANGER}"
+"""Selects what the service made; ``chaos.hostile`` makes objects that look like it."""
 HELD_DOMAINS = 4
 WRITES = 5
 CONFLICT = 409
@@ -50,7 +53,7 @@ SIM = "sim.osmo.local"
 
 def service_objects(storm: Storm, prefix: str, plural: str) -> list[Json]:
     """All objects of a kind that the service created for groups."""
-    objects, _ = storm.site.api.list(f"{prefix}/{plural}", query={"labelSelector": GROUP_LABEL})
+    objects, _ = storm.site.api.list(f"{prefix}/{plural}", query={"labelSelector": OWN})
     return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import urllib3
 
-from chaos.cluster_faults import DOMAINS, GROUP_LABEL
+from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN
 from localcluster.api import Api, ApiError, Json
 from localcluster.controlplane import Plane
 
@@ -91,7 +91,7 @@ class DomainMonitor:
     def _watch(self, api: Api, kind: str) -> None:
         """List, then watch until the stream ends; what may happen to either under faults is waited out."""
         lives = self.pods if kind == "pod" else self.domains
-        query = {"labelSelector": GROUP_LABEL}
+        query = {"labelSelector": OWN}
         try:
             objects, version = api.list(PATHS[kind], query=query)
             self._note_list(lives, objects)

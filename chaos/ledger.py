@@ -15,7 +15,8 @@ from typing import Any, LiteralString
 import psycopg
 
 from chaos import statuslog
-from chaos.cluster_faults import DOMAINS, GROUP_LABEL, POD_GROUPS
+from chaos.cluster_faults import DOMAINS, GROUP_LABEL, OWN, POD_GROUPS, STRANGER
+from chaos.hostile import EXIT_CODE, MARK
 from chaos.site import Progress, Site
 from chaos.workload import Submission
 from localcluster import scenario
@@ -39,6 +40,8 @@ MOST_LINES = 10
 LINE_CHARACTERS = 500
 PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
+ROWS_SECONDS = 30.0
+POD_ROWS = "SELECT namespace, name, uid, phase FROM workflows_observedpod WHERE NOT gone"
 DOCTOR_SECONDS = 60
 
 
@@ -46,7 +49,9 @@ DOCTOR_SECONDS = 60
 class Findings:
     """Each list names what is wrong; all of them must be empty.
 
-    ``unsafe`` are ComputeDomains that ended under pods; ``doctor`` is what ``manage.py doctor`` found.
+    ``unsafe`` are ComputeDomains that ended under pods. ``stuck`` are rows by which something lives that is
+    gone. ``strangers`` are rows with a trace of somebody else's pod or event. ``unwritten`` are pods that
+    the observer did not write beside poison. ``doctor`` is what ``manage.py doctor`` found.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -55,6 +60,9 @@ class Findings:
     half_made: list[str] = field(default_factory=list)
     backwards: list[str] = field(default_factory=list)
     unsafe: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    unwritten: list[str] = field(default_factory=list)
     doctor: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
@@ -83,7 +91,7 @@ def left_in_cluster(site: Site) -> list[str]:
     """Objects of groups in the cluster, and claims in the namespaces of groups."""
     objects = []
     for kind, path in KINDS.items():
-        objects += [f"{kind} {name}" for name in _names(site, path.format(""), GROUP_LABEL)]
+        objects += [f"{kind} {name}" for name in _names(site, path.format(""), OWN)]
     for backend in scenario.BACKENDS:
         for kind, path in CLAIMS.items():
             namespace = f"namespaces/{scenario.namespace(backend)}/"
@@ -134,6 +142,8 @@ def check(site: Site, work: list[Submission], *, unsafe: Iterable[str], log: Pat
             findings.doubled.append(f"{submission.key} was refused and made {names[0]}")
     findings.doubled += [f"nobody submitted {name}" for names in by_key.values() for name in names]
     findings.half_made += _half_made(site)
+    findings.strangers += _strangers(site)
+    _compare_rows(site, findings)
     findings.leaked += [*left_in_cluster(site), *(f"not released: {line}" for line in unreleased(site))]
     moves = statuslog.moves(site.database_url)
     findings.backwards += [str(move) for move in statuslog.backwards(moves)]
@@ -166,8 +176,49 @@ def _half_made(site: Site) -> Iterator[str]:
             yield f"{fault}: {row[0]}"
 
 
+def _compare_rows(site: Site, findings: Findings) -> None:
+    """Compare the rows of pods with the cluster; the observer gets some time to write the last changes."""
+    until = time.monotonic() + ROWS_SECONDS
+    while (rows := set(_rows(site, POD_ROWS))) != (pods := set(_pods(site))) and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)
+    findings.stuck += [f"a row has what the cluster has not: {' '.join(row)}" for row in rows - pods]
+    findings.unwritten += [f"no row has {' '.join(pod)}" for pod in pods - rows]
+    for uid, quarantine in _rows(site, "SELECT uid, quarantine FROM pools_cluster WHERE quarantine <> '{}'"):
+        findings.unwritten.append(f"cluster {uid}: {json.dumps(quarantine)[:LINE_CHARACTERS]}")
+    living = "SELECT pod_name, status FROM workflows_task WHERE status = ANY(%(live)s)"
+    names = {name for _, name, _, _ in pods}
+    findings.stuck += [
+        f"task of {name} is {status}" for name, status in _rows(site, living) if name not in names
+    ]
+
+
+def _pods(site: Site) -> Iterator[tuple[str, str, str, str]]:
+    """Namespace, name, uid and phase of pods in followed namespaces, those of strangers too."""
+    for backend in scenario.BACKENDS:
+        path = f"/api/v1/namespaces/{scenario.namespace(backend)}/pods"
+        for pod in site.api.list(path, query={"labelSelector": GROUP_LABEL})[0]:
+            metadata = pod["metadata"]
+            yield metadata["namespace"], metadata["name"], metadata["uid"], pod["status"]["phase"]
+
+
+def _strangers(site: Site) -> Iterator[str]:
+    """Traces of strangers in rows of tasks, task groups and timelines."""
+    questions: dict[str, LiteralString] = {
+        "task": "SELECT pod_name FROM workflows_task "
+        "WHERE exit_code = %(exit_code)s OR strpos(failure_message, %(mark)s) > 0",
+        "task group": "SELECT uuid FROM workflows_taskgroup WHERE strpos(failure_message, %(mark)s) > 0 "
+        "OR strpos(waiting_reason::text, %(mark)s) > 0",
+        "event": "SELECT id FROM workflows_event WHERE strpos(message, %(mark)s) > 0",
+    }
+    for kind, question in questions.items():
+        for row in _rows(site, question):
+            yield f"{kind} {row[0]}"
+
+
 def _doctor(site: Site, log: Path) -> list[str]:
-    """The findings of the service's own consistency check, with no tolerance."""
+    """The findings of the service's own check, with no tolerance, except that strangers are there."""
+    pods = site.api.list("/api/v1/pods", query={"labelSelector": STRANGER})[0]
+    strangers = {f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
     settings = site.running.settings
     ended = subprocess.run(
         [sys.executable, "manage.py", "doctor", "--json", "--grace", "0", "--submissions", str(log)],
@@ -184,6 +235,7 @@ def _doctor(site: Site, log: Path) -> list[str]:
     return [
         f"{finding['kind']} {finding['rule']}: {finding['workflow']} {finding['message']}"
         for finding in report["findings"]
+        if finding["rule"] != "elsewhere" or finding["object"] not in strangers
     ]
 
 
@@ -229,4 +281,5 @@ def _names(site: Site, path: str, selector: str) -> list[str]:
 
 def _rows(site: Site, question: LiteralString) -> list[Any]:
     with psycopg.connect(site.database_url) as connection:
-        return connection.execute(question, {"live": list(statuslog.LIVE)}).fetchall()
+        values = {"live": list(statuslog.LIVE), "exit_code": EXIT_CODE, "mark": MARK}
+        return connection.execute(question, values).fetchall()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from chaos import cluster_faults, edits, ledger, processes
+from chaos import cluster_faults, edits, hostile, ledger, processes
 from chaos.domain_monitor import DomainMonitor
 from chaos.forking_worker import END_LEASES
 from chaos.messages import Meddler
@@ -16,7 +16,7 @@ from chaos.site import Progress, Site
 from chaos.storm import Sequence, Storm
 from chaos.workload import Submitter, endless, submissions
 
-FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS}
+FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS, **hostile.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
 TICK = 0.1
 HEAL_SECONDS = 60
@@ -63,6 +63,7 @@ def run(site: Site, options: Options, *, progress: Progress) -> Outcome:
     generators = {name: random.Random(f"{seed} {name}") for name in ("work", "faults", "points", "order")}
     work = submissions(generators["work"], groups=options.groups)
     outcome = Outcome(options=options)
+    site.add_observer(hostile.OBSERVERS[1])
     if options.short:
         site.hasten()
         site.skew("beat", options.skew)

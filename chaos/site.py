@@ -78,6 +78,11 @@ class Site:
         ]
         self.supervisor.start(replace(command, argv=argv))
 
+    def add_observer(self, name: str) -> None:
+        """One more observer beside the first; it stands by, and follows when the other one is gone."""
+        command = self.supervisor.find("observer").command
+        self.supervisor.start(replace(command, name=name, env={**command.env, "OSMO_METRICS_PORT": "0"}))
+
     def add_worker(self, name: str) -> None:
         """One more worker beside the first."""
         command = self.supervisor.find("worker").command

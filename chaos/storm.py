@@ -20,7 +20,7 @@ from chaos.site import Progress, Site
 from localcluster.api import ApiError
 from localcluster.rest import Refused
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 TROUBLE = (ApiError, Refused, urllib3.exceptions.HTTPError, OSError, psycopg.Error, redis.RedisError)
 """What a fault may meet because of another fault."""
 
