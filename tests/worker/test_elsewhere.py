@@ -77,6 +77,20 @@ def test_a_pod_that_exists_only_elsewhere_is_no_pod_of_the_group(world, group):
     assert observations.observed_pods(view).pods == {}
 
 
+def test_claims_of_a_pod_elsewhere_are_not_waited_for(world, group):
+    pod = world.cluster.all(POD)[0]
+    name = pod["metadata"]["name"]
+    own = [{"name": "channel", "resourceClaimName": "own"}]
+    foreign = [{"name": "channel", "resourceClaimName": "somebody-elses"}]
+    see(world, world.uid, see_pod(pod | {"status": {**pod["status"], "resourceClaimStatuses": own}}))
+    see(world, world.uid, see_pod(copied(pod, resourceClaimStatuses=foreign)))
+    TaskGroup.objects.update(next_reconcile_at=timezone.now())
+    view = load(take_lease(group.pk))
+    assert observations.claims_of(view, [name]) == ["own"]
+    ObservedPod.objects.filter(namespace="osmo").delete()
+    assert observations.claims_of(view, [name]) is None
+
+
 def test_a_domain_and_a_pod_group_elsewhere_are_not_the_groups(world, group):
     domain = world.cluster.all(COMPUTE_DOMAIN)[0]
     own = selectors.compute_domains_of([group])[group.pk].uid

@@ -44,7 +44,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
 
 def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
     """The claims that these pods were given, by their last digests; None if that of a pod is not known."""
-    rows = ObservedPod.objects.filter(cluster_id=cluster_of(view), group_uuid=view.uuid, name__in=pod_names)
+    rows = ObservedPod.objects.filter(**_home(view), group_uuid=view.uuid, name__in=pod_names)
     claims = [names for names in rows.values_list("digest__claims", flat=True) if names]
     return [name for names in claims for name in names] if len(claims) == len(pod_names) else None
 
