@@ -498,6 +498,23 @@ def test_a_late_write_of_a_former_holder_is_refused(world):
     assert ClusterLease.objects.exists()
 
 
+def test_a_database_that_was_put_back_is_brought_in_line_by_an_observer_that_ran_on(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    observer()
+    name = group.tasks.get().pod_name
+    until(lambda: name in pods() and pods()[name].phase == "Running")
+    with transaction.atomic():
+        earlier = ClusterLease.objects.select_for_update().get(), pods()[name]
+    world.cluster.remove(POD, name, namespace="osmo")
+    until(lambda: pods()[name].absent)
+    with transaction.atomic():
+        for row in earlier:
+            row.save(force_update=True)
+    until(lambda: pods()[name].absent)
+
+
 def pod_seen(group, phase, version):
     return PodSeen(
         namespace="osmo",

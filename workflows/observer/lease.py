@@ -3,8 +3,9 @@
 Two observers run at the same time in an upgrade or a failover, and the older view must never win. So one
 follows a cluster, and another one follows it once the lease is over: at once after a proper end, ``SECONDS``
 after a death. Each transaction that writes begins with ``hold``, which compares the token, renews the lease
-and keeps the row locked until the commit; whoever takes the lease gives it another token, so a late write of
-the former holder is refused.
+with another token and keeps the row locked until the commit. So a late write of the former holder is refused,
+and so is the next one after the database was put back to an earlier moment: what the observer remembers to
+have written is no longer there, and it begins anew from the rows.
 
 A lease that is over and that nobody took is still its holder's: a database that was away for a while costs
 no new list. Rejected: a lock of the session, which is lost with a connection and unknown to a pooler in
@@ -15,9 +16,10 @@ import os
 import socket
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 SECONDS = 8.0
 """How long after the death of its observer a cluster can be taken."""
@@ -33,7 +35,8 @@ _TAKE = """
      WHERE lease.until < clock_timestamp()
 """
 _HOLD = """
-    UPDATE pools_clusterlease SET until = clock_timestamp() + make_interval(secs => %(seconds)s)
+    UPDATE pools_clusterlease
+       SET token = %(next)s, until = clock_timestamp() + make_interval(secs => %(seconds)s)
      WHERE cluster_id = %(uid)s AND token = %(token)s
 """
 _RELEASE = """
@@ -44,12 +47,12 @@ _END_OF_AN_IDLE_TRANSACTION = f"SET LOCAL idle_in_transaction_session_timeout = 
 
 
 class ObserverLeaseLost(Exception):
-    """Another observer follows the cluster."""
+    """Another observer follows the cluster, or the database was put back."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ObserverLease:
-    """The right to write about a cluster, until another observer takes it."""
+    """The right to write about a cluster until another observer takes it; ``token`` is the newest."""
 
     cluster: str
     token: UUID
@@ -69,12 +72,17 @@ def take(cluster: str) -> ObserverLease | None:
 
 
 def hold(lease: ObserverLease) -> None:
-    """Renew the lease and lock it until the end of the transaction. Raises ObserverLeaseLost."""
+    """Renew the lease and lock it until the end of the transaction. Raises ObserverLeaseLost.
+
+    A commit whose answer was lost may have renewed it; then it counts as lost and is taken again.
+    """
+    token = uuid.uuid4()
     with connection.cursor() as cursor:
         cursor.execute(_END_OF_AN_IDLE_TRANSACTION)
-        cursor.execute(_HOLD, _values(lease))
+        cursor.execute(_HOLD, _values(lease) | {"next": token})
         if cursor.rowcount != 1:
             raise ObserverLeaseLost(f"cluster {lease.cluster}")
+    transaction.on_commit(partial(setattr, lease, "token", token))
 
 
 def release(lease: ObserverLease) -> None:
