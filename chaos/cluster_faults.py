@@ -234,7 +234,10 @@ def _set_hold(storm: Storm, domain: Json, *, hold: bool) -> None:
 
 
 def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[Storm], int]:
-    """Remove a CustomResourceDefinition with everything of its kind, and put it back."""
+    """Remove a CustomResourceDefinition with everything of its kind, and put it back.
+
+    Not while ``hold_domains`` holds objects of it: it would not go before them.
+    """
 
     def put_back(storm: Storm) -> None:
         (definition,) = (crd for crd in definitions() if crd["metadata"]["name"] == name)
@@ -247,6 +250,8 @@ def remove_definition(definitions: Callable[[], Any], name: str) -> Callable[[St
     def fault(storm: Storm) -> int:
         plural, _, group = name.partition(".")
         before = service_objects(storm, f"/apis/{group}/{VERSIONS[group]}", plural)
+        if any(HOLD in (obj["metadata"].get("finalizers") or ()) for obj in before):
+            return 0
         storm.deleted |= {str(obj["metadata"]["uid"]) for obj in before}
         if storm.site.api.delete(f"{CRDS}/{name}") is None:
             return 0
