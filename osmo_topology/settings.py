@@ -58,7 +58,7 @@ MIDDLEWARE = [
     "web.middleware.RequestIdMiddleware",
     "web.version.ClientVersionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "web.middleware.HostMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -92,24 +92,29 @@ TEMPLATES = [
 def _database(url: str) -> dict[str, Any]:
     """Django's settings for a PostgreSQL URL; ``?host=/dir`` names a socket directory, as in libpq.
 
-    Parameters of TLS (``sslmode``, ``sslrootcert`` and the like) are passed to libpq.
+    Parameters of TLS (``sslmode``, ``sslrootcert`` and the like) are passed to libpq, and so are several
+    hosts with ``target_session_attrs``, of which libpq takes the first that serves.
     """
     parts = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    socket = query.get("host", "")
+    servers = [urlsplit(f"//{server}") for server in parts.netloc.rpartition("@")[2].split(",")]
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": socket or parts.hostname or "",
-        "PORT": str(parts.port or ""),
+        "USER": ENV.database_user or unquote(parts.username or ""),
+        "PASSWORD": ENV.database_password.get_secret_value() or unquote(parts.password or ""),
+        "HOST": query.get("host") or ",".join(server.hostname or "" for server in servers),
+        "PORT": ",".join(str(server.port or "") for server in servers),
         "CONN_MAX_AGE": ENV.database_connections_age,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "options": f"-c statement_timeout={ENV.database_statement_seconds * 1000} "
             "-c idle_in_transaction_session_timeout=60000",
-            **{name: value for name, value in query.items() if name.startswith("ssl")},
+            **{
+                name: value
+                for name, value in query.items()
+                if name.startswith("ssl") or name == "target_session_attrs"
+            },
         },
     }
 
@@ -183,7 +188,7 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-CELERY_BROKER_URL = ENV.redis_url
+CELERY_BROKER_URL = ENV.broker_url
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]

@@ -3,21 +3,28 @@
 Names are the field names in capitals behind ``OSMO_``. Nothing else in the product reads the
 environment. ``DATABASE_URL``, ``REDIS_URL`` and ``KUBECONFIG`` are ignored on purpose: a variable
 exported for another program must not point this one at somebody's server.
+
+A setting that is not in the environment may be a file of its name in the directory ``OSMO_SECRETS_DIR``, as
+a mounted Secret is. Users and passwords of servers may stand apart from the address, so that nobody must
+quote their special characters.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, PostgresDsn, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from web.policy import NAME
 
+SECRETS_DIRECTORY = "OSMO_SECRETS_DIR"
 _DEVELOPMENT_MARK = "development-only-"
 DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
@@ -72,7 +79,19 @@ class Environment(BaseSettings):
     database_url: PostgresDsn = Field(
         default=PostgresDsn("postgresql://osmo@127.0.0.1:5432/osmo"), description="PostgreSQL."
     )
-    redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="Celery's broker.")
+    database_user: str = Field(default="", description="PostgreSQL's user, in place of the address's.")
+    database_password: SecretStr = Field(
+        default=SecretStr(""), description="That user's password, as it is: nothing is quoted."
+    )
+    redis_url: str = Field(
+        default="redis://127.0.0.1:6379/0",
+        pattern=r"^(rediss?|redis\+socket|memory)://",
+        description="Celery's broker.",
+    )
+    redis_user: str = Field(default="", description="Redis' user, in place of the address's.")
+    redis_password: SecretStr = Field(
+        default=SecretStr(""), description="The password of Redis, as it is: nothing is quoted."
+    )
     allowed_hosts: list[str] = Field(
         default=["127.0.0.1", "localhost", "[::1]"], description="Host headers that are answered (JSON list)."
     )
@@ -243,6 +262,18 @@ class Environment(BaseSettings):
     )
 
     @property
+    def broker_url(self) -> str:
+        """The address of Redis with the user and the password that stand apart from it."""
+        user, password = self.redis_user, self.redis_password.get_secret_value()
+        if not (user or password):
+            return self.redis_url
+        parts = urlsplit(self.redis_url)
+        server = parts.netloc.rpartition("@")[2]
+        user = quote(user, safe="") or (parts.username or "")
+        password = quote(password, safe="") or (parts.password or "")
+        return parts._replace(netloc=f"{user}:{password}@{server}").geturl()
+
+    @property
     def reached_by_tls(self) -> bool:
         """Whether browsers reach the service by TLS, so that its cookies may insist on it."""
         return self.service_url.lower().startswith("https://")
@@ -253,7 +284,7 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
-        faults = (_access_faults, _label_faults, _log_faults, _retention_faults)
+        faults = (_access_faults, _label_faults, _log_faults, _retention_faults, _server_faults)
         if wrong := [*own, *(sentence for check in faults for sentence in check(self))]:
             raise ValueError("; ".join(wrong))
         return self
@@ -316,7 +347,23 @@ def _retention_faults(env: Environment) -> Iterator[str]:
         yield "OSMO_WORKFLOW_DAYS: 0 for ever, or at least 1"
 
 
+def _server_faults(env: Environment) -> Iterator[str]:
+    if env.redis_url.startswith("redis+socket:") and (
+        env.redis_user or env.redis_password.get_secret_value()
+    ):
+        yield "OSMO_REDIS_USER and OSMO_REDIS_PASSWORD: the address of a socket has its own"
+
+
 @cache
 def environment() -> Environment:
     """Return this process's settings; raises pydantic's ValidationError naming every wrong variable."""
-    return Environment()
+    return read_environment(os.environ.get(SECRETS_DIRECTORY))
+
+
+def read_environment(secrets_directory: str | None) -> Environment:
+    """Read the settings; a directory of files that is not there refuses the start."""
+    if not secrets_directory:
+        return Environment()
+    if not Path(secrets_directory).is_dir():
+        raise ValueError(f"{SECRETS_DIRECTORY} names {secrets_directory}, which is no directory")
+    return Environment(_secrets_dir=secrets_directory)

@@ -1,10 +1,14 @@
 """What a process refuses to start with."""
 
+import ssl
+
+import kombu
 import pytest
+import redis
 from pydantic import ValidationError
 
 from osmo_topology import settings
-from web.env import DEVELOPMENT_KEY, Environment
+from web.env import DEVELOPMENT_KEY, Environment, read_environment
 
 KEY = "k" * 40
 SECRET = "proxy-" + "s" * 40
@@ -96,6 +100,71 @@ def test_what_the_databases_address_says_of_tls_is_not_left_out():
     said = settings._database("postgresql://osmo:p@db/osmo?sslmode=verify-full&sslrootcert=/ca.pem")
     assert (said["OPTIONS"]["sslmode"], said["OPTIONS"]["sslrootcert"]) == ("verify-full", "/ca.pem")
     assert "sslmode" not in settings._database("postgresql://osmo@db/osmo?host=/run")["OPTIONS"]
+
+
+def test_several_hosts_reach_libpq_with_the_choice_among_them():
+    own = settings._database("postgresql://osmo:p@a:5432,b:5433/osmo?target_session_attrs=read-write")
+    assert (own["HOST"], own["PORT"]) == ("a,b", "5432,5433")
+    assert (own["USER"], own["OPTIONS"]["target_session_attrs"]) == ("osmo", "read-write")
+    assert settings._database("postgresql://[::1]:5432/osmo")["HOST"] == "::1"
+
+
+ODD = "p@ss/w:rd?#%5B ä"
+"""Each of these characters ends a part of an address or quotes another."""
+
+
+def test_a_database_password_of_odd_characters_stands_apart_from_the_address(start, monkeypatch):
+    own = start(
+        env="development", database_url="postgresql://db/osmo", database_user="a@b", database_password=ODD
+    )
+    monkeypatch.setattr(settings, "ENV", own)
+    read = settings._database(str(own.database_url))
+    assert (read["USER"], read["PASSWORD"], read["HOST"]) == ("a@b", ODD, "db")
+    assert ODD not in repr(own)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+def test_a_redis_password_of_odd_characters_stands_apart_from_the_address(start, scheme):
+    own = start(
+        env="development", redis_url=f"{scheme}://old:old@r:6380/1", redis_user="a:b", redis_password=ODD
+    )
+    read = kombu.Connection(own.broker_url).info()
+    assert (read["userid"], read["password"], read["hostname"], read["port"]) == ("a:b", ODD, "r", 6380)
+    assert redis.Redis.from_url(own.broker_url).connection_pool.connection_kwargs["password"] == ODD
+    assert start(env="development", redis_url="redis://r/0").broker_url == "redis://r/0"
+
+
+def test_redis_by_tls_is_verified_by_both_of_its_clients(start):
+    url = "rediss://r:6380/0?ssl_cert_reqs=required&ssl_ca_certs=/ca.pem"
+    own = start(env="development", redis_url=url, redis_password="p")
+    assert kombu.Connection(own.broker_url).info()["ssl"] == {
+        "ssl_cert_reqs": ssl.CERT_REQUIRED,
+        "ssl_ca_certs": "/ca.pem",
+    }
+    health = redis.Redis.from_url(own.broker_url).connection_pool.connection_kwargs
+    assert (health["ssl_cert_reqs"], health["ssl_ca_certs"]) == ("required", "/ca.pem")
+
+
+@pytest.mark.parametrize("url", ["sentinel://a:26379", "redis-cluster://a", "amqp://a"])
+def test_a_broker_that_is_no_single_redis_is_refused(start, url):
+    with pytest.raises(ValidationError, match="redis_url"):
+        start(env="development", redis_url=url)
+
+
+def test_a_mounted_secret_is_read_and_the_environment_comes_first(start, tmp_path, monkeypatch):
+    (tmp_path / "OSMO_SECRET_KEY").write_text(f"{KEY}\n")
+    (tmp_path / "osmo_database_password").write_text(ODD)
+    (tmp_path / "OSMO_REDIS_PASSWORD").write_text("from a file")
+    start(env="production", secret_key=KEY, redis_password="from the environment")
+    monkeypatch.delenv("OSMO_SECRET_KEY")
+    own = read_environment(str(tmp_path))
+    assert (own.secret_key, own.database_password.get_secret_value()) == (KEY, ODD)
+    assert own.redis_password.get_secret_value() == "from the environment"
+
+
+def test_a_directory_of_secrets_that_is_not_there_refuses_the_start(tmp_path):
+    with pytest.raises(ValueError, match=r"OSMO_SECRETS_DIR names .*/none"):
+        read_environment(str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
