@@ -5,7 +5,14 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, setup_logging, worker_init, worker_ready
+from celery.signals import (
+    beat_init,
+    setup_logging,
+    task_postrun,
+    task_prerun,
+    worker_init,
+    worker_ready,
+)
 from django_structlog.celery.steps import DjangoStructLogInitStep
 from kombu.entity import Queue
 
@@ -69,10 +76,14 @@ def _keep_our_logging(**_: Any) -> None:
 def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
     from cluster import concurrency  # noqa: PLC0415 -- the same
-    from web import metrics  # noqa: PLC0415 -- once Django has its settings
+    from web import metrics, pulse  # noqa: PLC0415 -- once Django has its settings
 
     settle()
     concurrency.share(sender.controller.concurrency)
+    threads = pulse.TaskThreads(sender.controller.concurrency)
+    task_prerun.connect(lambda task_id, **_: threads.begin(task_id), weak=False)
+    task_postrun.connect(lambda task_id, **_: threads.end(task_id), weak=False)
+    pulse.watch(threads.fault)
     metrics.serve()
 
 
@@ -81,8 +92,9 @@ def _show_the_rows(**_: Any) -> None:
     """Serve the metrics of the rows: there is one beat."""
     from prometheus_client import REGISTRY  # noqa: PLC0415 -- once Django has its settings
 
-    from web import metrics  # noqa: PLC0415 -- the same
+    from web import metrics, pulse  # noqa: PLC0415 -- the same
     from workflows.services.gauges import StateCollector  # noqa: PLC0415 -- the same
 
     REGISTRY.register(StateCollector())
+    pulse.watch(periodic.BEAT.fault)
     metrics.serve()

@@ -3,13 +3,15 @@
 Web shows its page at ``/metrics``, summed over its processes (``web.webserver`` names their shared
 directory). Everybody who reaches the API reaches it, so it needs the token of ``OSMO_METRICS_TOKEN`` and is
 closed without one. Worker, observer and beat have no web server, so each serves the page on a port of its
-own, on loopback by default; if a token is set, they require it too. Labels never carry values that users
+own, on loopback by default; if a token is set, they require it too. ``/livez`` beside it needs none
+(``web.pulse``). Labels never carry values that users
 choose: the route's pattern instead of the path, one word for unknown methods.
 
 Rejected: pushing to a gateway (a dead process would look alive), and one port for all processes.
 """
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -23,7 +25,7 @@ from django.http import HttpRequest, HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from web import errors
+from web import errors, pulse
 from web.health import reads_only
 from web.scraping import bears_token
 
@@ -77,6 +79,10 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
+class _ServerOnIPv6(_Server):
+    address_family = socket.AF_INET6
+
+
 class _Quiet(WSGIRequestHandler):
     timeout = 10  # of silence: a connection that says nothing holds a thread no longer
 
@@ -89,13 +95,23 @@ def serve() -> WSGIServer | None:
     env = settings.ENV
     if not env.metrics_port:
         return None
-    server = make_server(env.metrics_host, env.metrics_port, _application, _Server, _Quiet)
+    server = listen(env.metrics_host, env.metrics_port)
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     log.info("metrics_shown", host=env.metrics_host, port=env.metrics_port)
     return server
 
 
+def listen(host: str, port: int) -> WSGIServer:
+    """Open the port; an address with colons is one of IPv6."""
+    kind = _ServerOnIPv6 if ":" in host else _Server
+    return make_server(host, port, _application, kind, _Quiet)
+
+
 def _application(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    if environ["PATH_INFO"] == "/livez":
+        faults = pulse.faults()
+        status = "503 Service Unavailable" if faults else "200 OK"
+        return _plain(start_response, status, "; ".join(faults) or "ok")
     if environ["PATH_INFO"] != "/metrics":
         return _plain(start_response, "404 Not Found")
     if settings.ENV.metrics_token and not bears_token(environ.get("HTTP_AUTHORIZATION", "")):
@@ -105,7 +121,7 @@ def _application(environ: dict[str, Any], start_response: Callable[..., object])
     return [body]
 
 
-def _plain(start_response: Callable[..., object], status: str) -> Iterable[bytes]:
-    body = f"{status}\n".encode()
+def _plain(start_response: Callable[..., object], status: str, text: str = "") -> Iterable[bytes]:
+    body = f"{text or status}\n".encode()
     start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
     return [body]

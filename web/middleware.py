@@ -1,17 +1,24 @@
-"""What every request passes: an id that is echoed and logged, a check for garbage, one line in the log."""
+"""What every request passes: an id that is echoed and logged, a check for garbage, one line in the log.
+
+Kubelets and Prometheus send the address of a pod as Host, which no list of hosts can name. Their three
+addresses read nothing from it, so they are exempt from the check, and from the log: they come every few
+seconds.
+"""
 
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.middleware.common import CommonMiddleware
 from django_structlog.middlewares import RequestMiddleware
 
 from web import errors
 from web.auth import caller_address
 from web.unreadable import is_path_unreadable, unreadable_part
 
+PROBES = frozenset({"/livez", "/readyz", "/metrics"})
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -43,11 +50,21 @@ class RequestIdMiddleware:
         return self.get_response(request)
 
 
+class HostMiddleware(CommonMiddleware):
+    """Django's check of the Host header, for every address but those of probes."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        return None if request.path_info in PROBES else super().process_request(request)
+
+
 class RequestLogMiddleware(RequestMiddleware):
     """Log each request by its method and path: a query may hold a variable of a task, ``env_vars``.
 
     The address is the one that can be believed, not whatever X-Forwarded-For says.
     """
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        return self.get_response(request) if request.path_info in PROBES else super().__call__(request)
 
     @classmethod
     def bind_ip(cls, request: HttpRequest) -> None:

@@ -21,8 +21,12 @@ from typing import Any
 from celery import Task
 from celery.beat import Scheduler
 
+from web.pulse import Loop
+
 MAIN_QUEUE = "osmo"
 QUEUE = "osmo-upkeep"
+
+BEAT = Loop("beat")
 
 _guard = threading.Lock()
 _ended: dict[tuple[Any, ...], float] = {}
@@ -80,6 +84,7 @@ class Steady(Scheduler):
     def tick(self, *_arguments: Any, **_named: Any) -> float:
         """Send what is due; returns the seconds until something is."""
         for name, entry in self.data.items():
+            BEAT.turn()
             if self._next.get(name, 0.0) <= time.monotonic():
                 self._next[name] = time.monotonic() + entry.schedule.run_every.total_seconds()
                 self.apply_entry(entry, producer=self.producer)

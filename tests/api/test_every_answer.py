@@ -148,6 +148,21 @@ def test_health_refuses_other_methods_in_the_shape_of_every_error(address, metho
     assert set(answer.json()) == {"message", "error_code", "workflow_id", "details", "request_id"}
 
 
+POD = "10.1.2.3:8000"
+
+
+@pytest.mark.parametrize(("address", "want"), [("/livez", 200), ("/readyz", 200), ("/metrics", 401)])
+def test_a_probe_by_the_address_of_a_pod_is_answered_and_not_logged(client, address, want, caplog):
+    """Neither a kubelet nor Prometheus can send another Host than the address that it calls."""
+    assert client.get(address, HTTP_HOST=POD).status_code == want
+    assert [record for record in caplog.records if "request" in str(record.msg)] == []
+
+
+def test_the_host_counts_everywhere_else(client):
+    for address in ("/api/version", "/readyz/", "/ui/login"):
+        assert client.get(address, HTTP_HOST=POD).status_code == 400
+
+
 def test_the_pages_of_the_api_tell_a_stranger_to_log_in_in_the_same_shape(client):
     answer = client.get("/api/docs")
     assert answer.status_code == 401

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError, close_old_connections, connection
 
+from web.pulse import Loop
 from workflows import metrics
 from workflows.observer.cluster_observer import STOP_SECONDS, ClusterObserver, StreamKey
 from workflows.observer.sources import Followed, clusters_to_follow
@@ -29,6 +30,7 @@ class Observer:
     clusters: dict[str, ClusterObserver] = field(default_factory=dict)
     retired: list[ClusterObserver] = field(default_factory=list)
     refreshed_at: float = field(default=float("-inf"))
+    loop: Loop = field(default_factory=lambda: Loop("the observer"))
 
     def run(self) -> None:
         """Follow and write until stopped, then end every stream."""
@@ -64,6 +66,7 @@ class Observer:
         except DatabaseError as error:
             log.warning("rows_not_read", error=str(error))
         self.refreshed_at = time.monotonic()
+        self.loop.turn()
 
     def _bring_in_line(self, clusters: list[Followed]) -> None:
         by_uid = {followed.uid: followed for followed in clusters}

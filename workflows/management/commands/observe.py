@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from web import metrics
+from web import metrics, pulse
 from workflows.observer.process import Observer
 
 
@@ -17,5 +17,6 @@ class Command(BaseCommand):
         observer = Observer()
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: observer.stop())
+        pulse.watch(observer.loop.fault)
         metrics.serve()
         observer.run()
