@@ -1,9 +1,11 @@
-"""Build the control plane and kwok once per machine, from Go modules.
+"""Build the control plane, kwok and helm once per machine, from Go modules.
 
 etcd and Kubernetes ship no binary that a plain machine can fetch, their Go modules it can. Two programs,
 since kwok pins other versions of the shared libraries: ``controlplane`` (etcd, API server,
 scheduler, controller manager) and ``kwok``. Sources and pinned modules (``go.mod``, ``go.sum``)
-lie in ``programs/``.
+lie in ``programs/``. The tests of the chart need two things more, made only when they are asked for:
+``helm``, and the definitions of the Gateway API and of the Prometheus operator, which are files in the
+modules of those projects.
 
 A program is kept in the user's cache under a hash of everything that decides its content, never
 in the checkout, so a second clone starts in seconds. Build scratch (module and compiler caches,
@@ -17,6 +19,7 @@ GOPROXY and GOFLAGS of the environment are honoured.
 
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -25,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,20 +78,60 @@ PROGRAMS = (
 )
 
 
+_HELM_VERSION = "v3.22.0"
+_HELM_CAPABILITIES = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
+_HELM_LINT = "-X helm.sh/helm/v3/pkg/lint/rules.k8sVersion"
+HELM = Program(
+    name="helm",
+    package="helm.sh/helm/v3/cmd/helm",
+    # without the cluster's version `helm template` and `helm lint` assume a very old one
+    linker_flags=f"-s -w -X helm.sh/helm/v3/internal/version.version={_HELM_VERSION}"
+    f" {_HELM_CAPABILITIES}Major=1 {_HELM_CAPABILITIES}Minor=36"
+    f" {_HELM_LINT}Major=1 {_HELM_LINT}Minor=36",
+)
+DEFINITIONS = PROGRAMS_FOLDER / "definitions"
+DEFINITION_FILES = {
+    "sigs.k8s.io/gateway-api": ("config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",),
+    "github.com/prometheus-operator/prometheus-operator": (
+        "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
+        "example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+    ),
+}
+
+
 def binaries() -> Binaries:
     """Return the programs, building those that this machine does not have yet."""
     paths = {program.name: artefact(program) for program in PROGRAMS}
     if not all(path.exists() for path in paths.values()):
-        _build_missing()
+        _build_missing(PROGRAMS)
     return Binaries(**paths)
+
+
+def chart_tools() -> None:
+    """Make what the tests of the chart need, where this machine does not have it yet."""
+    if not artefact(HELM).exists():
+        _build_missing((HELM,))
+    if not definitions_folder().exists():
+        _fetch_definitions()
 
 
 def artefact(program: Program) -> Path:
     """Where a program is kept: its name carries a hash of its inputs."""
+    inputs = (program.package, program.linker_flags, platform.machine(), *_inputs(program.folder))
+    return _cached(program.name, inputs)
+
+
+def definitions_folder() -> Path:
+    """Where the definitions are kept that the tests of the chart install."""
+    files = (file for names in DEFINITION_FILES.values() for file in names)
+    return _cached("definitions", (*files, *_inputs(DEFINITIONS)))
+
+
+def _cached(name: str, inputs: Iterable[str]) -> Path:
     content = hashlib.sha256()
-    for part in (program.package, program.linker_flags, platform.machine(), *_inputs(program)):
+    for part in inputs:
         content.update(part.encode() + b"\0")
-    return cache_directory() / f"{program.name}-{content.hexdigest()[:16]}"
+    return cache_directory() / f"{name}-{content.hexdigest()[:16]}"
 
 
 def cache_directory() -> Path:
@@ -97,22 +140,55 @@ def cache_directory() -> Path:
     return Path(base) / "osmo-topology"
 
 
-def _inputs(program: Program) -> Iterator[str]:
-    for path in sorted(program.folder.glob("*")):
+def _inputs(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*")):
         if path.suffix == ".go" or path.name in ("go.mod", "go.sum"):
             yield path.name
             yield path.read_text()
 
 
-def _build_missing() -> None:
+def _build_missing(programs: Sequence[Program]) -> None:
     root = cache_directory()
     root.mkdir(parents=True, exist_ok=True)
     with _only_builder(root), _scratch(root) as scratch:
-        missing = [program for program in PROGRAMS if not artefact(program).exists()]
+        missing = [program for program in programs if not artefact(program).exists()]
         if missing:
             go = _find_go(scratch)
             for program in missing:
                 _build(program, go=go, scratch=scratch)
+
+
+def _fetch_definitions() -> None:
+    """Copy the definitions out of their modules, which go.sum verifies."""
+    root = cache_directory()
+    root.mkdir(parents=True, exist_ok=True)
+    with _only_builder(root), _scratch(root) as scratch:
+        target = definitions_folder()
+        if target.exists():
+            return
+        go, chosen = _find_go(scratch), scratch / "definitions"
+        chosen.mkdir()
+        for module, files in DEFINITION_FILES.items():
+            folder = _module_folder(module, go=go, env=_go_environment(scratch))
+            for file in files:
+                shutil.copy(folder / file, chosen)
+        chosen.rename(target)
+        _progress("definitions: fetched")
+
+
+def _module_folder(module: str, *, go: str, env: Mapping[str, str]) -> Path:
+    answer = subprocess.run(
+        [go, "mod", "download", "-json", module],
+        cwd=DEFINITIONS,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_PER_PROGRAM,
+    )
+    if answer.returncode != 0:
+        raise BuildFailed(f"the module {module} cannot be fetched:\n{answer.stdout}{answer.stderr}")
+    return Path(json.loads(answer.stdout)["Dir"])
 
 
 @contextmanager
@@ -246,10 +322,13 @@ def _progress(text: str) -> None:
     print(f"[local cluster] {text}", flush=True)
 
 
-def main() -> int:
-    """Build what is missing; silent when nothing is."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Build what is missing, with "chart" what the tests of the chart need; silent when nothing is."""
     try:
-        binaries()
+        if list(arguments) == ["chart"]:
+            chart_tools()
+        else:
+            binaries()
     except BuildFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -257,4 +336,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
