@@ -19,6 +19,7 @@ from bench import (
     feasibility,
     fit,
     load,
+    log_followers,
     memory,
     pipeline,
     queries,
@@ -26,6 +27,7 @@ from bench import (
     slow_clients,
     status_delay,
     submission,
+    web_workers,
 )
 from localcluster.build import BuildFailed, binaries
 from localcluster.supervisor import ServerFailed
@@ -49,6 +51,8 @@ PARTS: dict[str, Part] = {
     "retention": lambda small: retention.measure(small=small, progress=progress),
     "memory": lambda small: memory.measure(small=small, progress=progress),
     "slow_clients": lambda small: slow_clients.measure(small=small, progress=progress),
+    "web_workers": lambda small: web_workers.measure(small=small, progress=progress),
+    "log_followers": lambda small: log_followers.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }
 

@@ -1,4 +1,4 @@
-"""Ordinary callers beside clients that send or read slowly, and beside followers of logs.
+"""Ordinary callers beside clients that send half a request, or never read the answer.
 
 Everything is on this machine, so the slow clients, the ordinary callers and the service share its cores: a
 slow client does as little as it can, one byte a second.
@@ -7,19 +7,19 @@ slow client does as little as it can, one byte a second.
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from bench.site import Progress, Site, started_site
+from bench.site import Progress, started_site
 from bench.submission import percentiles, timed
-from bench.usage import memory
-from bench.workload import one_group
+from bench.web import Web, started_web
 
-REQUESTS, SMALL_REQUESTS = 2000, 400
+REQUESTS, SMALL_REQUESTS = 800, 200
 CALLERS = 4
-HALF_SENT, READERS, FOLLOWERS = 1000, 500, 2000
+WARM_UP = 100
+SLOW = 1000
 POOL = BACKEND = "slow"
 LARGE = "/static/drf_spectacular_sidecar/redoc/bundles/redoc.standalone.js"
 SETTLE_SECONDS = 3.0
@@ -27,71 +27,64 @@ SECOND = 1.0
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
-    share = 10 if small else 1
-    followers = {"OSMO_LOG_FOLLOWERS": str(FOLLOWERS), "OSMO_LOG_USER_FOLLOWERS": str(FOLLOWERS)}
-    with started_site(progress=progress, standins=False, more=followers) as site:
+    slow, requests = (SLOW // 10, SMALL_REQUESTS) if small else (SLOW, REQUESTS)
+    report: dict[str, Any] = {"callers": CALLERS, "slow_clients": slow, "requests": requests}
+    with started_site(progress=progress, standins=False) as site:
+        report["servers"] = site.servers()
         site.add_nodes(POOL, count=1)
         site.add_backend(BACKEND, "default")
         site.add_pool(POOL, backend=BACKEND, topology=False)
-        name = site.submit(POOL, one_group(1, name="slow"))
-        site.wait(
-            lambda: site.rest.workflow(name)["status"] == "RUNNING", seconds=60, awaited="a running workflow"
-        )
-        host = "Host: 127.0.0.1\r\n"
-        token = f"Authorization: {site.rest.headers['Authorization']}\r\n"
-        header = f"GET /api/pool HTTP/1.1\r\n{host}X-Slow: "
-        body = f"POST /api/pool/{POOL}/workflow HTTP/1.1\r\n{host}{token}Content-Length: 100000\r\n\r\n "
-        unread = f"GET {LARGE} HTTP/1.1\r\n{host}\r\n" * 20
-        follow = f"GET /api/workflow/{name}/logs HTTP/1.1\r\n{host}{token}\r\n"
-        phases: dict[str, list[_Clients]] = {
-            "alone": [],
-            "beside_half_sent": [
-                _Clients(site, header.encode(), count=HALF_SENT // 2 // share, drip=b"x"),
-                _Clients(site, body.encode(), count=HALF_SENT // 2 // share, drip=b" "),
-            ],
-            "beside_readers": [_Clients(site, unread.encode(), count=READERS // share)],
-            "beside_followers": [_Clients(site, follow.encode(), count=FOLLOWERS // share)],
-            "alone_again": [],
-        }
-        count = SMALL_REQUESTS if small else REQUESTS
-        timed(lambda: site.rest.get("/api/pool"), count=50, concurrency=CALLERS)
-        report = {title: _phase(site, clients, count=count) for title, clients in phases.items()}
-        servers = site.servers()
-    undisturbed = min(report["alone"]["p95_ms"], report["alone_again"]["p95_ms"])
-    for title, figures in report.items():
+        with started_web(site, "web_measured") as web:
+            timed(lambda: web.rest.get("/api/pool"), count=WARM_UP, concurrency=CALLERS)
+            for title, clients in _phases(web, count=slow).items():
+                report[title] = _phase(web, clients, requests=requests)
+                progress(f"slow_clients: {title}: {report[title]}")
+    phases = [figures for figures in report.values() if isinstance(figures, dict) and "p95_ms" in figures]
+    undisturbed = min(phases[0]["p95_ms"], phases[-1]["p95_ms"])
+    for figures in phases:
         figures["p95_ratio"] = round(figures["p95_ms"] / undisturbed, 2)
-        progress(f"slow_clients: {title}: {figures}")
-    return {"servers": servers, "callers": CALLERS, **report}
+    return report
 
 
-def _phase(site: Site, clients: "list[_Clients]", *, count: int) -> dict[str, Any]:
-    for group in clients:
-        group.__enter__()
-    try:
+def _phases(web: Web, *, count: int) -> "dict[str, list[SlowClients]]":
+    host = "Host: 127.0.0.1\r\n"
+    header = f"GET /api/pool HTTP/1.1\r\n{host}X-Slow: ".encode()
+    token = f"Authorization: {web.rest.headers['Authorization']}\r\n"
+    body = f"POST /api/pool/{POOL}/workflow HTTP/1.1\r\n{host}{token}Content-Length: 100000\r\n\r\n ".encode()
+    unread = f"GET {LARGE} HTTP/1.1\r\n{host}\r\n".encode() * 20
+    return {
+        "alone": [],
+        "beside_half_headers": [SlowClients(web.api_url, header, count=count, drip=b"x")],
+        "beside_half_bodies": [SlowClients(web.api_url, body, count=count, drip=b" ")],
+        "beside_readers": [SlowClients(web.api_url, unread, count=count)],
+        "alone_again": [],
+    }
+
+
+def _phase(web: Web, clients: "list[SlowClients]", *, requests: int) -> dict[str, Any]:
+    with ExitStack() as stack:
+        for group in clients:
+            stack.enter_context(group)
         if clients:
             time.sleep(SETTLE_SECONDS)
         began = time.monotonic()
-        seconds = timed(lambda: site.rest.get("/api/pool"), count=count, concurrency=CALLERS)
-        per_second = round(count / (time.monotonic() - began), 1)
-        web = memory(site.supervisor)["web"]
+        seconds = timed(lambda: web.rest.get("/api/pool"), count=requests, concurrency=CALLERS)
+        per_second = round(requests / (time.monotonic() - began), 1)
         connections = sum(group.open_connections() for group in clients)
-    finally:
-        for group in clients:
-            group.close()
+        rss = web.memory().rss
     return {
         **percentiles(seconds),
         "per_second": per_second,
         "connections": connections,
-        "web_rss_mib": web.rss,
-        "web_pss_mib": web.pss,
+        "process_rss_mib": rss,
     }
 
 
 @dataclass(slots=True)
-class _Clients:
+class SlowClients:
     """Connections on which something was sent and nothing is read; those that are cut come back."""
 
-    site: Site
+    api_url: str
     sent: bytes
     count: int
     drip: bytes = b""
@@ -100,13 +93,14 @@ class _Clients:
     dripping: threading.Thread | None = None
 
     def __enter__(self) -> Self:
+        self.stopped.clear()
         self.sockets = [self._connect() for _ in range(self.count)]
         if self.drip:
             self.dripping = threading.Thread(target=self._drip)
             self.dripping.start()
         return self
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stopped.set()
         if self.dripping is not None:
             self.dripping.join()
@@ -118,8 +112,7 @@ class _Clients:
         return sum(map(_is_open, self.sockets))
 
     def _connect(self) -> socket.socket:
-        address = urlsplit(self.site.running.api_url)
-        client = socket.socket()
+        address, client = urlsplit(self.api_url), socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(10)
         client.connect((address.hostname, address.port))

@@ -16,16 +16,22 @@ SERVICE = ("web", "worker", "beat", "observer")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """MiB; ``pss`` counts a page that several processes share once."""
+    """MiB; ``pss`` counts a page that several processes share once. ``files`` are open."""
 
     processes: int
     rss: int
     pss: int
+    files: int
 
 
 def memory(supervisor: Supervisor) -> dict[str, Memory]:
     """What every server has in memory now."""
     return {name: _memory(family) for name, family in _families(supervisor).items()}
+
+
+def most_memory(supervisor: Supervisor, name: str) -> Memory:
+    """What the largest process of a server has in memory now."""
+    return max((_memory([pid]) for pid in _families(supervisor)[name]), key=lambda memory: memory.rss)
 
 
 def cpu_seconds(supervisor: Supervisor) -> dict[str, float]:
@@ -61,8 +67,10 @@ def _memory(family: Iterable[int]) -> Memory:
     for pid in family:
         with suppress(FileNotFoundError, ProcessLookupError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            sizes.append((_kib(rollup, "Rss"), _kib(rollup, "Pss")))
-    return Memory(len(sizes), sum(rss for rss, _ in sizes) // 1024, sum(pss for _, pss in sizes) // 1024)
+            files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            sizes.append((_kib(rollup, "Rss"), _kib(rollup, "Pss"), files))
+    rss, pss, files = map(sum, zip(*sizes, strict=True)) if sizes else (0, 0, 0)
+    return Memory(len(sizes), rss // 1024, pss // 1024, files)
 
 
 def _ticks(family: Iterable[int]) -> int:
