@@ -3,12 +3,18 @@
 Web follows the logs of many pods at a time, for an hour each; a thread for every one of them would cost more
 memory than the text. So each stream is a coroutine with a connection of its own. Credentials are read in a
 thread, because they may be files or the output of a program.
+
+What a stream keeps while its reader waits is small, and the rest of the log waits in the cluster. asyncio
+(Python 3.11 to 3.14, ``asyncio.sslproto``) gives each TLS connection a buffer of 256 KiB, whatever is read,
+and lets as much again wait in it undecrypted: of a thousand streams that is half a GiB.
 """
 
 import asyncio
 import ssl
+from asyncio import sslproto
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import aiohttp
 
@@ -16,7 +22,9 @@ from cluster import api_requests, errors, metrics, reachability
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import ClusterUnreachable
 
-_BUFFER = 16 * 1024
+_BUFFER = 16 * 1024  # a record of TLS
+
+sslproto.SSLProtocol.max_size = _BUFFER
 
 
 @asynccontextmanager
@@ -27,6 +35,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         with metrics.timed(request):
             reply = await _reply(stack, access, request, connect_seconds)
+        stack.callback(_leave, reply)
         yield _chunks(reply, request)
 
 
@@ -55,11 +64,24 @@ async def _reply(
             raise ClusterUnreachable(f"no reply: {reason}", request=str(request)) from failure
         reachability.note(access, replied=True)
         if reply.status < 300:
+            if tls is not None and (transport := _transport(reply)) is not None:
+                transport.set_read_buffer_limits(high=_BUFFER)
             return reply
         if reply.status != 401 or last:
             raise errors.from_reply(reply.status, refusal, headers=dict(reply.headers), request=str(request))
         forget(access)
     raise AssertionError("unreachable: the last round returns or raises")
+
+
+def _transport(reply: aiohttp.ClientResponse) -> Any:
+    """The connection that a reply is still read from; None once it has ended."""
+    return None if reply.connection is None else reply.connection.transport
+
+
+def _leave(reply: aiohttp.ClientResponse) -> None:
+    """Hang up on a log that goes on: to end TLS in order would mean to read it until the server is silent."""
+    if (transport := _transport(reply)) is not None:
+        transport.abort()
 
 
 def _credentials(access: Access) -> tuple[Connection, ssl.SSLContext | None, str | None]:

@@ -1,0 +1,150 @@
+"""What a followed log keeps in memory while its reader waits: a process follows a thousand."""
+
+import asyncio
+import gc
+import ipaddress
+import socket
+import ssl
+import threading
+import tracemalloc
+from asyncio import sslproto
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from cluster.connection import Access
+from cluster.gateway import ClusterGateway
+
+STREAMS = 20
+MOST_BYTES = 64 * 1024  # of one stream
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+LINES = b"a line of a log\n" * 1024
+CHUNK = f"{len(LINES):x}\r\n".encode() + LINES + b"\r\n"
+
+
+class TlsServer:
+    """Answers every request with chunks, as many as are to be had or as the client lets it send."""
+
+    def __init__(self, certificate, key, *, chunks):
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(certificate, key)
+        self._chunks = chunks
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=STREAMS)
+        self._clients = []
+        self.sent = 0
+        self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self):
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        for each in (self._listener, *self._clients):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._clients.append(client)
+                threading.Thread(target=self._answer, args=(client,), daemon=True).start()
+
+    def _answer(self, client):
+        with suppress(OSError):
+            tls = self._context.wrap_socket(client, server_side=True)
+            self._clients.append(tls)
+            tls.recv(4096)
+            tls.sendall(HEAD)
+            for _ in range(self._chunks):
+                tls.sendall(CHUNK)
+                self.sent += len(CHUNK)
+            tls.recv(1)  # until the client goes
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """The files of a certificate for loopback, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "scripted")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    directory = tmp_path_factory.mktemp("certificate")
+    (directory / "tls.crt").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    (directory / "tls.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return directory / "tls.crt", directory / "tls.key"
+
+
+def gateway(directory, server, certificate):
+    content = {
+        "clusters": [
+            {"name": "c", "cluster": {"server": server.url, "certificate-authority": str(certificate)}}
+        ],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "main",
+    }
+    (directory / "config").write_text(yaml.safe_dump(content))
+    return ClusterGateway(Access(str(directory / "config")))
+
+
+async def followed(stack, cluster):
+    """Begin to follow a log and take its first chunk."""
+    chunks = await stack.enter_async_context(cluster.follow_log("p", namespace="ns"))
+    return await anext(chunks)
+
+
+def test_a_silent_log_keeps_little(tmp_path, certificate):
+    async def memory(cluster):
+        async with AsyncExitStack() as stack:
+            await followed(stack, cluster)  # what all share
+            gc.collect()
+            tracemalloc.start()
+            try:
+                for _ in range(STREAMS):
+                    assert (await followed(stack, cluster)).startswith(b"a line")
+                gc.collect()
+                return tracemalloc.get_traced_memory()[0]
+            finally:
+                tracemalloc.stop()
+
+    with TlsServer(*certificate, chunks=1) as server:
+        size = asyncio.run(memory(gateway(tmp_path, server, certificate[0])))
+    assert size / STREAMS < MOST_BYTES
+
+
+def test_a_log_that_is_written_faster_than_it_is_read_waits_in_the_cluster(tmp_path, certificate):
+    async def waiting(cluster, server):
+        async with AsyncExitStack() as stack:
+            await followed(stack, cluster)
+            sent = -1
+            while sent != server.sent:
+                sent = server.sent
+                await asyncio.sleep(0.5)
+            loop = asyncio.get_running_loop()
+            connections = [each for each in gc.get_objects() if type(each) is sslproto.SSLProtocol]
+            (size,) = [each._get_read_buffer_size() for each in connections if each._loop is loop]
+            return size
+
+    with TlsServer(*certificate, chunks=1000) as server:
+        size = asyncio.run(waiting(gateway(tmp_path, server, certificate[0]), server))
+        assert server.sent < 1000 * len(CHUNK)
+    assert size < MOST_BYTES
