@@ -13,7 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Func, Prefetch, Q, QuerySet, TextField
+from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from pools.selectors import Caller
 from scheduling.errors import NotFound
@@ -25,6 +25,10 @@ from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
 from workflows.values.placement import GroupPlacement, GroupValues, TaskPlacement, TaskTry
 
 MAX_PAGE = 1000
+_LOG_COLUMNS = (
+    "name", "task_uuid", "retry_id", "status", "pod_name", "exit_code", "failure_message",
+    "scheduling_start_time", "log_state", "log_note", "group__workflow_id", "group__released_at",
+)  # fmt: skip
 COMPUTE_DOMAIN = "ComputeDomain"
 
 _SUBMITTERS = """
@@ -228,8 +232,12 @@ def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject
 
 
 def tries_of(workflow: Workflow, *, task: str, retry_id: int | None) -> QuerySet[Task]:
-    """Tries of a workflow's tasks, in order: the latest of each, or one task's, or one of its tries."""
-    rows = Task.objects.filter(group__workflow=workflow).select_related("group")
+    """Tries of a workflow's tasks, in order: the latest of each, or one task's, or one of its tries.
+
+    Only what their logs need: a thousand followers read these rows again and again.
+    """
+    rows = Task.objects.filter(group__workflow=workflow).select_related("group").only(*_LOG_COLUMNS)
+    rows = rows.annotate(pod_namespace=F("group__placement__namespace"))
     rows = rows.filter(name=task) if task else rows
     rows = rows.filter(latest=True) if retry_id is None else rows.filter(retry_id=retry_id)
     return rows.order_by("group__position", "position")

@@ -4,8 +4,9 @@ Everything here is a coroutine of web's event loop: one for each pod, which read
 and the request's own, which writes them out and, between lines, reads the rows: new tries join, a try whose
 pod was deleted is read from the store, and the end of the workflow is noticed. So a process has a thousand
 followers without a thread for any. Two threads read rows and store; the more followers there are, the less
-often each reads the rows. The pods of one request and the queued text are bounded: a slow caller slows the
-readers and through them the pods' streams.
+often each reads the rows. A slow caller slows the readers and through them the pods' streams: one reader of a
+request at a time makes text of what it read, and the queue holds a few pieces. The pods of one request are
+bounded, and those that all requests of a process read beyond the first of each.
 
 A stream that breaks off while its task runs (a proxy's idle limit, an API server that restarts) is opened
 again, and a line says so: Kubernetes gives no position to resume from.
@@ -26,17 +27,19 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import structlog
+from django.conf import settings
 from django.db import close_old_connections
 
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi
 from workflows.lifecycle.statuses import BACKLOG, TERMINAL
-from workflows.logs.read import is_over, kept_lines, marked
+from workflows.logs.read import is_over, kept_lines, marked, pod_namespace
 from workflows.logs.text import LineCutter
 from workflows.models import Task
 
 MOST_PODS = 30
-QUEUED_PIECES = 4  # each of what one read of a pod's stream gives
+QUEUED_PIECES = 4
+PIECE = 16 * 1024  # and one line more
 ROWS_SECONDS = 2.0
 ROWS_PER_SECOND = 50  # reads of rows by all followers of a process
 AGAIN_SECONDS = 3.0
@@ -49,6 +52,7 @@ Tries = Callable[[], Sequence[Task]]
 T = TypeVar("T")
 
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="follow")
+_further_pods: set[asyncio.Task[None]] = set()  # read by this process beyond the first of each request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,7 @@ class _Follower:
     left_out: set[int] = field(default_factory=set)
     through_at: float | None = None
     pieces: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(maxsize=QUEUED_PIECES))
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of the readers, to queue text
 
     def update(self, tasks: Sequence[Task]) -> Iterator[Callable[[], bytes]]:
         """Start readers for new tries and yield what reads the text of those that are over."""
@@ -107,7 +112,18 @@ class _Follower:
         return self._text(task, kept_lines(task, lines=self.request.lines))
 
     def _text(self, task: Task, lines: Iterable[bytes]) -> bytes:
-        return b"".join(marked(task, line, prefixed=self.request.prefixed) for line in lines)
+        return b"".join(self._marked_pieces(task, lines))
+
+    def _marked_pieces(self, task: Task, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines' text by pieces: a short line with its task's name is many times as long."""
+        piece = bytearray()
+        for line in lines:
+            piece += marked(task, line, prefixed=self.request.prefixed)
+            if len(piece) >= PIECE:
+                yield bytes(piece)
+                piece.clear()
+        if piece:
+            yield bytes(piece)
 
     def _wait_for_the_last(self, reader: _PodReader, *, ends: bool, seconds: float) -> None:
         """Leave a stream some time to end by itself once its task has."""
@@ -118,15 +134,19 @@ class _Follower:
             self._end(reader.task.pk)
 
     def _begin(self, task: Task, *, again: bool) -> Iterator[Callable[[], bytes]]:
-        if sum(reader.ended_at is None for reader in self.readers.values()) >= MOST_PODS:
+        read = sum(reader.ended_at is None for reader in self.readers.values())
+        if read >= MOST_PODS or (read and len(_further_pods) >= settings.ENV.log_followers):
             if task.pk not in self.left_out:
                 self.left_out.add(task.pk)
-                note = f"{MOST_PODS} tasks are followed at a time; task_name={task.name} gives this one."
+                note = f"{read} tasks are followed at a time now; task_name={task.name} gives this one."
                 yield lambda: self._text(task, [note.encode()])
             return
         reader = _PodReader(task=task, again=again)
         self.readers[task.pk] = reader
         reader.job = asyncio.create_task(self._read(reader), name="follow")
+        if read:
+            _further_pods.add(reader.job)
+            reader.job.add_done_callback(_further_pods.discard)
 
     def _end(self, pk: int) -> None:
         self.finished.add(pk)
@@ -139,12 +159,13 @@ class _Follower:
         try:
             async with self.cluster.follow_log(
                 task.pod_name,
-                namespace=str(task.group.placement["namespace"]),
+                namespace=pod_namespace(task),
                 tail_lines=0 if reader.again else self.request.lines,
             ) as chunks:
                 reader.opened = True
                 async for chunk in chunks:
-                    await self._queue(reader, cutter.lines(chunk))
+                    async with self.turn:
+                        await self._queue(reader, cutter.lines(chunk))
                 await self._queue(reader, cutter.rest())
         except ClusterError as error:
             log.info("log_stream_ended", pod=task.pod_name, error=str(error))
@@ -159,7 +180,8 @@ class _Follower:
         if reader.again:
             reader.again = False
             lines = [b"(followed again; lines before this one may be missing)", *lines]
-        await self.pieces.put(self._text(reader.task, lines))
+        for piece in self._marked_pieces(reader.task, lines):
+            await self.pieces.put(piece)
 
     async def new_pieces(self, *, seconds: float) -> AsyncIterator[bytes]:
         """Text as it comes, for some seconds or until a stream ends."""
@@ -228,6 +250,7 @@ async def follow_logs(
                 if not is_through:
                     yield f"(followed for {request.seconds:g} seconds; ask again to go on)\n".encode()
                 return
+            del tasks  # a workflow has up to thousands, and most of the time a follower waits
             async for piece in follower.new_pieces(seconds=min(follower.rows_seconds(followers()), left)):
                 yield piece
     finally:

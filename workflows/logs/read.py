@@ -38,8 +38,8 @@ class LogRequest:
 def read_logs(tasks: Sequence[Task], *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     """The logs of tasks one after the other, as whole lines.
 
-    Each task comes with its group. Raises nothing for a cluster or store that fails in between: it is said
-    there.
+    The tasks are those of ``selectors.tries_of``. Raises nothing for a cluster or store that fails in
+    between: a sentence says so there.
     """
     chosen = [task for task in tasks if not request.failed_only or task.status not in _WELL]
     if not chosen:
@@ -67,6 +67,11 @@ def is_over(task: Task) -> bool:
     return bool(task.log_state) or task.group.released_at is not None
 
 
+def pod_namespace(task: Task) -> str:
+    """Where its pod is; ``selectors.tries_of`` reads it with the row, instead of a whole placement."""
+    return str(vars(task)["pod_namespace"])
+
+
 def _task_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
     if request.failed_only:
         code = "" if task.exit_code is None else f", exit code {task.exit_code}"
@@ -80,9 +85,8 @@ def _task_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iter
 
 
 def _pod_lines(task: Task, *, cluster: ClusterApi, request: LogRequest) -> Iterator[bytes]:
-    namespace = str(task.group.placement["namespace"])
     try:
-        with cluster.logs(task.pod_name, namespace=namespace, tail_lines=request.lines) as chunks:
+        with cluster.logs(task.pod_name, namespace=pod_namespace(task), tail_lines=request.lines) as chunks:
             yield from whole_lines(chunks)
     except ObjectNotFound:
         task.refresh_from_db(fields=["log_state", "log_note"])  # it may have gone into the store just now

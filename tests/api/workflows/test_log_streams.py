@@ -1,6 +1,8 @@
 """Following the logs of a workflow that runs, and how many may do so at a time."""
 
+import asyncio
 import threading
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -12,8 +14,10 @@ from tests.error_shape import assert_error_shape
 from tests.factories import TaskFactory, TaskGroupFactory
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.streams import FakeLog
+from workflows import selectors
 from workflows.logs import follow, slots
 from workflows.logs.archive import keep_before_delete
+from workflows.logs.read import is_over, pod_namespace
 from workflows.models import Task, TaskGroup, Workflow
 
 pytestmark = pytest.mark.django_db
@@ -253,6 +257,66 @@ def test_followers_leave_the_places_of_those_who_read_once(as_user, cluster, set
     assert [answer.status_code for answer in held] == [200, 200]
     for answer in held:
         hang_up(answer)
+
+
+def test_a_follower_reads_no_large_columns(django_assert_num_queries):
+    group = TaskGroupFactory(status="RUNNING", pods=3)
+    with django_assert_num_queries(1) as queries:
+        tries = list(selectors.tries_of(group.workflow, task="", retry_id=None))
+        assert [pod_namespace(task) for task in tries] == [group.placement["namespace"]] * 3
+        assert not any(map(is_over, tries))
+    assert '"spec"' not in queries[0]["sql"]
+    assert '"placement",' not in queries[0]["sql"]
+
+
+def test_a_burst_of_short_lines_waits_in_small_pieces():
+    async def run():
+        follower = follow._Follower(FakeCluster(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
+        reader = follow._PodReader(task=Task(name="t" * 63), again=False)
+        queued = asyncio.create_task(follower._queue(reader, [b""] * 30_000))
+        await asyncio.wait([queued], timeout=0.1)  # it goes on until the queue is full
+        assert follower.pieces.full()
+        waiting = sum(map(len, follower.pieces._queue))
+        text = b""
+        while not queued.done() or not follower.pieces.empty():
+            text += await follower.pieces.get()
+            await asyncio.sleep(0)
+        return waiting, text
+
+    waiting, text = asyncio.run(run())
+    assert waiting < 2 * follow.QUEUED_PIECES * follow.PIECE
+    assert text == (b"[" + b"t" * 63 + b"] \n") * 30_000
+
+
+def test_many_pods_of_one_workflow_leave_room_for_other_followers(settings):
+    limited(settings, log_followers=3)
+    groups = [TaskGroupFactory(status="RUNNING", pods=4) for _ in range(2)]
+    rows = [list(selectors.tries_of(group.workflow, task="", retry_id=None)) for group in groups]
+
+    class Silent(FakeCluster):
+        @asynccontextmanager
+        async def follow_log(self, pod, **_):
+            await asyncio.Event().wait()
+            yield
+
+    async def run():
+        followers = []
+        for tasks in rows:
+            follower = follow._Follower(Silent(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
+            notes = [text() for text in follower.update(tasks)]
+            followers.append((follower, notes))
+        counts = [(len(follower.readers), len(notes)) for follower, notes in followers]
+        for follower, _ in followers:
+            follower.stop()
+        await asyncio.wait(follow._further_pods)
+        again = follow._Follower(Silent(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
+        assert list(again.update(rows[1])) == []
+        again.stop()
+        return counts, followers[1][1][0]
+
+    counts, note = asyncio.run(run())
+    assert counts == [(4, 0), (1, 3)]
+    assert b"1 tasks are followed at a time now" in note
 
 
 @pytest.mark.parametrize(("followers", "want"), [(1, 2.0), (100, 2.0), (1000, 20.0)])
