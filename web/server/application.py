@@ -188,8 +188,7 @@ class Application:
             pieces, close = _in_thread(lane, stream), stream.close
         try:
             async for piece in pieces:
-                if piece:
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await self._send_piece(send, piece)
         except asyncio.CancelledError:
             if not (self._stopping and task in self._streams):
                 raise
@@ -198,6 +197,15 @@ class Application:
             self._streams.discard(task)
             lane.start(close)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_piece(self, send: Send, piece: bytes) -> None:
+        """Write what a stream gave, which may be a whole text, as an answer of its size."""
+        with self._answers.share() as share:
+            if len(piece) > PIECE:
+                share.add(len(piece))
+            for start in range(0, len(piece), PIECE):
+                part = piece[start : start + PIECE]
+                await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 class _SyncStream:
