@@ -82,6 +82,28 @@ def test_the_dashboard_asks_for_metrics_that_exist_and_shows_all_of_them():
     assert untold == set()
 
 
+def test_the_dashboards_variables_narrow_every_metric_that_has_their_label():
+    variables = {one["name"] for one in DASHBOARD["templating"]["list"]} - {"datasource"}
+    assert variables == {"pool", "backend", "cluster"}
+    labels_of = {
+        f"{name}{suffix}": set(labels)
+        for name, kind, labels in declared()
+        for suffix in ("", *SUFFIXES[kind])
+    }
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            for name, matchers in re.findall(r"(osmo_\w+)(?:\{([^}]*)\})?", target["expr"]):
+                narrowed = set(re.findall(r'(\w+)=~"\$\1"', matchers))
+                assert narrowed == variables & labels_of[name], (panel["title"], name)
+
+
+def test_the_dashboard_begins_with_an_overview():
+    first, *others = DASHBOARD["panels"]
+    assert (first["type"], first["title"]) == ("row", "Overview")
+    assert {panel["type"] for panel in others[:6]} == {"stat"}
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_asks_for_metrics_that_exist_and_has_its_section(rule):
     assert set(re.findall(r"osmo_\w+", rule["expr"])) <= series()
