@@ -1,0 +1,36 @@
+"""Reading rendered objects."""
+
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
+
+
+def of_kind(objects, *kinds):
+    return [one for one in objects if one["kind"] in kinds]
+
+
+def named(objects, kind, name):
+    (only,) = [one for one in of_kind(objects, kind) if one["metadata"]["name"] == name]
+    return only
+
+
+def pod_of(workload):
+    return workload["spec"]["template"]["spec"]
+
+
+def container_of(workload):
+    (container,) = pod_of(workload)["containers"]
+    return container
+
+
+def environment_of(workload):
+    """{name: value}, or (Secret, key) where the value is in one."""
+    result = {}
+    for variable in container_of(workload).get("env", []):
+        reference = variable.get("valueFrom", {}).get("secretKeyRef")
+        own = (reference["name"], reference["key"]) if reference else variable.get("value")
+        assert variable["name"] not in result, f"{variable['name']} twice"
+        result[variable["name"]] = own
+    return result
+
+
+def component(workload):
+    return workload["metadata"]["labels"]["app.kubernetes.io/component"]

@@ -1,0 +1,323 @@
+"""What an installation consists of, over a table of values."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from tests.chart.objects import (
+    WORKLOADS,
+    component,
+    container_of,
+    environment_of,
+    named,
+    of_kind,
+    pod_of,
+)
+from tests.chart.values import ROOT, TABLE
+from web.env import Environment
+
+PROCESSES = ("web", "worker", "beat", "observer")
+OURS = (*PROCESSES, "migrate", "administrator", "removal")
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+KNOWN = {f"OSMO_{name.upper()}" for name in Environment.model_fields} | {"OSMO_ADMIN_PASSWORD"}
+IMAGE_COMMAND = json.loads(re.search(r"^CMD (\[.*\])$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1])
+
+
+def ours(objects):
+    return {component(one): one for one in of_kind(objects, *WORKLOADS) if component(one) in OURS}
+
+
+@pytest.fixture(params=TABLE)
+def objects(request, render):
+    return render(TABLE[request.param])
+
+
+def test_every_process_is_there_with_an_account_of_its_own(objects):
+    accounts = {one["metadata"]["name"] for one in of_kind(objects, "ServiceAccount")}
+    assert set(PROCESSES) < set(ours(objects))
+    for name, workload in ours(objects).items():
+        own = "train-osmo-topology-" + (name if name in PROCESSES else "jobs")
+        assert pod_of(workload)["serviceAccountName"] == own
+        assert own in accounts
+        calls_clusters = name in {"web", "worker", "observer"}
+        assert pod_of(workload)["automountServiceAccountToken"] is calls_clusters
+
+
+def test_every_process_has_its_three_probes_on_a_port_that_it_opens(objects):
+    for name in PROCESSES:
+        container = container_of(ours(objects)[name])
+        ports = {port["name"] for port in container["ports"]}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["port"] in ports
+        path = container["readinessProbe"]["httpGet"]["path"]
+        assert path == ("/readyz" if name == "web" else "/livez")
+
+
+def test_every_variable_is_a_setting_that_exists(objects):
+    for workload in ours(objects).values():
+        assert {name for name in environment_of(workload) if name.startswith("OSMO_")} <= KNOWN
+
+
+def test_no_secret_is_written_but_those_of_the_quickstart(objects):
+    secrets = [one["metadata"]["name"] for one in of_kind(objects, "Secret")]
+    quick = bool(of_kind(objects, "StatefulSet"))
+    assert secrets == (["train-osmo-topology-quickstart"] if quick else [])
+
+
+def test_names_and_selectors_fit_together(objects):
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
+    assert len(names) == len(set(names))
+    for workload in of_kind(objects, "Deployment", "StatefulSet"):
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    for one in of_kind(objects, "Service", "NetworkPolicy", "PodDisruptionBudget"):
+        selector = one["spec"].get("selector") or one["spec"]["podSelector"]
+        wanted = (selector.get("matchLabels") or selector).items()
+        pods = [one["spec"]["template"] for one in of_kind(objects, *WORKLOADS)]
+        assert any(wanted <= pod["metadata"]["labels"].items() for pod in pods)
+
+
+def test_what_may_run_twice_runs_twice_apart_and_leaves_one_by_one(render):
+    objects = render()
+    for name in ("web", "worker", "observer"):
+        workload = ours(objects)[name]
+        assert workload["spec"]["replicas"] == 2
+        keys = {one["topologyKey"] for one in pod_of(workload)["topologySpreadConstraints"]}
+        assert keys == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+        budget = named(objects, "PodDisruptionBudget", f"train-osmo-topology-{name}")
+        assert budget["spec"]["maxUnavailable"] == 1
+    assert ours(objects)["beat"]["spec"]["replicas"] == 1
+
+
+def test_a_process_can_be_stopped_by_its_number(render):
+    objects = render({"worker": {"replicas": 0}})
+    assert ours(objects)["worker"]["spec"]["replicas"] == 0
+    budgets = {component(one) for one in of_kind(objects, "PodDisruptionBudget")}
+    assert budgets == {"web", "observer"}
+
+
+# --- beside docker-compose.yml and the image ---------------------------------------------------
+
+
+def command_in_compose(name):
+    return COMPOSE[name].get("command") or IMAGE_COMMAND
+
+
+def without_address(command):
+    """A pod binds its own address, a container of compose every one."""
+    return [re.sub(r"^\S+(:8000)$", r"*\1", part) for part in command]
+
+
+@pytest.mark.parametrize("name", [*PROCESSES, "migrate"])
+def test_a_process_is_run_as_in_the_compose_file(render, name):
+    workload = ours(render())[name]
+    assert without_address(container_of(workload)["command"]) == without_address(command_in_compose(name))
+
+
+@pytest.mark.parametrize("name", [*PROCESSES, "migrate"])
+def test_a_process_has_every_variable_of_the_compose_file(render, name):
+    workload = ours(render({"metrics": {"existingSecret": "osmo-metrics"}}))[name]
+    assert set(COMPOSE[name]["environment"]) <= set(environment_of(workload))
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_process_has_as_long_to_end_as_in_the_compose_file(render, name):
+    least = int(COMPOSE[name].get("stop_grace_period", "10s").removesuffix("s"))
+    assert pod_of(ours(render())[name])["terminationGracePeriodSeconds"] >= least
+
+
+def test_kept_logs_are_shared_by_those_who_write_and_who_read_them(render):
+    objects = ours(render(TABLE["logs on a given volume"]))
+    (directory,) = [part.split(":")[1] for part in COMPOSE["web"]["volumes"] if part.startswith("logs:")]
+    for name in ("web", "worker"):
+        mounts = {mount["name"]: mount["mountPath"] for mount in container_of(objects[name])["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in pod_of(objects[name])["volumes"]}
+        assert mounts["logs"] == directory
+        assert volumes["logs"]["persistentVolumeClaim"] == {"claimName": "osmo-logs"}
+
+
+# --- addresses ---------------------------------------------------------------------------------
+
+
+def environment(render, changes, name="worker"):
+    return environment_of(ours(render(changes))[name])
+
+
+def test_user_and_password_of_the_servers_stand_apart_from_their_addresses(render):
+    own = environment(render, {"redis": {"existingSecret": "r", "userKey": "u", "passwordKey": "p"}})
+    assert own["OSMO_DATABASE_URL"] == "postgresql://postgres.example.com:5432/osmo"
+    assert own["OSMO_DATABASE_USER"] == ("osmo-database", "username")
+    assert own["OSMO_DATABASE_PASSWORD"] == ("osmo-database", "password")
+    assert own["OSMO_REDIS_URL"] == "redis://redis.example.com:6379/0"
+    assert (own["OSMO_REDIS_USER"], own["OSMO_REDIS_PASSWORD"]) == (("r", "u"), ("r", "p"))
+
+
+def test_tls_is_verified_by_the_given_authority(render):
+    own = environment(render, TABLE["verified TLS by an authority of one's own"])
+    ca = "/etc/osmo-topology/ca/ca.crt"
+    assert own["OSMO_DATABASE_URL"].endswith(f"/osmo?sslmode=verify-full&sslrootcert={ca}")
+    assert own["OSMO_REDIS_URL"].endswith(f":6379/0?ssl_cert_reqs=required&ssl_ca_certs={ca}")
+    assert own["OSMO_REDIS_URL"].startswith("rediss://")
+    assert own["SSL_CERT_FILE"] == own["AWS_CA_BUNDLE"] == ca
+
+
+@pytest.mark.parametrize(
+    ("case", "through", "past"),
+    [
+        (
+            "a pooler between",
+            "postgresql://postgres.example.com:5432/osmo",
+            "postgresql://postgres-direct.example.com:6432/osmo",
+        ),
+        ("addresses in Secrets", ("osmo-database", "address"), ("osmo-database", "direct")),
+    ],
+)
+def test_migrations_alone_go_past_a_pooler(render, case, through, past):
+    objects = ours(render(TABLE[case]))
+    urls = {name: environment_of(one)["OSMO_DATABASE_URL"] for name, one in objects.items()}
+    assert urls.pop("migrate") == past
+    assert set(urls.values()) == {through}
+
+
+def test_the_address_of_the_service_decides_hosts_links_and_routes(render):
+    objects = render({"url": "https://osmo.example.com:8443", "ingress": {"enabled": True}})
+    own = environment_of(ours(objects)["web"])
+    assert own["OSMO_SERVICE_URL"] == "https://osmo.example.com:8443"
+    assert json.loads(own["OSMO_CSRF_TRUSTED_ORIGINS"]) == ["https://osmo.example.com:8443"]
+    assert json.loads(own["OSMO_ALLOWED_HOSTS"])[:2] == ["osmo.example.com", "train-osmo-topology-web"]
+    (ingress,) = of_kind(objects, "Ingress")
+    assert ingress["spec"]["rules"][0]["host"] == "osmo.example.com"
+
+
+def test_settings_reach_every_process_as_they_are_read(render):
+    own = environment(render, TABLE["everything"])
+    assert own["OSMO_WORKFLOW_DAYS"] == "90"
+    assert own["OSMO_MAX_BODY_BYTES"] == "8388608"  # and not 8.388608e+06
+    assert own["OSMO_DEFAULT_ROLES"] == '["osmo-user"]'
+
+
+def test_each_process_reads_its_own_credentials_of_a_remote_cluster(render):
+    objects = ours(render(TABLE["everything"]))
+    for name, key in {"web": "w", "worker": "wo", "observer": "o"}.items():
+        (volume,) = [one for one in pod_of(objects[name])["volumes"] if one["name"] == "cluster-east"]
+        assert volume["secret"]["items"] == [{"key": key, "path": "kubeconfig"}]
+        (mount,) = [
+            one for one in container_of(objects[name])["volumeMounts"] if one["name"] == "cluster-east"
+        ]
+        assert mount["mountPath"] == "/etc/osmo-topology/clusters/east"
+    assert "cluster-east" not in json.dumps(objects["beat"])
+
+
+def test_the_image_by_digest(render):
+    for one in ours(render(TABLE["an image by digest from a registry with a password"])).values():
+        assert container_of(one)["image"] == f"registry.example.com/osmo@sha256:{'a' * 64}"
+        assert pod_of(one)["imagePullSecrets"] == [{"name": "registry"}]
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+def hooks(one):
+    return one["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+
+
+def test_the_schema_is_there_before_the_processes_are_and_a_rollback_leaves_it(render):
+    objects = render(TABLE["everything"])
+    assert hooks(named(objects, "Job", "train-osmo-topology-migrate")) == "pre-install,pre-upgrade"
+    assert hooks(named(objects, "Job", "train-osmo-topology-administrator")) == "post-install"
+    assert "rollback" not in json.dumps(objects)
+
+
+def test_a_hook_needs_nothing_of_the_release_but_other_hooks(render):
+    objects = render(TABLE["the least"])
+    (account,) = [one for one in of_kind(objects, "ServiceAccount") if hooks(one)]
+    for job in of_kind(objects, "Job"):
+        assert pod_of(job)["serviceAccountName"] == account["metadata"]["name"]
+        assert set(hooks(job).split(",")) <= set(hooks(account).split(","))
+        assert "hook-succeeded" in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+
+
+def test_the_quickstart_migrates_once_its_database_is_there(render):
+    """Its servers are objects of the release, which a hook before it would wait for in vain."""
+    objects = render(TABLE["the quickstart"])
+    names = {one["metadata"]["name"]: hooks(one) for one in of_kind(objects, "Job")}
+    assert names == {
+        "train-osmo-topology-migrate-1": "",
+        "train-osmo-topology-administrator-1": "",
+        "train-osmo-topology-removal": "pre-delete",
+    }
+
+
+def test_an_uninstallation_is_refused_while_there_is_work_unless_cleaning_is_wanted(render):
+    def command(changes):
+        return container_of(ours(render(changes))["removal"])["command"]
+
+    assert command({}) == ["python", "manage.py", "prepare_removal"]
+    wanted = ["python", "manage.py", "prepare_removal", "--clean", "--seconds", "600"]
+    assert command({"cleanup": {"enabled": True, "seconds": 600}}) == wanted
+
+
+def test_what_holds_work_or_logs_outlives_the_release(render):
+    kept = [
+        one["kind"]
+        for one in render(TABLE["logs on a volume of its own"])
+        if one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    ]
+    assert sorted(kept) == ["Namespace", "PersistentVolumeClaim"]
+
+
+def test_only_the_quickstart_opens_the_address_that_a_port_forward_reaches(render):
+    def command(case):
+        return container_of(ours(render(TABLE[case]))["web"])["command"]
+
+    assert command("the quickstart") == [*command("the least"), "--bind", "127.0.0.1:8000"]
+
+
+def test_the_quickstart_says_that_it_is_not_for_production():
+    values = (ROOT / "deploy/helm/osmo-topology/values.yaml").read_text()
+    notes = (ROOT / "deploy/helm/osmo-topology/templates/NOTES.txt").read_text()
+    assert "NOT FOR PRODUCTION" in values
+    assert "NOT FOR PRODUCTION" in notes
+
+
+# --- monitoring --------------------------------------------------------------------------------
+
+
+def test_every_alert_leads_to_its_section_of_the_runbook(render):
+    (rules,) = of_kind(render(TABLE["everything"]), "PrometheusRule")
+    source = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())
+    runbook = (ROOT / "docs/how-to/runbook.md").read_text().lower()
+    for own, alert in zip(rules["spec"]["groups"][0]["rules"], source["groups"][0]["rules"], strict=True):
+        page, anchor = own["annotations"].pop("runbook_url").split("#")
+        assert own == alert
+        assert page == "https://docs.example.com/how-to/runbook.html"
+        assert f"## {anchor}\n" in runbook
+
+
+def test_the_dashboard_is_that_of_the_repository(render):
+    own = named(render(TABLE["everything"]), "ConfigMap", "train-osmo-topology-dashboard")
+    source = (ROOT / "deploy/grafana/osmo-topology.json").read_text()
+    assert json.loads(own["data"]["osmo-topology.json"]) == json.loads(source)
+    assert own["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_a_scrape_bears_the_token_on_every_port(render):
+    (monitor,) = of_kind(render(TABLE["everything"]), "PodMonitor")
+    endpoints = monitor["spec"]["podMetricsEndpoints"]
+    assert {one["port"] for one in endpoints} == {"http", "metrics"}
+    for one in endpoints:
+        assert one["authorization"]["credentials"] == {"name": "osmo-metrics", "key": "token"}
+
+
+def test_the_declared_configuration_is_the_file_that_is_read(render):
+    objects = render(TABLE["everything"])
+    own = named(objects, "ConfigMap", "train-osmo-topology-configuration")
+    assert yaml.safe_load(own["data"]["config.yaml"]) == {"pools": {"train": {"backend": "default"}}}
+    for name in PROCESSES:  # and no Job: what ends the work of a release writes configuration itself
+        workload = ours(objects)[name]
+        folder, _, file = environment_of(workload)["OSMO_CONFIG_FILE"].rpartition("/")
+        mounts = {mount["mountPath"] for mount in container_of(workload)["volumeMounts"]}
+        assert folder in mounts
+        assert file in own["data"]

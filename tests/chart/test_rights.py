@@ -1,0 +1,79 @@
+"""The chart grants what ``deploy/rbac`` grants, to its own accounts and in its own namespaces."""
+
+import pytest
+import yaml
+
+from tests.chart.objects import of_kind
+from tests.chart.values import ROOT, TABLE
+from tests.e2e.rights import _expanded
+
+RBAC = ROOT / "deploy" / "rbac"
+ACCOUNTS = ("web", "worker", "observer")
+
+
+def granted(objects, *, account):
+    """(namespace or none, account, verb, resource) of every rule that is bound."""
+
+    def key(one, name):
+        return one["kind"].removesuffix("Binding"), one["metadata"].get("namespace", ""), name
+
+    rules = {
+        key(one, one["metadata"]["name"]): one["rules"] for one in of_kind(objects, "ClusterRole", "Role")
+    }
+    return {
+        (binding["metadata"].get("namespace", ""), *right)
+        for binding in of_kind(objects, "ClusterRoleBinding", "RoleBinding")
+        for subject in binding["subjects"]
+        for rule in rules[key(binding, binding["roleRef"]["name"])]
+        for right in _expanded(account(subject), rule)
+    }
+
+
+def of_the_repository(namespaces, *, leave_out=()):
+    cluster = list(yaml.safe_load_all((RBAC / "cluster.yaml").read_text()))
+    own = list(yaml.safe_load_all((RBAC / "namespace.yaml").read_text()))
+    objects = [one for one in cluster if one["metadata"]["name"] not in leave_out]
+    plain = granted([*objects, *own], account=lambda subject: subject["name"])
+    everywhere = {right for right in plain if not right[0]}
+    return everywhere | {(name, *right[1:]) for name in namespaces for right in plain if right[0]}
+
+
+def of_the_chart(objects):
+    prefix = "train-osmo-topology-"
+
+    def account(subject):
+        assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", "osmo-system")
+        assert subject["name"].startswith(prefix)
+        return subject["name"].removeprefix(prefix)
+
+    return granted(objects, account=account)
+
+
+def test_the_rights_are_those_of_the_repository(render):
+    assert of_the_chart(render()) == of_the_repository(["osmo"])
+
+
+def test_they_are_granted_in_each_namespace_of_tasks_and_no_other(render):
+    objects = render({"taskNamespaces": [{"name": "team-a"}, {"name": "team-b", "create": True}]})
+    assert of_the_chart(objects) == of_the_repository(["team-a", "team-b"])
+    created = [one["metadata"]["name"] for one in of_kind(objects, "Namespace")]
+    assert created == ["team-b"]
+
+
+def test_the_sight_of_other_tenants_pods_is_a_choice(render):
+    objects = render(TABLE["no look at other tenants' pods"])
+    assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-others"])
+
+
+def test_an_administrator_may_make_the_rights_alone(render):
+    kinds = {one["kind"] for one in render(TABLE["rights made by somebody else"])}
+    assert not kinds & {"ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"}
+
+
+@pytest.mark.parametrize("other", [{"release": "other"}, {"namespace": "elsewhere"}])
+def test_two_releases_share_no_object(render, other):
+    def names(**options):
+        objects = render({"taskNamespaces": [{"name": "osmo"}]}, **options)
+        return {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects}
+
+    assert not names() & names(**other)

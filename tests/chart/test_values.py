@@ -1,0 +1,132 @@
+"""Wrong values are refused with their name, and the chart is one that helm finds no fault with."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from tests.chart.values import CHART, DEFAULTS, LEAST, TABLE, merged
+
+SHAPES = {
+    "an unknown value": ({"wbe": {"replicas": 3}}, "wbe"),
+    "an unknown value of a process": ({"worker": {"treads": 8}}, "treads"),
+    "a word for a number": ({"web": {"replicas": "two"}}, "/web/replicas"),
+    "no thread": ({"worker": {"threads": 0}}, "/worker/threads"),
+    "a port that is none": ({"database": {"port": 70000}}, "/database/port"),
+    "an address in place of a host": ({"redis": {"host": "redis://redis:6379"}}, "/redis/host"),
+    "a database's TLS that libpq does not know": ({"database": {"sslMode": "verify"}}, "/database/sslMode"),
+    "a digest that is cut": ({"image": {"digest": "sha256:abc"}}, "/image/digest"),
+    "a url with a path": ({"url": "https://example.com/osmo"}, "/url"),
+    "a url without a scheme": ({"url": "osmo.example.com"}, "/url"),
+    "a Secret's name that is none": (
+        {"secretKey": {"existingSecret": "My Secret"}},
+        "/secretKey/existingSecret",
+    ),
+    "a store of another kind": ({"logs": {"store": "gs://bucket"}}, "/logs/store"),
+    "no namespace for tasks": ({"taskNamespaces": []}, "/taskNamespaces"),
+    "a namespace's name that is none": ({"taskNamespaces": [{"name": "Osmo"}]}, "/taskNamespaces/0/name"),
+    "a cluster without a Secret": ({"remoteClusters": [{"name": "east"}]}, "/remoteClusters/0"),
+    "a setting by another name": ({"settings": {"WORKFLOW_DAYS": 9}}, "WORKFLOW_DAYS"),
+    "a section of configuration that is none": (
+        {"configuration": {"content": {"pool": {}}}},
+        "/configuration/content",
+    ),
+    "a label that is a number": ({"commonLabels": {"tier": 1}}, "/commonLabels/tier"),
+    "a scrape without a unit": (
+        {"metrics": {"podMonitor": {"interval": "30"}}},
+        "/metrics/podMonitor/interval",
+    ),
+}
+
+SENTENCES = {
+    "no address": ({"url": ""}, "url: set the address"),
+    "no key": (
+        {"secretKey": {"existingSecret": ""}},
+        "secretKey.existingSecret: name a Secret with secret-key",
+    ),
+    "no user of the database": (
+        {"database": {"existingSecret": ""}},
+        "database.existingSecret: name a Secret with username, password",
+    ),
+    "no Redis": ({"redis": {"host": ""}}, "redis.existingSecret: name a Secret with url"),
+    "logs nowhere": ({"logs": {"store": ""}}, "logs: set exactly one of"),
+    "logs in two places": ({"logs": {"existingClaim": "logs"}}, "logs: set exactly one of"),
+    "an endpoint without a bucket": (
+        {"logs": {"store": "", "ephemeral": True, "endpoint": "https://s3"}},
+        "logs.endpoint",
+    ),
+    "two bundles": ({"caBundle": {"configMap": "a", "secret": "b"}}, "caBundle: set configMap or secret"),
+    "declared and empty": ({"configuration": {"enabled": True}}, "configuration.enabled: needs content"),
+    "a route to no gateway": ({"httpRoute": {"enabled": True}}, "httpRoute.parentRefs: name the Gateway"),
+    "a scrape that web would refuse": (
+        {"metrics": {"podMonitor": {"enabled": True}}},
+        "metrics.existingSecret: web shows its metrics with a token only",
+    ),
+    "a setting that does not exist": (
+        {"settings": {"OSMO_WORKFLOW_DAY": 9}},
+        "settings: OSMO_WORKFLOW_DAY is no setting",
+    ),
+    "a setting that another value makes": (
+        {"settings": {"OSMO_SERVICE_URL": "https://x"}},
+        "settings: OSMO_SERVICE_URL follows from another value",
+    ),
+    "a quickstart beside one's own database": (
+        {"quickstart": {"enabled": True}, "logs": {"store": ""}},
+        "quickstart.enabled: brings its own PostgreSQL and Redis",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_the_schema_refuses_a_wrong_value_with_its_name(helm, case):
+    changes, name = SHAPES[case]
+    message = helm.refusal(merged(changes))
+    assert "don't meet the specifications of the schema" in message
+    # a path is written with slashes or with dots, as the version of helm likes
+    assert name in message or name.strip("/").replace("/", ".") in message
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_values_that_need_each_other_are_refused_with_a_sentence(helm, case):
+    changes, sentence = SENTENCES[case]
+    assert sentence in helm.refusal(merged(changes))
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_helm_finds_no_fault_with_the_chart(helm, case):
+    answer = helm.run("lint", "--strict", str(CHART), values=merged(TABLE[case]))
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_every_default_stands_in_the_schema_and_each_property_has_one():
+    """Only what a process may be given beside its defaults has none."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    optional = {
+        "nodeSelector", "tolerations", "affinity", "priorityClassName", "podLabels", "podAnnotations",
+        "extraEnv", "extraVolumes", "extraVolumeMounts", "serviceAccountAnnotations", "global",
+    }  # fmt: skip
+
+    def compare(node, defaults, path):
+        known = node.get("properties")
+        if known is None or not isinstance(defaults, dict):
+            return
+        assert node["additionalProperties"] is False, path
+        assert set(known) - optional == set(defaults) or path == "/configuration/content", path
+        for name, value in defaults.items():
+            compare(known[name], value, f"{path}/{name}")
+
+    compare(schema, DEFAULTS, "")
+
+
+def test_the_chart_has_the_version_of_the_product():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = (CHART.parents[2] / "pyproject.toml").read_text()
+    version = re.search(r'^version = "(.*)"', project, re.MULTILINE)[1]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+def test_a_cluster_that_is_too_old_is_refused_with_a_sentence(helm):
+    answer = helm.run("template", "train", str(CHART), "--kube-version", "1.28.0", values=LEAST)
+    assert answer.returncode != 0
+    assert "requires kubeVersion" in answer.stderr
