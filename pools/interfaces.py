@@ -5,13 +5,13 @@ Without one (a management command before the apps are ready, a test of pools alo
 ``NoUsage`` says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from scheduling.levels import Levels
+from scheduling.levels import Domain, Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,24 @@ class ObservedComputeDomain:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What nodes have and what of it is free.
+
+    A free node takes work and holds nothing; in a pool with GPUs only nodes with GPUs are counted so. Free
+    GPUs are those of nodes that take work.
+    """
+
+    free_nodes: int = 0
+    gpus: int = 0
+    free_gpus: int = 0
+
+    def __add__(self, other: "Room") -> "Room":
+        return Room(
+            self.free_nodes + other.free_nodes, self.gpus + other.gpus, self.free_gpus + other.free_gpus
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeDomains:
     """The number of ComputeDomains, and the newest of them."""
 
@@ -65,6 +83,11 @@ class PoolUsage(Protocol):
 
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
         """ComputeDomains of the pool's groups in a cluster; at most ``most`` of them are described."""
+
+    def room(
+        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+    ) -> Mapping[Domain, Room]:
+        """The room on a cluster's nodes that the selector matches, by their values of the labels."""
 
     def unreleased_groups(self, backend_id: int) -> int:
         """Task groups frozen to the backend that may still have objects in its cluster."""
@@ -99,6 +122,12 @@ class NoUsage:
     def compute_domains(self, pool_name: str, *, most: int) -> ComputeDomains:
         del pool_name, most
         return ComputeDomains()
+
+    def room(
+        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+    ) -> Mapping[Domain, Room]:
+        del cluster_uid, selector, labels
+        return {}
 
     def unreleased_groups(self, backend_id: int) -> int:
         del backend_id

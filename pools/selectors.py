@@ -6,11 +6,12 @@ selector matches; every count uses that set.
 """
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from itertools import takewhile
+from typing import TypeVar, cast
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -19,6 +20,7 @@ from django.db.models import Count, Func, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
+from pools.interfaces import Room, usage
 from pools.models import Backend, ConfigRevision, Installation, Node, Pool, ServiceConfig
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
@@ -190,6 +192,26 @@ def _key_domains(level: Level, rank: int, places: Counter[Domain]) -> KeyDomains
         else:
             outside += count
     return KeyDomains(level, dict(sorted(domains.items())), outside)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRoom:
+    """What is free on all of a pool's nodes, and in each domain, by its path."""
+
+    total: Room
+    domains: Mapping[tuple[str, ...], Room]
+
+
+def room_of(pool: Pool) -> DomainRoom:
+    """What is free in a pool. A fixed number of queries, and a read of its cluster's nodes."""
+    labels = [level.label for level in pool_levels(pool)]
+    by_place = usage().room(pool.backend.cluster_id or "", selector=node_selection(pool), labels=labels)
+    domains: dict[tuple[str, ...], Room] = defaultdict(Room)
+    for place, room in by_place.items():
+        path = tuple(takewhile(lambda value: value is not None, place))
+        for depth in range(1, len(path) + 1):
+            domains[cast("tuple[str, ...]", path[:depth])] += room
+    return DomainRoom(total=sum(by_place.values(), Room()), domains=domains)
 
 
 def node_labels(nodes: QuerySet[Node]) -> frozenset[str]:

@@ -1,14 +1,16 @@
 """The running work of pools, clusters and backends, from the rows of workflows."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from django.db import connection
 from django.db.models import Count, Q
 
-from pools.interfaces import ComputeDomains, ObservedComputeDomain, Unreleased
-from scheduling.levels import Level, Levels
+from pools.interfaces import ComputeDomains, ObservedComputeDomain, Room, Unreleased
+from scheduling.fit.fragmentation import free_nodes
+from scheduling.levels import Domain, Level, Levels
+from workflows.feasibility.nodes import nodes_with_usage
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import WORKFLOW_LIVE
 from workflows.models import ObservedObject, TaskGroup, Workflow
@@ -53,6 +55,17 @@ class WorkflowUsage:
         by_group = {row.group_uuid: row for row in domains.order_by("-pk")[:most]}
         owners = groups.filter(pk__in=by_group).select_related("workflow").order_by("-submit_time", "pk")
         return ComputeDomains(count, tuple(_compute_domain(group, by_group[group.pk]) for group in owners))
+
+    def room(
+        self, cluster_uid: str, *, selector: Mapping[str, str], labels: Sequence[str]
+    ) -> Mapping[Domain, Room]:
+        nodes = nodes_with_usage(cluster_uid, selectors=[selector], labels=labels)
+        by_place: dict[Domain, Room] = {}
+        for node, is_free in zip(nodes, free_nodes(nodes), strict=True):
+            place = tuple(node.labels.get(label) for label in labels)
+            room = Room(int(is_free), node.gpus, node.free_gpus)
+            by_place[place] = by_place.get(place, Room()) + room
+        return by_place
 
     def unreleased_groups(self, backend_id: int) -> int:
         return TaskGroup.objects.filter(backend_id=backend_id, released_at=None).count()

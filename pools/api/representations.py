@@ -5,6 +5,7 @@ document is in ``READ_ONLY`` of its shape, so that a PUT accepts what a GET retu
 """
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,8 +14,9 @@ from pools.api import shapes
 from pools.clusters.capabilities import BackendCapability, capabilities_of, table_of
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
+from pools.interfaces import Room
 from pools.models import Backend, Pool
-from pools.selectors import PoolDomains
+from pools.selectors import DomainRoom, PoolDomains
 from scheduling.errors import Notice, format_path
 
 HEARTBEAT_LASTS = timedelta(minutes=2)
@@ -118,8 +120,8 @@ def keys_of(pool: Pool) -> shapes.PoolKeysShape:
     )
 
 
-def topology_of(pool: Pool, pool_domains: PoolDomains) -> shapes.PoolTopologyShape:
-    """A pool's keys with their live domains."""
+def topology_of(pool: Pool, pool_domains: PoolDomains, room: DomainRoom) -> shapes.PoolTopologyShape:
+    """A pool's keys with their live domains, and what is free in each."""
     return shapes.PoolTopologyShape(
         name=pool.name,
         revision=pool.revision,
@@ -128,6 +130,7 @@ def topology_of(pool: Pool, pool_domains: PoolDomains) -> shapes.PoolTopologySha
         capabilities=capabilities_of(pool.backend).as_json(),
         nodes=pool_domains.nodes,
         nodes_synced_at=pool_domains.synced_at,
+        **asdict(room.total),
         topology_keys=[
             shapes.KeyDomainsShape(
                 **key,
@@ -135,7 +138,7 @@ def topology_of(pool: Pool, pool_domains: PoolDomains) -> shapes.PoolTopologySha
                 domain_count=len(domains.domains),
                 nodes_without_label=domains.outside,
                 domains=[
-                    shapes.DomainShape(path=list(path), nodes=nodes)
+                    shapes.DomainShape(path=list(path), nodes=nodes, **asdict(room.domains.get(path, Room())))
                     for path, nodes in domains.domains.items()
                 ],
             )

@@ -207,7 +207,13 @@ class WorkflowConfigShape(Shape):
     revision: int = read_only()
 
 
-class DomainShape(Shape):
+class RoomShape(Shape):
+    free_nodes: int = about("Nodes that take work and hold none; in a pool with GPUs only nodes with GPUs.")
+    gpus: int
+    free_gpus: int = about("Of nodes that take work.")
+
+
+class DomainShape(RoomShape):
     path: list[str] = about("Label values, broadest key first; the domain's identity.")
     nodes: int
 
@@ -229,7 +235,7 @@ class PoolKeysShape(Shape):
     topology_keys: list[TopologyKeyShape] = about("Broadest first.")
 
 
-class PoolTopologyShape(Shape):
+class PoolTopologyShape(RoomShape):
     name: str
     revision: int
     backend: str
@@ -262,6 +268,7 @@ class WriteShape(Shape):
         "config_type",
         "configs",
         "configs_dict",
+        "file",
         "new_name",
         "revision",
     )

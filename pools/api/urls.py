@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from pools.api import history, platforms, pod_templates, views
+from pools.api import file, history, platforms, pod_templates, views
 from pools.api.profile import ProfileSettingsView
 
 
@@ -21,6 +21,7 @@ class ConfigName:
 register_converter(ConfigName, "config_name")
 
 urlpatterns = [
+    path("api/configs/file", file.FileView.as_view()),
     path("api/configs/diff", history.DiffView.as_view()),
     path("api/configs/history", history.HistoryView.as_view()),
     path("api/configs/history/rollback", history.RollbackView.as_view()),

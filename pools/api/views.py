@@ -282,9 +282,10 @@ class PoolTopologyView(APIView):
 
     @extend_schema(operation_id="get_pool_topology", responses=shapes.PoolTopologyShape)
     def get(self, request: Request, name: str) -> Response:
-        """Show a pool's topology keys, broadest first, with the live domains of each."""
+        """Show a pool's topology keys, broadest first, with the live domains of each and their room."""
         pool = selectors.pool_visible_to(request.user, name, action=Action.POOL_LIST)
-        return Response(show.topology_of(pool, selectors.domains_of(pool)), headers=etag(pool.revision))
+        reply = show.topology_of(pool, selectors.domains_of(pool), selectors.room_of(pool))
+        return Response(reply, headers=etag(pool.revision))
 
 
 class TopologyView(APIView):

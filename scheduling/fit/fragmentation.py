@@ -6,7 +6,7 @@ one of 8. Free nodes in domains too small for a slot are what fragmentation cost
 Where some nodes have GPUs, only those nodes count: the others hold no gang that asks for a GPU.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.fit.snapshot import FitNode, Snapshot
@@ -34,15 +34,15 @@ class LevelSlots:
     domain: tuple[str, ...]
 
 
-def free_nodes(snapshot: Snapshot) -> list[bool]:
-    """For each node of a snapshot, whether it counts as wholly free."""
-    with_gpus = any(node.allocatable[_GPU] for node in snapshot.nodes)
-    return [_is_free(node, with_gpus=with_gpus) for node in snapshot.nodes]
+def free_nodes(nodes: Sequence[FitNode]) -> list[bool]:
+    """For each of a pool's nodes, whether it counts as wholly free."""
+    with_gpus = any(node.allocatable[_GPU] for node in nodes)
+    return [_is_free(node, with_gpus=with_gpus) for node in nodes]
 
 
 def fragmentation(snapshot: Snapshot) -> tuple[LevelSlots, ...]:
     """Count slots for every level, broadest first."""
-    free_flags = free_nodes(snapshot)
+    free_flags = free_nodes(snapshot.nodes)
     return tuple(_level(snapshot, rank, free_flags) for rank in range(len(snapshot.levels)))
 
 

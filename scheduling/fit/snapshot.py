@@ -22,6 +22,7 @@ RESOURCES = ("gpu", "cpu", "memory", "storage", "pods", "channels")
 
 Amounts = tuple[int, ...]
 NO_AMOUNTS: Amounts = (0,) * len(RESOURCES)
+_GPU = RESOURCES.index("gpu")
 
 POOL_RANK = -1
 """The rank of the pool itself, which is broader than every level."""
@@ -70,6 +71,15 @@ class FitNode:
             for i, amount in enumerate(holding.amounts):
                 left[i] -= amount
         return tuple(max(0, amount) for amount in left)
+
+    @property
+    def gpus(self) -> int:
+        return self.allocatable[_GPU]
+
+    @property
+    def free_gpus(self) -> int:
+        """0 for a node that takes no new pods."""
+        return 0 if self.closed else self.free[_GPU]
 
     @property
     def without_work(self) -> Amounts:

@@ -64,22 +64,36 @@ def observed_nodes(
     The usage of the groups ``without`` counts as free: the verdict is on them. ``labels`` are read beside
     those of levels and selectors.
     """
-    required = {level.label for level in levels} | {key for selector in selectors for key in selector}
-    labels = sorted(required.union(labels))
     row = Cluster.objects.filter(pk=cluster).first()
     others_known = row is not None and row.others_synced_at is not None
-    holdings = _holdings(cluster, without)
-    others = _others(cluster) if others_known else {}
-    places = {label: _FIRST_LABEL + place for place, label in enumerate(labels)}
-    columns = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
-    nodes = [
-        _node(node, labels, holdings, others)
-        for node in _rows(cluster, labels)
-        if any(all(node[place] == value for place, value in selector) for selector in columns)
-    ]
+    nodes = nodes_with_usage(
+        cluster,
+        selectors=selectors,
+        labels={level.label for level in levels}.union(labels),
+        without=without,
+    )
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
     snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
     return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known)
+
+
+def nodes_with_usage(
+    cluster: str,
+    *,
+    selectors: Sequence[Mapping[str, str]],
+    labels: Iterable[str],
+    without: Sequence[UUID] = (),
+) -> list[fit.FitNode]:
+    """The nodes alone, with these labels and those of the selectors. Three queries."""
+    columns = sorted({key for selector in selectors for key in selector}.union(labels))
+    holdings, others = _holdings(cluster, without), _others(cluster)
+    places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
+    pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
+    return [
+        _node(node, columns, holdings, others)
+        for node in _rows(cluster, columns)
+        if any(all(node[place] == value for place, value in selector) for selector in pairs_of_selectors)
+    ]
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -187,8 +201,8 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
 
 
 def _others(cluster: str) -> dict[str, fit.Amounts]:
-    """The usage of other tenants' pods by node."""
-    rows = ForeignUsage.objects.filter(cluster_id=cluster).order_by()
+    """The usage of other tenants' pods by node; none where they cannot be followed."""
+    rows = ForeignUsage.objects.filter(cluster_id=cluster, cluster__others_synced_at__isnull=False).order_by()
     return {
         node: fit.amounts(gpu=gpu, cpu=cpu, memory=memory, storage=storage, pods=pods)
         for node, gpu, cpu, memory, storage, pods in rows.values_list(

@@ -80,6 +80,8 @@ GET    /api/configs/resource_validation/{name} 403    403      403      403     
 PUT    /api/configs/resource_validation/{name} 403    403      403      403      403      403    ok
 DELETE /api/configs/resource_validation/{name} 403    403      403      403      403      403    404
 
+GET    /api/configs/file                      403     403      403      403      403      ok     ok
+PUT    /api/configs/file                      403     403      403      403      403      403    ok
 GET    /api/configs/diff                      403     403      403      403      ok       ok     ok
 GET    /api/configs/history                   403     403      403      403      ok       ok     ok
 POST   /api/configs/history/rollback          403     403      403      403      ok       403    ok

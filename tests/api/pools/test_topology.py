@@ -1,10 +1,11 @@
 """Users see the keys of a pool, in order, with the domains its nodes form."""
 
 import pytest
+from django.utils import timezone
 
-from pools.models import Backend, Cluster, Node, Pool
+from pools.models import Backend, Cluster, ForeignUsage, Node, Pool
 from tests.api.pools.conftest import POOL
-from tests.factories import NodeFactory
+from tests.factories import NodeFactory, TaskFactory, TaskGroupFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +26,10 @@ def nodes(pool):
     return cluster
 
 
+def nodes_by_path(key):
+    return {tuple(domain["path"]): domain["nodes"] for domain in key["domains"]}
+
+
 def keys(client, pool="train"):
     return client.get(f"/api/pool/{pool}/topology").json()["topology_keys"]
 
@@ -32,13 +37,48 @@ def keys(client, pool="train"):
 def test_domains_are_paths_of_label_values_with_their_nodes(nodes, ann):
     zone, rack = keys(ann)
     assert [(zone["key"], zone["level"]), (rack["key"], rack["level"])] == [("zone", 0), ("rack", 1)]
-    assert zone["domains"] == [{"path": ["a"], "nodes": 4}, {"path": ["b"], "nodes": 1}]
-    assert rack["domains"] == [
-        {"path": ["a", "r1"], "nodes": 2},
-        {"path": ["a", "r2"], "nodes": 1},
-        {"path": ["b", "r1"], "nodes": 1},
-    ]
+    assert nodes_by_path(zone) == {("a",): 4, ("b",): 1}
+    assert nodes_by_path(rack) == {("a", "r1"): 2, ("a", "r2"): 1, ("b", "r1"): 1}
     assert (zone["nodes_without_label"], rack["nodes_without_label"]) == (2, 3)
+
+
+def room_by_path(reply):
+    """(free nodes, GPUs, free GPUs) of the whole pool and of each domain."""
+    domains = [domain for key in reply["topology_keys"] for domain in key["domains"]]
+    return {
+        tuple(place.get("path", ())): (place["free_nodes"], place["gpus"], place["free_gpus"])
+        for place in [reply, *domains]
+    }
+
+
+def test_each_domain_shows_its_free_nodes_and_gpus(pool, ann):
+    """A task holds three GPUs of a node in r1, another tenant one in r2; two nodes take no work.
+
+    zone a [ r1: 4 with a task, 4 free, 4 cordoned; r2: 4 with another's pod ]   no label: 4, not ready
+    """
+    cluster = Backend.objects.get(name="kai").cluster
+    Cluster.objects.update(others_synced_at=timezone.now())
+    held, _, _, foreign, _ = [
+        NodeFactory(cluster=cluster, allocatable={"nvidia.com/gpu": "4", "cpu": "8"}, labels=labels, **more)
+        for labels, more in [
+            ({ZONE: "a", RACK: "r1"}, {}),
+            ({ZONE: "a", RACK: "r1"}, {}),
+            ({ZONE: "a", RACK: "r1"}, {"unschedulable": True}),
+            ({ZONE: "a", RACK: "r2"}, {}),
+            ({}, {"ready": False}),
+        ]
+    ]
+    group = TaskGroupFactory(backend=Backend.objects.get(name="kai"), pods=0)
+    TaskFactory(group=group, node_name=held.name, status="RUNNING", placement__gpu=3)
+    ForeignUsage.objects.create(
+        cluster=cluster, node=foreign.name, gpu=1, cpu=0, memory=0, storage=0, pods=1, seen_at=timezone.now()
+    )
+    assert room_by_path(ann.get("/api/pool/train/topology").json()) == {
+        (): (1, 20, 8),
+        ("a",): (1, 16, 8),
+        ("a", "r1"): (1, 12, 5),
+        ("a", "r2"): (0, 4, 3),
+    }
 
 
 def test_only_the_pools_nodes_count(nodes, put, ann):
@@ -118,7 +158,7 @@ ROLES = 2
         ("/api/topology", 2),
         ("/api/configs/pool", 3),
         ("/api/configs/backend", 1),
-        ("/api/pool/pool3/topology", 4),
+        ("/api/pool/pool3/topology", 7),
     ],
 )
 @pytest.mark.usefixtures("kai")
