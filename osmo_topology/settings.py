@@ -8,6 +8,7 @@ from django.templatetags.static import static
 from web import periodic
 from web.env import DEVELOPMENT_KEY, environment
 from web.logging import configure_logging
+from web.release import VERSION
 
 ENV = environment()
 
@@ -169,7 +170,7 @@ KNOX_TOKEN_MODEL = "web.PersonalToken"  # noqa: S105 -- a model's name
 SPECTACULAR_SETTINGS = {
     "TITLE": "osmo-topology",
     "DESCRIPTION": "Topology-aware, NVLink-aware workflows for GPU clusters, compatible with NVIDIA OSMO.",
-    "VERSION": "0.1.0",
+    "VERSION": VERSION,
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PUBLIC": True,

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from osmo_topology_cli.outcomes import Misused
 
 EXPIRES_WITHIN = 5.0  # seconds; a token that ends sooner may end on its way
@@ -65,11 +63,18 @@ def login_file(environment: Mapping[str, str]) -> Path:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise Misused(f"The login in {path} cannot be read: {error}") from error
+    import yaml  # noqa: PLC0415 -- only where there is a file
+
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise Misused(f"The login in {path} cannot be read: {reason}") from error
     if not isinstance(content, Mapping):
         raise Misused(f"The login in {path} cannot be read: it is no mapping.")
     return content

@@ -8,37 +8,22 @@ read ``~/.netrc``, because requests would send its password in place of the toke
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import requests
 from requests.auth import AuthBase
 
+from osmo_topology_cli.calls import Call, Param, address
 from osmo_topology_cli.login import Login
 from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
 
-CONNECT, READ = 10.0, 90.0
+CONNECT = 10.0
 MOST_WAITING = 120.0
 PAUSES = (0.5, 1.0, 2.0)
 MOST_CHARACTERS = 300
 WAITABLE = (429, 503)
-
-Params = Mapping[str, str | int | list[str] | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One request. ``read`` is the longest silence within an answer in seconds, None for any."""
-
-    verb: str = "GET"
-    path: str
-    params: Params = field(default_factory=dict)
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    read: float | None = READ
 
 
 class Service:
@@ -56,11 +41,11 @@ class Service:
             token = Call(verb="POST", path="/api/auth/jwt/access_token", body={"token": login.renewing})
             self._session.auth = _As(bearer=str(self.json(token)["token"]), user="")
 
-    def get(self, *parts: str, **params: str | int | list[str] | None) -> Any:
+    def get(self, *parts: str, **params: Param) -> Any:
         """The JSON at an address; parts are quoted, so a name cannot lead elsewhere."""
         return self.json(Call(path=address(*parts), params=params))
 
-    def post(self, *parts: str, **params: str | int | list[str] | None) -> Any:
+    def post(self, *parts: str, **params: Param) -> Any:
         """Send a POST without a body."""
         return self.json(Call(verb="POST", path=address(*parts), params=params))
 
@@ -121,10 +106,6 @@ class _As(AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers.update(self._headers)
         return request
-
-
-def address(*parts: str) -> str:
-    return "/api/" + "/".join(quote(part, safe="") for part in parts)
 
 
 @contextmanager

@@ -1,36 +1,41 @@
-"""Printing: tables for people, plain columns for pipes, JSON for programs.
+"""Printing: tables for people, plain columns for pipes, JSON, YAML and names for programs.
 
 To a terminal tables are folded into its width and statuses are coloured, unless ``NO_COLOR`` is set. To
 anything else they are columns of whole words without colour, one row a line, so that ``grep`` and ``awk``
 find what they look for whatever ``COLUMNS`` says.
+
+What draws on a terminal (``terminal``) and what writes YAML are imported where they are needed: a command in
+a script needs neither, and both take longer to import than the command to run.
 """
 
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Any, TextIO
-
-from rich.console import Console, Group, RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TextIO
 
 from osmo_topology_cli.outcomes import Failure, Refused
-from osmo_topology_cli.tables import Table, printable
+from osmo_topology_cli.tables import GAP, Table, printable
 
-COLOURS = (
-    ("COMPLETED", "green"),
-    ("RUNNING", "cyan"),
-    ("FAILED", "red"),
-    ("ONLINE", "green"),
-    ("OFFLINE", "red"),
-    ("MAINTENANCE", "yellow"),
-)
-GAP = "  "
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-class Format(StrEnum):
+class Format(str, Enum):
+    """How a result is shown; as text, which Python 3.10 has no StrEnum for."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Changes(str, Enum):
+    """How changes are shown, one after the other."""
+
     TABLE = "table"
     JSON = "json"
 
@@ -41,18 +46,39 @@ class Printer:
     def __init__(self, *, format: Format, out: TextIO = sys.stdout, err: TextIO = sys.stderr) -> None:  # noqa: A002 -- the option's name
         self.format = format
         self._out, self._err = out, err
-        self.console = Console(file=out, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+    @cached_property
+    def console(self) -> "Console":
+        from rich.console import Console  # noqa: PLC0415 -- for terminals alone
+
+        return Console(file=self._out, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self._out.isatty() and self.console.is_terminal
 
     @property
     def is_live(self) -> bool:
         """Whether what was printed can be overwritten."""
-        return self.console.is_terminal and self.format is Format.TABLE and os.environ.get("TERM") != "dumb"
+        return self.is_table and self.is_terminal and os.environ.get("TERM") != "dumb"
 
-    def json(self, value: Any) -> bool:
-        """Print the value in format JSON; returns whether it did."""
+    @property
+    def is_table(self) -> bool:
+        return self.format in (Format.TABLE, Format.WIDE)
+
+    def data(self, value: Any, *, names: Iterable[str]) -> bool:
+        """Print the value in a format for programs; returns whether it did.
+
+        ``names`` are what format NAME prints, one a line.
+        """
         if self.format is Format.JSON:
             self._line(json.dumps(value, indent=2, ensure_ascii=False))
-        return self.format is Format.JSON
+        elif self.format is Format.YAML:
+            self._line(as_yaml(value).rstrip("\n"))
+        elif self.format is Format.NAME:
+            for name in names:
+                self._line(printable(name))
+        return not self.is_table
 
     def json_line(self, value: Any) -> None:
         self._line(json.dumps(value, ensure_ascii=False))
@@ -60,10 +86,17 @@ class Printer:
     def line(self, text: str = "", *, indent: str = "") -> None:
         """A sentence; on a terminal it is folded between words."""
         text = indent + printable(text)
-        if self.console.is_terminal:
-            self.console.print(Text(text, overflow="fold"))
+        if self.is_terminal:
+            from osmo_topology_cli.terminal import folded  # noqa: PLC0415 -- for terminals alone
+
+            self.console.print(folded(text))
         else:
             self._line(text)
+
+    def text(self, text: str) -> None:
+        """Lines of the service as they are, without what would steer a terminal."""
+        for line in text.splitlines():
+            self._line(printable(line))
 
     def note(self, text: str) -> None:
         """Something besides the result: to standard error."""
@@ -71,11 +104,14 @@ class Printer:
 
     def table(self, table: Table, *, indent: str = "") -> None:
         """Print the table; nothing for one without rows."""
+        table = table if self.format is Format.WIDE else table.narrow()
         if not table.rows:
             return
         if table.title:
             self.line(table.title + ":", indent=indent)
-        if self.console.is_terminal:
+        if self.is_terminal:
+            from osmo_topology_cli.terminal import drawn  # noqa: PLC0415 -- for terminals alone
+
             self.console.print(drawn(table, width=self.console.width))
         else:
             for row in aligned([table.columns, *table.rows]):
@@ -88,8 +124,9 @@ class Printer:
 
     def failure(self, failure: Failure) -> None:
         """Say why the command ended, with every fault that the service names."""
-        if isinstance(failure, Refused) and self.format is Format.JSON:
-            print(json.dumps(failure.body, indent=2, ensure_ascii=False), file=self._err)
+        if isinstance(failure, Refused) and self.format in (Format.JSON, Format.YAML):
+            text = json.dumps(failure.body, indent=2, ensure_ascii=False)
+            print(text if self.format is Format.JSON else as_yaml(failure.body), file=self._err)
             return
         for line in explained(failure):
             self.note(line)
@@ -98,37 +135,10 @@ class Printer:
         print(text, file=self._out, flush=True)
 
 
-def drawn(table: Table, *, width: int) -> RenderableType:
-    """The table for a terminal of so many columns; where words would be broken, a row is a few lines.
+def as_yaml(value: Any) -> str:
+    import yaml  # noqa: PLC0415 -- for this format alone
 
-    Empty columns are left out.
-    """
-    columns = [column for column in zip(table.columns, *table.rows, strict=True) if any(column[1:])]
-    longest = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
-    titles = [title for title, *_ in columns]
-    rows = list(zip(*(cells for _, *cells in columns), strict=True))
-    if sum(longest) + len(GAP) * (len(longest) - 1) > width:
-        return Group(*(_record(titles, row) for row in rows))
-    rich_table = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0))
-    for title, least in zip(titles, longest, strict=True):
-        rich_table.add_column(title, overflow="fold", min_width=least)
-    for row in rows:
-        rich_table.add_row(*map(coloured, row))
-    return rich_table
-
-
-def _record(titles: Sequence[str], row: Sequence[str]) -> Text:
-    lines = Text(overflow="fold")
-    for index, (title, cell) in enumerate(zip(titles, row, strict=True)):
-        lines.append("" if index == 0 else GAP)
-        lines.append(f"{title} ", style="bold")
-        lines.append_text(coloured(cell)).append("\n")
-    return lines
-
-
-def coloured(cell: str) -> Text:
-    colour = next((colour for word, colour in COLOURS if cell.startswith(word)), "")
-    return Text(printable(cell), style=colour)
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

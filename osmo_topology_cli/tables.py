@@ -13,13 +13,22 @@ Json = Mapping[str, Any]
 
 ENDED = ("COMPLETED", "FAILED")
 NONE = "-"
+GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
+    """Text by rows and columns; the columns ``wide`` are for format WIDE alone."""
+
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
+    wide: frozenset[str] = frozenset()
+
+    def narrow(self) -> "Table":
+        places = [place for place, column in enumerate(self.columns) if column not in self.wide]
+        rows = (tuple(row[place] for place in places) for row in self.rows)
+        return Table(tuple(self.columns[place] for place in places), tuple(rows), self.title)
 
 
 def has_ended(status: str) -> bool:
@@ -34,11 +43,23 @@ def pools(reply: Json) -> Table:
             _yes(pool["nvlink"]),
             _listed(key["key"] for key in pool["topology_keys"]),
             _listed(pool["platforms"]),
+            pool.get("backend", NONE),
+            pool.get("max_exec_timeout", NONE),
             pool["description"] or "",
         )
         for name, pool in sorted(reply["pools"].items())
     ]
-    return Table(("POOL", "STATUS", "NVLINK", "TOPOLOGY KEYS", "PLATFORMS", "DESCRIPTION"), tuple(rows))
+    columns = ("POOL", "STATUS", "NVLINK", "TOPOLOGY KEYS", "PLATFORMS", "BACKEND", "MAX TIME", "DESCRIPTION")
+    return Table(columns, tuple(rows), wide=frozenset({"BACKEND", "MAX TIME"}))
+
+
+def pool_heading(reply: Json) -> str:
+    """A pool with its nodes and what is free; an older service does not report the latter."""
+    age = f", as of {moment(reply['nodes_synced_at'])} UTC" if reply["nodes_synced_at"] else ", none seen yet"
+    nvlink = ", NVLink" if reply["nvlink"] else ""
+    gpus = f", {reply['free_gpus']} of {reply['gpus']} GPUs" if reply.get("gpus") else ""
+    free = f", free are {reply['free_nodes']}{gpus}" if "free_nodes" in reply else ""
+    return f"pool {reply['name']}: {reply['nodes']} nodes{free}{nvlink}{age}"
 
 
 def keys(reply: Json) -> Table:
@@ -54,13 +75,22 @@ def keys(reply: Json) -> Table:
 
 def domains(reply: Json) -> Table:
     """Every domain under the one that it is part of."""
-    rows_by_path = [
-        (tuple(domain["path"]), key["key"], domain["nodes"])
+    domains_by_path = sorted(
+        (tuple(domain["path"]), key["key"], domain)
         for key in reply["topology_keys"]
         for domain in key["domains"]
+    )
+    rows = [
+        (
+            "  " * (len(path) - 1) + path[-1],
+            key,
+            *(str(domain.get(name, NONE)) for name in ("nodes", "free_nodes", "gpus", "free_gpus")),
+            "/".join(path),
+        )
+        for path, key, domain in domains_by_path
     ]
-    rows = [("  " * (len(path) - 1) + path[-1], key, str(nodes)) for path, key, nodes in sorted(rows_by_path)]
-    return Table(("DOMAIN", "KEY", "NODES"), tuple(rows), "Domains")
+    columns = ("DOMAIN", "KEY", "NODES", "FREE", "GPUS", "FREE GPUS", "PATH")
+    return Table(columns, tuple(rows), "Domains", wide=frozenset({"PATH"}))
 
 
 def workflows(reply: Json) -> Table:
@@ -73,12 +103,16 @@ def workflows(reply: Json) -> Table:
             workflow["priority"],
             moment(workflow["submit_time"]),
             seconds(workflow["duration"]),
+            moment(workflow.get("start_time")),
+            moment(workflow.get("end_time")),
+            _listed(f"{name}={value}" for name, value in (workflow.get("labels") or {}).items()),
+            workflow.get("workflow_uuid", NONE),
         )
         for workflow in reply["workflows"]
     ]
-    return Table(
-        ("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME"), tuple(rows)
-    )
+    more = ("BEGAN AT", "ENDED AT", "LABELS", "UUID")
+    columns = ("WORKFLOW", "STATUS", "POOL", "SUBMITTED BY", "PRIORITY", "SUBMITTED AT", "RUN TIME", *more)
+    return Table(columns, tuple(rows), wide=frozenset(more))
 
 
 def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
@@ -90,13 +124,15 @@ def constraints(groups: Iterable[tuple[str, Sequence[Json]]]) -> Table:
             constraint["key"],
             constraint["requirementType"],
             str(constraint["tasks"]),
+            constraint.get("label", NONE),
             _note(constraint),
         )
         for name, applied in groups
         for constraint in applied
     ]
-    columns = ("GROUP", "SET", "KEY", "TYPE", "TASKS", "NOTE")
-    return Table(columns, tuple(rows), "Requirements, as the scheduler gets them")
+    columns = ("GROUP", "SET", "KEY", "TYPE", "TASKS", "LABEL", "NOTE")
+    title = "Requirements, as the scheduler gets them"
+    return Table(columns, tuple(rows), title, wide=frozenset({"LABEL"}))
 
 
 def objects(reply: Json) -> Table:
@@ -117,10 +153,95 @@ def groups(reply: Json) -> Table:
 
 def places(group: Json) -> Table:
     rows = [
-        (task["name"], task["status"], task["node_name"] or NONE, str(task["retry_id"] or NONE))
+        (
+            task["name"],
+            task["status"],
+            task["node_name"] or NONE,
+            str(task["retry_id"] or NONE),
+            task.get("pod_name") or NONE,
+            task.get("pod_ip") or NONE,
+        )
         for task in group["tasks"]
     ]
-    return Table(("TASK", "STATUS", "NODE", "RETRY"), tuple(rows))
+    columns = ("TASK", "STATUS", "NODE", "RETRY", "POD", "ADDRESS")
+    return Table(columns, tuple(rows), wide=frozenset({"POD", "ADDRESS"}))
+
+
+def nearest(verdict: Json) -> Table:
+    """For each set that has no room, the domains that lack the least."""
+    rows = [
+        (
+            _set(sets["path"]),
+            "/".join(domain["path"]) or "the pool",
+            f"{domain['free']} of {sets['tasks']}",
+            str(domain["missing"]),
+            _listed(holder["name"] for holder in domain["holders"]),
+            moment(domain["free_at"]),
+            str(domain["closed"]),
+        )
+        for sets in verdict["sets"]
+        for domain in sets["nearest"]
+    ]
+    columns = ("SET", "DOMAIN", "ROOM FOR", "LACKS", "HELD BY", "FREE AT", "CLOSED NODES")
+    return Table(columns, tuple(rows), wide=frozenset({"CLOSED NODES"}))
+
+
+def predictions(reply: Json) -> Table:
+    """What becomes of each group that waits."""
+    rows = [
+        (
+            group["workflow"] or NONE,
+            group["group"],
+            str(group["tasks"]),
+            group["change"],
+            group["before"]["sentence"],
+            group["after"]["sentence"],
+        )
+        for group in reply["groups"]
+    ]
+    columns = ("WORKFLOW", "GROUP", "TASKS", "CHANGE", "NOW", "THEN")
+    return Table(columns, tuple(rows), wide=frozenset({"NOW"}))
+
+
+def prediction_counts(reply: Json) -> str:
+    counts = ", ".join(f"{number} {change}" for change, number in reply["summary"].items() if number)
+    left = f"; not judged: {reply['left_out']}" if reply["left_out"] else ""
+    before, after = (reply["fragmentation"][when]["free"] for when in ("before", "after"))
+    return f"waiting groups: {counts or 'none'}{left}; free nodes: {before}, then {after}"
+
+
+def outcomes(groups: Iterable[Json]) -> Table:
+    """For each set with a requirement, where it is and whether that holds."""
+    rows = [
+        (
+            group["name"],
+            _set(outcome["path"]),
+            outcome["key"],
+            "required" if outcome["required"] else "preferred",
+            outcome["outcome"].upper(),
+            _listed(f"{'/'.join(domain['path'])} ({domain['tasks']})" for domain in outcome["domains"]),
+        )
+        for group in groups
+        for outcome in (group.get("got") or {}).get("sets", ())
+    ]
+    columns = ("GROUP", "SET", "KEY", "TYPE", "OUTCOME", "DOMAINS (TASKS)")
+    return Table(columns, tuple(rows), "What became of its requirements")
+
+
+def history(reply: Json) -> Table:
+    rows = [
+        (
+            f"{change['config_type']}:{change['revision']}",
+            change["name"],
+            change["username"],
+            moment(change["created_at"]),
+            change["description"],
+            _listed(change["tags"]),
+        )
+        for change in reply["configs"]
+    ]
+    columns = ("REVISION", "NAME", "BY", "AT", "WHY", "TAGS")
+    return Table(columns, tuple(rows), wide=frozenset({"TAGS"}))
 
 
 def conditions(true_conditions: Sequence[Json]) -> Table:

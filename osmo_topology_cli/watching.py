@@ -8,29 +8,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from osmo_topology_cli import tables
 from osmo_topology_cli.outcomes import Exit, Refused, ServiceUnreachable
 from osmo_topology_cli.service import Service
-from osmo_topology_cli.show import Format, Printer, coloured, drawn
-from osmo_topology_cli.tables import has_ended, printable
+from osmo_topology_cli.show import Format, Printer
+from osmo_topology_cli.tables import has_ended
 
 Json = Mapping[str, Any]
 
 AWAY = 120.0  # seconds for which a service that does not answer is waited for
-WIDTH = 40
 
 
 def watch(service: Service, name: str, *, printer: Printer, interval: float) -> Exit:
     """Follow the workflow until it has ended; NOT_WELL unless it COMPLETED."""
     replies = _replies(service, name, interval=interval, notify=printer.note)
-    follow = _picture if printer.is_live else _lines
-    return Exit.DONE if follow(replies, printer) == "COMPLETED" else Exit.NOT_WELL
+    if printer.is_live:
+        from osmo_topology_cli.picture import picture  # noqa: PLC0415 -- for terminals alone
+
+        status = picture(replies, printer.console)
+    else:
+        status = _lines(replies, printer)
+    return Exit.DONE if status == "COMPLETED" else Exit.NOT_WELL
 
 
 def _replies(
@@ -60,7 +58,7 @@ def _lines(replies: Iterator[Json], printer: Printer) -> str:
         for change in changes(reply, last_changes):
             if printer.format is Format.JSON:
                 printer.json_line(change)
-            else:
+            elif printer.is_table:
                 printer.line(sentence(change))
         status = reply["status"]
     return status
@@ -96,30 +94,3 @@ def sentence(change: Json) -> str:
     counts = ", ".join(f"{number} {status}" for status, number in change["tasks"].items())
     reason = f": {change['reason']}" if change["reason"] else ""
     return f"{change['time']} {change['workflow']} {change['group']}: {change['status']} ({counts}){reason}"
-
-
-def _picture(replies: Iterator[Json], printer: Printer) -> str:
-    status = ""
-    with Live(console=printer.console, refresh_per_second=4) as live:
-        for reply in replies:
-            live.update(_drawn(reply, width=printer.console.width))
-            status = reply["status"]
-    return status
-
-
-def _drawn(reply: Json, *, width: int) -> RenderableType:
-    """The workflow's line, a bar of tasks that have ended, its groups, and why those that wait do."""
-    tasks = [task for group in reply["groups"] for task in group["tasks"]]
-    ended = sum(has_ended(task["status"]) for task in tasks)
-    head = Text.assemble((printable(reply["name"]), "bold"), "  ", coloured(reply["status"]))
-    waits = [
-        Text(f"{group['name']}: {printable(group['waiting_reason'])}", style="yellow", overflow="fold")
-        for group in reply["groups"]
-        if group["waiting_reason"]
-    ]
-    bar = Table.grid(padding=(0, 1))
-    bar.add_row(
-        ProgressBar(total=max(1, len(tasks)), completed=ended, width=min(WIDTH, width // 2)),
-        Text(f"{ended} of {len(tasks)} ended"),
-    )
-    return Group(head, bar, drawn(tables.groups(reply), width=width), *waits)

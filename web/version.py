@@ -19,10 +19,8 @@ from rest_framework.views import APIView
 from web import errors
 from web.permissions import Anybody, Needs
 from web.policy import Action
+from web.release import VERSION
 from web.shapes import Shape
-
-VERSION = "0.1.0"
-"""Of the product; the same as in pyproject.toml."""
 
 WARNING_HEADER = "x-osmo-warning"
 """What OSMO's client prints beside an answer."""

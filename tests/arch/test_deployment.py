@@ -1,6 +1,7 @@
 """The compose file and the image speak of what the product really has."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import yaml
 
 from osmo_topology.settings import SPECTACULAR_SETTINGS
 from web.env import Environment
-from web.version import VERSION
+from web.release import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -37,14 +38,19 @@ def test_the_image_holds_every_package_of_the_product_and_no_other():
     text = (ROOT / "Dockerfile").read_text()
     copied = set(re.findall(r"^COPY (\w+) \1$", text, re.MULTILINE))
     packages = re.search(r"^packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert copied == set(re.findall(r'"(\w+)"', packages[1])) - {
-        "osmo_topology_cli"
-    }  # the command is for users' machines
+    assert copied == set(re.findall(r'"(\w+)"', packages[1]))
 
 
 def test_every_place_names_the_same_version():
-    package = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
-    assert package == VERSION == SPECTACULAR_SETTINGS["VERSION"]
+    for pyproject in (ROOT / "pyproject.toml", ROOT / "osmo_topology_cli" / "pyproject.toml"):
+        content = tomllib.loads(pyproject.read_text())
+        assert "version" in content["project"]["dynamic"]
+        source = pyproject.parent / content["tool"]["hatch"]["version"]["path"]
+        assert source.resolve() == ROOT / "web" / "release.py"
+    charts = [yaml.safe_load(path.read_text()) for path in ROOT.glob("deploy/helm/*/Chart.yaml")]
+    assert {chart[field] for chart in charts for field in ("version", "appVersion")} <= {VERSION}
+    assert {COMPOSE["services"][name]["image"] for name in OURS} == {f"osmo-topology:{VERSION}"}
+    assert SPECTACULAR_SETTINGS["VERSION"] == VERSION
 
 
 def test_the_image_installs_the_versions_that_are_tested():

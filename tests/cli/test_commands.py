@@ -32,7 +32,7 @@ def test_pools_are_listed_with_their_keys_and_as_the_service_says_them(command, 
 
 def test_a_topology_is_told_from_broad_to_narrow(command, pool):
     head, *rest = command("topology", pool).lines
-    assert head.startswith(f"pool {pool}: 4 nodes, as of 2")
+    assert head.startswith(f"pool {pool}: 4 nodes, free are 4, 16 of 16 GPUs, as of 2")
     assert rest == [
         "",
         "Topology keys, broadest first:",
@@ -40,11 +40,18 @@ def test_a_topology_is_told_from_broad_to_narrow(command, pool):
         "rack  osmo.local/rack  2        0",
         "",
         "Domains:",
-        "DOMAIN  KEY   NODES",
-        "r0      rack  2",
-        "r1      rack  2",
+        "DOMAIN  KEY   NODES  FREE  GPUS  FREE GPUS",
+        "r0      rack  2      2     8     8",
+        "r1      rack  2      2     8     8",
     ]
-    assert command("topology", pool, "-o", "json").json["nodes"] == 4
+    assert command("topology", pool, "-o", "json").json["free_gpus"] == 16
+    assert command("map", pool).lines[2:] == [
+        "DOMAIN  KEY   IN USE            FREE NODES  FREE GPUS",
+        "r0      rack  ................  2/2         8/8",
+        "r1      rack  ................  2/2         8/8",
+        "(pool)        ................  4/4         16/16",
+    ]
+    assert command("map", pool, "-o", "name").lines == ["r0", "r1"]
 
 
 def test_a_dry_run_shows_what_would_be_made_and_makes_nothing(command, world, pool):
@@ -93,6 +100,95 @@ def test_every_fault_is_told_with_its_place_and_what_would_be_accepted(command, 
     assert "    accepted: rack" in lines
     body = json.loads(command("submit", "-", "--pool", pool, "-o", "json", given=text).err)
     assert (body["error_code"], len(body["details"])) == ("USAGE", 2)
+
+
+def test_a_workflow_is_looked_at_from_its_text_to_its_second_run(command, world, pool):
+    template = spec(["a", "b"]).replace("name: w", f"name: {world.prefix}look") + "default-values: {}\n"
+    said = command("submit", "-", "--pool", pool, "--set-env", "SIZE=7", "-o", "name", given=template)
+    (name,) = said.lines
+    world.wait_group(name, "g", "RUNNING")
+    assert f"name: {world.prefix}look" in command("spec", name).out
+    assert command("spec", name, "--template").out == template
+    drawn = command("map", name)
+    assert drawn.lines[0] == f"{name} in pool {pool}: RUNNING, on 2 nodes"
+    head, rack, *nodes = drawn.lines[2:6]
+    assert (head.split(), rack.split()[1:]) == (["PLACE", "TASKS"], ["2", "tasks"])
+    assert sorted(line.split()[1] for line in nodes) == ["g/a", "g/b"]
+    assert drawn.lines[-1].split()[:5] == ["g", "rack", "default", "rack", "required"]
+    assert "MATCH" in drawn.lines[-1]
+    left_out, *timeline = command("events", name, "-n", "3").lines
+    assert (left_out, len(timeline)) == ("(only the last 3 events are shown)", 3)
+    refused = command("restart", name)
+    assert (refused.code, refused.out) == (1, "")
+    command("cancel", name)
+    world.wait_group(name, "g", "FAILED_CANCELED")
+    again = command("restart", name, "-o", "name")
+    assert again.code == 0, again.err
+    (second,) = again.lines
+    assert command("explain", second, "-o", "json").json["workflow"]["parent_name"] == name
+    command("cancel", second)
+
+
+def test_a_workflow_that_never_fits_is_told_so_before_it_is_submitted(command, pool):
+    ended = command("fits", "-", "--pool", pool, given=spec(["a", "b", "c"]))
+    assert ended.code == 0, ended.err
+    assert ended.lines[0].startswith("group g: ")
+    assert ended.lines[1].split() == ["SET", "DOMAIN", "ROOM", "FOR", "LACKS", "HELD", "BY", "FREE", "AT"]
+    assert command("fits", "-", "--pool", pool, "-o", "name", given=spec(["a", "b"])).out == "now\n"
+
+
+def test_it_is_predicted_what_more_nodes_would_do_for_what_waits(command, world, pool):
+    waits = world.submit(pool, spec(["a", "b", "c"]))
+    node = command("map", pool, "-o", "json").json["topology_keys"][0]["domains"][0]
+    assert node["nodes"] == 2
+    somewhere = world.service.get(f"/api/resources?pools={pool}")["resources"][0]["hostname"]
+    ended = command("what-if", pool, "--add-nodes", f"2:{somewhere}", "-o", "json")
+    assert ended.code == 0, ended.err
+    (group,) = [group for group in ended.json["groups"] if group["workflow"] == waits]
+    assert (group["change"], group["before"]["verdict"]) == ("fits", "never")
+    table = command("what-if", pool, "--drain", "rack=r0", "--drain-node", somewhere).lines
+    assert table[-1].startswith("waiting groups: 1 same; free nodes: 4, then ")
+    command("cancel", waits)
+
+
+def test_a_default_pool_is_chosen_shown_and_given_up(command, pool):
+    assert command("pool", "default", pool, "-o", "name").out == f"{pool}\n"
+    assert command("pool", "default").out.startswith(f"default pool: {pool}; you may use: ")
+    assert command("pool", "default", "--none", "-o", "name").out == ""
+    refused = command("pool", "default", "nosuch")
+    assert refused.code == 1
+    assert "nosuch" in refused.err
+
+
+def test_configuration_is_shown_changed_and_taken_back(command, world, pool, tmp_path):
+    shown = command("config", "show", "POOL", pool)
+    assert shown.code == 0, shown.err
+    file = tmp_path / "pools.yaml"
+    file.write_text(shown.out)
+    assert command("config", "diff", str(file)).err.endswith("0 objects would change.\n")
+    file.write_text(shown.out.replace("description: ''", "description: quick"))
+    compared = command("config", "diff", str(file))
+    assert "+description: quick" in compared.out
+    applied = command("config", "apply", str(file), "-m", "faster")
+    assert (applied.code, applied.out) == (0, f"POOL/{pool} changed\n"), applied.err
+    newest, first = command("config", "history", "POOL", pool, "-o", "name").lines
+    assert command("config", "history", "POOL", pool).lines[1].split()[-1] == "faster"
+    assert "+description: quick" in command("config", "diff", first, newest).out
+    assert "description: quick" in command("config", "show", newest, pool).out
+    dry = command("config", "rollback", first, "--dry-run")
+    assert dry.out == f"POOL {pool} would be as after {first}\n"
+    back = command("config", "rollback", first)
+    assert back.out.startswith(f"POOL {pool} is as after {first}, now POOL:")
+    assert "description: ''" in command("config", "show", "pool", pool).out
+
+
+def test_a_wrong_file_of_configuration_is_refused_with_its_line(command, pool, tmp_path):
+    file = tmp_path / "pools.yaml"
+    file.write_text(f"pools:\n  {pool}: {{backend: nowhere}}\n")
+    ended = command("config", "apply", str(file))
+    assert (ended.code, ended.out) == (1, "")
+    assert "line 2" in ended.err
+    assert command("config", "show", "POOL:999999").code == 1
 
 
 def test_somebody_without_a_default_pool_is_told_which_there_are(command, pool):

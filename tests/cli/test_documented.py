@@ -16,11 +16,20 @@ def options(command):
     return {word for one in command.params for word in one.opts if word.startswith("-")}
 
 
+def commands_of(group, before=""):
+    """Every command by its words, those of groups too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, f"{before}{name} ")
+        elif not command.hidden:
+            yield f"{before}{name}", command
+
+
 def test_every_command_and_option_is_described_and_no_other():
     group = typer.main.get_command(app)
-    first, *rest = re.split(r"^## `(\w+)`\n", PAGE, flags=re.MULTILINE)
+    first, *rest = re.split(r"^## `([\w -]+)`\n", PAGE, flags=re.MULTILINE)
     sections = dict(zip(rest[::2], rest[1::2], strict=True))
-    commands = {name: command for name, command in group.commands.items() if not command.hidden}
+    commands = dict(commands_of(group))
     assert set(sections) == set(commands)
     for name, command in commands.items():
         assert set(OPTION.findall(sections[name])) - {"-"} == options(command), name
@@ -28,10 +37,16 @@ def test_every_command_and_option_is_described_and_no_other():
 
 
 def test_every_command_and_option_says_what_it_does():
-    group = typer.main.get_command(app)
-    for command in group.commands.values():
+    for name, command in commands_of(typer.main.get_command(app)):
         assert command.help
-        assert [one.name for one in command.params if not one.help] == []
+        assert [one.name for one in command.params if not one.help] == [], name
+
+
+def test_every_command_is_run_by_a_test():
+    calls = "\n".join(path.read_text() for path in (ROOT / "tests" / "cli").glob("test_*.py"))
+    for name, _ in commands_of(typer.main.get_command(app)):
+        words = r",\s*".join(f'"{word}"' for word in name.split())
+        assert re.search(rf"(command|start)\(\s*{words}", calls), name
 
 
 def test_the_exit_codes_are_those_there_are():

@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
-from importlib import import_module
 
 import pytest
+import yaml
 
 from osmo_topology_cli import tables
 from osmo_topology_cli.login import Login, find_login
@@ -85,12 +84,85 @@ def test_what_cannot_be_sent_is_told_and_ends_with_2(bare):
         ([*login, "submit", "nowhere.yaml"], "nowhere.yaml cannot be read"),
         (["pols"], "pools"),
         (["list", "--limit", "0"], "--limit"),
+        (["pools", "-o", "xml"], "'table', 'wide', 'json', 'yaml', 'name'"),
+        (["watch", "w-1", "-o", "wide"], "'table', 'json'"),
+        ([*login, "what-if", "p"], "What would be different?"),
+        (
+            [*login, "what-if", "p", "--drain", "r1"],
+            '--drain takes name=value, such as zone=a,rack=r1, and not "r1"',
+        ),
+        ([*login, "what-if", "p", "--add-nodes", "node-1"], "--add-nodes takes a number and a node"),
+        ([*login, "config", "show", "POLL"], '"POLL" is no type of configuration; there are POOL,'),
+        ([*login, "config", "rollback", "3"], 'such as POOL:3, and not "3"'),
+        ([*login, "config", "diff", "POOL:1", "BACKEND:2"], "Two revisions of one type"),
+        ([*login, "pool", "default", "a", "--none"], "two wishes"),
     ]
     for (_, said), process in [(case, bare.start(*case[0])) for case in cases]:
         ended = bare.end(process)
         assert (ended.code, ended.out) == (2, ""), said
         assert said in ended.err
         assert "Traceback" not in ended.err
+
+
+def test_a_document_that_is_none_is_told_with_its_reason(bare, tmp_path):
+    login = ["--url", "http://x", "--token", "t"]
+    for text, said in (("{", "is no YAML"), ("[a]", "is no document of fields with values")):
+        (tmp_path / "nodes.yaml").write_text(text)
+        ended = bare(*login, "what-if", "p", "--file", str(tmp_path / "nodes.yaml"))
+        assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
+        assert said in ended.err
+
+
+def test_the_version_needs_no_service_and_no_login(bare):
+    ended = bare("--version")
+    assert (ended.code, ended.err) == (0, "")
+    assert re.fullmatch(r"osmo-topology \d+\.\d+\.\d+\n", ended.out)
+
+
+def test_another_service_that_answers_with_json_is_no_traceback(bare, answering):
+    ended = bare("pools", OSMO_URL=answering((200, {}, '{"pool": 1}')).url, OSMO_TOKEN="t")
+    assert (ended.code, ended.out) == (10, "")
+    assert ended.err == "The answer is not that of this service: KeyError 'pools'.\n"
+
+
+def test_a_list_is_shown_in_each_format(bare, answering):
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+
+    def shown(output):
+        ended = bare("pools", "-o", output, **login)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.out
+
+    assert shown("name") == "training\n"
+    assert yaml.safe_load(shown("yaml")) == json.loads(shown("json")) == json.loads(POOLS[2])
+    narrow, wide = shown("table").splitlines()[0], shown("wide").splitlines()[0]
+    assert narrow.split() == ["POOL", "STATUS", "NVLINK", "TOPOLOGY", "KEYS", "PLATFORMS", "DESCRIPTION"]
+    assert {"BACKEND", "MAX"} <= set(wide.split())
+
+
+def test_an_error_as_yaml_is_the_services_own(bare, answering):
+    body = {"message": "Refused.", "error_code": "USER", "details": []}
+    login = {"OSMO_URL": answering((400, {}, json.dumps(body))).url, "OSMO_TOKEN": "t"}
+    ended = bare("pools", "-o", "yaml", **login)
+    assert (ended.code, ended.out, yaml.safe_load(ended.err)) == (1, "", body)
+
+
+def test_what_no_command_needs_is_not_imported(bare, answering):
+    """The command begins quickly: HTTP, tables for terminals and YAML are imported by those that use them."""
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+    for words, needless in (
+        (["--version"], {"requests", "rich", "yaml", "json.tool"}),
+        (["pools"], {"rich", "yaml"}),
+        (["pools", "-o", "json"], {"rich", "yaml"}),
+    ):
+        code = f"import sys, runpy; sys.argv = ['osmo-topology', *{words!r}]; sys.exit = lambda *_: None\n"
+        code += "from osmo_topology_cli.start import main; main()\n"
+        code += f"print(sorted({needless!r} & set(sys.modules)), file=sys.stderr)"
+        begun = [sys.executable, "-c", code]
+        ended = subprocess.run(
+            begun, env=bare.environment | login, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert ended.stderr == "[]\n", words
 
 
 def test_nobody_there_is_one_plain_sentence(bare):
@@ -214,9 +286,3 @@ def test_whoever_interrupts_a_watch_is_not_shown_where_it_was(bare, answering):
 )
 def test_a_duration_is_said_with_its_largest_units(seconds, want):
     assert tables.seconds(seconds) == want
-
-
-def test_the_command_that_is_installed_is_this_one():
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    module, _, name = scripts["osmo-topology"].partition(":")
-    assert callable(getattr(import_module(module), name))

@@ -1,0 +1,27 @@
+"""What is sent: one request as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+READ = 90.0
+
+Param: TypeAlias = str | int | list[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. ``read`` is the longest silence within an answer in seconds, None for any."""
+
+    verb: str = "GET"
+    path: str
+    params: Mapping[str, Param] = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    read: float | None = READ
+
+
+def address(*parts: str) -> str:
+    """An address of the service; parts are quoted, so a name cannot lead elsewhere."""
+    return "/api/" + "/".join(quote(part, safe="") for part in parts)

@@ -1,0 +1,169 @@
+"""The commands on pools: what they have, what is free there, and what would be with other nodes."""
+
+from typing import Annotated, Any
+
+import typer
+
+from osmo_topology_cli import tables
+from osmo_topology_cli.calls import Call, address
+from osmo_topology_cli.documents import document_of, pairs_of
+from osmo_topology_cli.map import map_of_pool, map_of_workflow
+from osmo_topology_cli.outcomes import Misused, Refused
+from osmo_topology_cli.session import Output, Pool, begin
+from osmo_topology_cli.show import Format
+
+app = typer.Typer()
+defaults = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Your default pool.")
+
+
+@app.command()
+def pools(context: typer.Context, *, output: Output = Format.TABLE) -> None:
+    """List the pools you may use, with their topology keys."""
+    service, printer = begin(context, output)
+    reply = service.get("pool")
+    if not printer.data(reply, names=sorted(reply["pools"])):
+        printer.table(tables.pools(reply))
+        if not reply["pools"]:
+            printer.note("There is no pool that you may use.")
+
+
+@app.command()
+def topology(context: typer.Context, *, pool: Pool, output: Output = Format.TABLE) -> None:
+    """Show a pool's topology keys and the domains of each, with their nodes and what is free there."""
+    service, printer = begin(context, output)
+    reply = service.get("pool", pool, "topology")
+    if printer.data(reply, names=[key["key"] for key in reply["topology_keys"]]):
+        return
+    printer.line(tables.pool_heading(reply))
+    if not reply["topology_keys"]:
+        printer.line("It has no topology keys.")
+    for table in (tables.keys(reply), tables.domains(reply)):
+        if table.rows:
+            printer.line()
+        printer.table(table)
+
+
+@app.command(name="map")
+def draw_map(
+    context: typer.Context,
+    *,
+    name: Annotated[str, typer.Argument(metavar="POOL|WORKFLOW", help="A name.", show_default=False)],
+    output: Output = Format.TABLE,
+) -> None:
+    """Draw a pool's domains with what is free in each, or the domains and nodes that a workflow is on."""
+    service, printer = begin(context, output)
+    try:
+        reply = service.get("pool", name, "topology")
+    except Refused as error:
+        if error.status != 404:
+            raise
+        workflow = service.get("workflow", name)
+        pool = workflow["pool"]
+        nodes = service.get("resources", pools=[pool], all_pools="False")
+        tree, reply = map_of_workflow(workflow, nodes), {"workflow": workflow, **nodes}
+    else:
+        tree = map_of_pool(reply)
+    if printer.data(reply, names=tree.names):
+        return
+    printer.line(tree.heading)
+    for table in tree.tables:
+        printer.line()
+        printer.table(table)
+    for sentence in tree.sentences:
+        printer.line(sentence)
+
+
+@app.command(name="what-if")
+def what_if(
+    context: typer.Context,
+    *,
+    pool: Pool,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file", "-f", help="A document with any of it, as YAML or JSON; - for standard input."
+        ),
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=DOMAIN,...", help="The nodes of this domain are gone: zone=a,rack=r1."),
+    ] = None,
+    drain_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="This node is gone.")] = None,
+    add_nodes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COUNT:NODE", help="So many nodes like this one are added: 4:node-17."),
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(metavar="KEY=LABEL,...", help="The pool's keys are these, broadest first."),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="WORKFLOW", help="This workflow has ended.")
+    ] = None,
+    backend: Annotated[str | None, typer.Option(help="The pool is on this backend.")] = None,
+    move_to: Annotated[
+        str | None, typer.Option(metavar="POOL", help="What waits is submitted to this pool.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Predict what would become of the groups that wait in a pool, if its nodes or keys were different."""
+    service, printer = begin(context, output)
+    document = document_of(file) if file else {}
+    parts = {
+        "drain": pairs_of(drain or [], option="--drain"),
+        "drain_nodes": drain_node,
+        "add_nodes": [_new_nodes(text) for text in add_nodes or ()],
+        "topology_keys": _keys(keys) if keys else None,
+        "without": without,
+        "backend": backend,
+        "move_to": move_to,
+    }
+    document |= {name: value for name, value in parts.items() if value}
+    if not document:
+        raise Misused("What would be different? Give --drain, --drain-node, --add-nodes, --file or the like.")
+    reply = service.json(Call(verb="POST", path=address("pool", pool, "what-if"), body=document))
+    if printer.data(reply, names=[f"{group['workflow']}/{group['group']}" for group in reply["groups"]]):
+        return
+    printer.table(tables.predictions(reply))
+    for note in reply["notes"]:
+        printer.note(note)
+    printer.line(tables.prediction_counts(reply))
+    if reply["displaced"]:
+        printer.line(f"On drained nodes run: {', '.join(map(str, reply['displaced']))}")
+
+
+@defaults.command("default")
+def default_pool(
+    context: typer.Context,
+    *,
+    pool: Annotated[
+        str | None, typer.Argument(help="The pool to use from now on; none shows it.", show_default=False)
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Have no default pool.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show or choose the pool of submissions that name none."""
+    service, printer = begin(context, output)
+    if pool and none:
+        raise Misused("A pool and --none are two wishes; give one of them.")
+    if pool or none:
+        body = {"pool": pool or ""}
+        service.json(Call(verb="POST", path=address("profile", "settings"), body=body))
+    reply = service.get("profile", "settings")
+    chosen = reply["profile"]["pool"]
+    if printer.data(reply, names=[chosen] if chosen else []):
+        return
+    offered = ", ".join(reply["pools"]) or "none"
+    printer.line(f"default pool: {chosen or 'none'}; you may use: {offered}")
+
+
+def _new_nodes(text: str) -> dict[str, Any]:
+    count, colon, node = text.partition(":")
+    if not (count.isdecimal() and colon and node):
+        raise Misused(f'--add-nodes takes a number and a node, such as 4:node-17, and not "{text}".')
+    return {"count": int(count), "like": node}
+
+
+def _keys(text: str) -> list[dict[str, str]]:
+    [pairs] = pairs_of([text], option="--keys")
+    return [{"key": key, "label": label} for key, label in pairs.items()]

@@ -1,0 +1,309 @@
+"""The commands on workflows: submit them, look at them, end them and run them again."""
+
+import os
+from typing import Annotated, Any
+
+import typer
+
+from osmo_topology_cli import explain as explaining
+from osmo_topology_cli import tables
+from osmo_topology_cli.calls import Call, address
+from osmo_topology_cli.documents import text_of
+from osmo_topology_cli.outcomes import Exit, Misused, Refused
+from osmo_topology_cli.profile import pool_or_default
+from osmo_topology_cli.session import Interval, LineOutput, Output, Workflow, begin, end
+from osmo_topology_cli.show import Changes, Format, Printer
+
+app = typer.Typer()
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="name=value for a template; numbers become numbers."),
+]
+SetString = Annotated[
+    list[str] | None,
+    typer.Option("--set-string", metavar="NAME=VALUE", help="name=value for a template; always text."),
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option("--set-env", metavar="NAME=VALUE", help="name=value in the environment of every task."),
+]
+Task = Annotated[str | None, typer.Option("--task", "-t", help="Only this task's.")]
+Retry = Annotated[int | None, typer.Option(min=0, help="Only this try's, counted from 0.")]
+
+
+@app.command()
+def submit(
+    context: typer.Context,
+    *,
+    file: Annotated[
+        str,
+        typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
+    ],
+    pool: Annotated[str, typer.Option(help="Where to; else your default pool.")] = "",
+    variables: Set = None,
+    strings: SetString = None,
+    environment: Environment = None,
+    priority: Annotated[str | None, typer.Option(help="HIGH, NORMAL or LOW.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="key=value, laid over the labels of the workflow."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, show what would be made, make nothing.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on as the command watch does.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Submit a workflow. Arrives once, however often it has to be sent."""
+    service, printer = begin(context, output)
+    text = text_of(file)
+    call = Call(
+        verb="POST",
+        path=address("pool", pool_or_default(service, pool), "workflow"),
+        params={
+            "dry_run": "True" if dry_run else None,
+            "priority": priority,
+            "label": label or None,
+            "env_vars": environment or None,
+        },
+        body={"file": text, "set_variables": variables, "set_string_variables": strings},
+        headers={} if dry_run else _once(),
+    )
+    reply = service.json(call)
+    _show_submitted(reply, printer, dry_run=dry_run)
+    if watch and not dry_run:
+        from osmo_topology_cli.watching import watch as follow  # noqa: PLC0415 -- for this option alone
+
+        end(follow(service, reply["name"], printer=printer, interval=2.0))
+
+
+@app.command()
+def fits(
+    context: typer.Context,
+    *,
+    file: Annotated[
+        str,
+        typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
+    ],
+    pool: Annotated[str, typer.Option(help="Where to; else your default pool.")] = "",
+    variables: Set = None,
+    strings: SetString = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Show whether a workflow would fit now, later or never, and where the room is; submits nothing."""
+    service, printer = begin(context, output)
+    call = Call(
+        verb="POST",
+        path=address("pool", pool_or_default(service, pool), "workflow"),
+        params={"feasibility": "only"},
+        body={"file": text_of(file), "set_variables": variables, "set_string_variables": strings},
+    )
+    reply = service.json(call)
+    if printer.data(reply, names=[group["verdict"] for group in reply["feasibility"]]):
+        return
+    for group in reply["feasibility"]:
+        printer.line(f"group {group['group']}: {group['sentence']}")
+        printer.table(tables.nearest(group), indent="  ")
+
+
+@app.command()
+def explain(context: typer.Context, *, workflow: Workflow, output: Output = Format.TABLE) -> None:
+    """Explain the status of a workflow: what it waits for, what it requires, what failed."""
+    service, printer = begin(context, output)
+    reply = service.get("workflow", workflow)
+    explanation = service.get("workflow", workflow, "explain")
+    if printer.data({"explanation": explanation, "workflow": reply}, names=[reply["name"]]):
+        return
+    printer.line(explaining.heading(reply))
+    for explained_group in explaining.explain(reply, explanation):
+        printer.line()
+        printer.line(explained_group.heading)
+        for sentence in explained_group.sentences:
+            printer.line(sentence, indent="  ")
+        for table in explained_group.tables:
+            printer.table(table, indent="  ")
+
+
+@app.command()
+def watch(
+    context: typer.Context,
+    *,
+    workflow: Workflow,
+    interval: Interval = 2.0,
+    output: LineOutput = Changes.TABLE,
+) -> None:
+    """Follow a workflow to its end; ends with 0 if it completed, else with 3. As JSON: a line a change."""
+    from osmo_topology_cli.watching import watch as follow  # noqa: PLC0415 -- one command
+
+    service, printer = begin(context, Format(output.value))
+    end(follow(service, workflow, printer=printer, interval=interval))
+
+
+@app.command()
+def logs(
+    context: typer.Context,
+    *,
+    workflow: Workflow,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with lines as they come.")] = False,
+    task: Task = None,
+    retry: Retry = None,
+    last: Annotated[int | None, typer.Option("--last", "-n", min=1, help="Only so many last lines.")] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Only of tasks that failed, with their exit codes.")
+    ] = False,
+) -> None:
+    """Print the logs of a workflow's tasks."""
+    service, printer = begin(context)
+    if errors and follow:
+        raise Misused("--errors is of what has ended; it cannot be followed.")
+    call = Call(
+        path=address("workflow", workflow, "error_logs" if errors else "logs"),
+        params={
+            "task_name": task,
+            "retry_id": retry,
+            "last_n_lines": last,
+            "follow": None if errors else str(follow),
+        },
+        read=None,
+    )
+    for piece in service.text(call):
+        printer.raw(piece)
+
+
+@app.command()
+def events(
+    context: typer.Context,
+    *,
+    workflow: Workflow,
+    task: Task = None,
+    retry: Retry = None,
+    last: Annotated[int | None, typer.Option("--last", "-n", min=1, help="Only so many last lines.")] = None,
+) -> None:
+    """Print the timeline of a workflow: an event a line, the oldest first."""
+    service, printer = begin(context)
+    call = Call(
+        path=address("workflow", workflow, "events"),
+        params={"task_name": task, "retry_id": retry, "last_n_lines": last},
+    )
+    for piece in service.text(call):
+        printer.raw(piece)
+
+
+@app.command()
+def spec(
+    context: typer.Context,
+    *,
+    workflow: Workflow,
+    template: Annotated[bool, typer.Option("--template", help="The template that it came from.")] = False,
+) -> None:
+    """Print the text that a workflow was submitted with."""
+    service, printer = begin(context)
+    call = Call(path=address("workflow", workflow, "spec"), params={"use_template": str(template)})
+    for piece in service.text(call):
+        printer.raw(piece)
+
+
+@app.command()
+def restart(
+    context: typer.Context,
+    *,
+    workflow: Workflow,
+    pool: Annotated[str, typer.Option(help="Where to; else the pool it was in.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Run a finished workflow again as a new one; groups that completed do not run again."""
+    service, printer = begin(context, output)
+    pool = pool or service.get("workflow", workflow, skip_groups="True")["pool"]
+    path = address("pool", pool, "workflow", workflow, "restart")
+    _show_submitted(service.json(Call(verb="POST", path=path, headers=_once())), printer, dry_run=False)
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    *,
+    workflows: Annotated[list[str], typer.Argument(help="Names or uuids.", show_default=False)],
+    message: Annotated[str, typer.Option("--message", "-m", help="Why; shown with the workflow.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Without waiting for containers to end.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Cancel workflows. One that cannot be cancelled does not keep the others."""
+    service, printer = begin(context, output)
+    refused = []
+    done = []
+    for name in workflows:
+        try:
+            done.append(service.post("workflow", name, "cancel", force=str(force), message=message or None))
+        except Refused as error:
+            refused.append(error)
+            printer.failure(error)
+        else:
+            if printer.is_table:
+                printer.line(f"{done[-1]['name']} is being cancelled")
+    printer.data(done, names=[reply["name"] for reply in done])
+    end(refused[0].code if refused else Exit.DONE)
+
+
+@app.command(name="list")
+def list_workflows(
+    context: typer.Context,
+    *,
+    status: Annotated[
+        list[str] | None, typer.Option(metavar="STATUS", help="Only with one of these statuses.")
+    ] = None,
+    pool: Annotated[
+        list[str] | None, typer.Option(metavar="POOL", help="Only in one of these pools.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Only with this in the name.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Only with this label: key or key=value.")
+    ] = None,
+    all_users: Annotated[bool, typer.Option("--all-users", "-a", help="Whoever submitted them.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 20,
+    output: Output = Format.TABLE,
+) -> None:
+    """List workflows, the newest first: yours, unless --all-users is given."""
+    service, printer = begin(context, output)
+    reply = service.get(
+        "workflow",
+        statuses=status or None,
+        pools=pool or None,
+        name=name,
+        label=label or None,
+        all_users=str(all_users),
+        limit=limit,
+    )
+    if printer.data(reply, names=[workflow["name"] for workflow in reply["workflows"]]):
+        return
+    printer.table(tables.workflows(reply))
+    if not reply["workflows"]:
+        printer.note(
+            "There is no such workflow."
+            if all_users
+            else "You have no such workflow; --all-users shows more."
+        )
+    if reply["more_entries"]:
+        printer.note(f"There are more than {limit}; --limit shows them.")
+
+
+def _once() -> dict[str, str]:
+    """What makes a submission arrive once, however often it is sent."""
+    return {"Idempotency-Key": os.urandom(16).hex()}
+
+
+def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
+    for warning in reply["warnings"]:
+        printer.note(f"warning: {warning}")
+    if printer.data(reply, names=[reply["name"]]):
+        return
+    printer.line(f"{reply['name']} would be accepted" if dry_run else f"{reply['name']} is accepted")
+    for fit in reply.get("feasibility", ()):
+        printer.line(f"group {fit['group']}: {fit['sentence']}")
+    requirements = tables.constraints(
+        [(constraint["group"], constraint["constraints"]) for constraint in reply["constraints"]]
+    )
+    for table in (requirements, tables.objects(reply)):
+        if table.rows:
+            printer.line()
+        printer.table(table)

@@ -1,0 +1,166 @@
+"""The command is a distribution of its own: built, installed alone, and run by each Python that is here."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import ROOT
+from tests.cli.test_ways_it_ends import POOLS
+from web.release import VERSION
+
+PACKAGE = ROOT / "osmo_topology_cli"
+PROJECT = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+MODULES = {"pyyaml": "yaml", "requests": "requests", "rich": "rich", "typer": "typer"}
+THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", text)[0].lower() for text in requirements}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Built as a user builds it, from a copy, so that nothing is left in the checkout."""
+    copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
+    for folder in ("osmo_topology_cli", "web"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+    subprocess.run(build, cwd=copy / "osmo_topology_cli", check=True, capture_output=True)
+    (path,) = out.iterdir()
+    return path
+
+
+def test_the_wheel_holds_one_package_and_names_four_dependencies(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        described = archive.read(f"osmo_topology_cli-{VERSION}.dist-info/METADATA").decode()
+    assert files == {f"osmo_topology_cli/{path.name}" for path in PACKAGE.glob("*.py")}
+    assert f"\nVersion: {VERSION}\n" in described
+    assert "\nRequires-Python: >=3.10\n" in described
+    assert names(re.findall(r"^Requires-Dist: (.*)$", described, re.MULTILINE)) == set(MODULES)
+
+
+def test_a_checkout_has_what_the_command_needs_in_the_same_versions():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert sorted(extras["cli"]) == sorted(PROJECT["dependencies"])
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.name)
+def test_a_module_imports_its_own_package_and_the_four_and_parses_as_python_310(path):
+    tree = ast.parse(path.read_text(), feature_version=(3, 10))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported <= {"osmo_topology_cli", *MODULES.values(), *sys.stdlib_module_names}
+
+
+def needed(distributions, seen=frozenset()):
+    """These distributions and all that they need, where their markers hold here."""
+    for name in distributions:
+        if name in seen:
+            continue
+        seen |= {name}
+        requires = [text for text in metadata.requires(name) or () if "extra ==" not in text]
+        below = {one for one in names(requires) if _is_here(one)}
+        seen = needed(below, seen)
+    return seen
+
+
+def _is_here(name):
+    try:
+        return bool(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return False
+
+
+@pytest.fixture
+def alone(tmp_path, wheel):
+    """An empty environment of this Python with the wheel and what its four dependencies need, no more."""
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    install = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
+    subprocess.run([*install, "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    for name in needed(MODULES):
+        distribution = metadata.distribution(name)
+        for first in {file.parts[0] for file in distribution.files} - {".."}:
+            if not (site / first).exists():
+                (site / first).symlink_to(Path(distribution.locate_file(first)).resolve())
+    return environment / "bin"
+
+
+def run(bin_folder, *words, home, **environment):
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONWARNINGS": "error"} | environment
+    return subprocess.run(
+        [bin_folder / "osmo-topology", *words],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home,
+    )
+
+
+def check(bin_folder, home, answering):
+    """The version, a list in two formats, and a document that is read."""
+    login = {"OSMO_URL": answering(POOLS).url, "OSMO_TOKEN": "t"}
+    ended = run(bin_folder, "--version", home=home)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"osmo-topology {VERSION}\n", "")
+    ended = run(bin_folder, "pools", home=home, **login)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[1].split()[:2] == ["training", "ONLINE"]
+    ended = run(bin_folder, "pools", "-o", "yaml", home=home, **login)
+    assert ended.stdout.startswith("pools:\n  training:\n"), ended.stderr
+    ended = run(bin_folder, "pools", "-o", "xml", home=home, **login)
+    assert ended.returncode == 2
+    assert "'table', 'wide', 'json', 'yaml', 'name'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_runs_alone_in_an_empty_environment(alone, tmp_path, answering):
+    check(alone, tmp_path, answering)
+
+
+def interpreter(version):
+    """A Python of this version on this machine; None if there is none."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [*root.glob(f"versions/{version}.*/bin/python"), shutil.which(f"python{version}")]
+    for candidate in filter(None, candidates):
+        asked = [candidate, "-c", "import sys, ensurepip; print('%d.%d' % sys.version_info[:2])"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if answer.stdout.strip() == version:
+            return candidate
+    return None
+
+
+@pytest.mark.parametrize("version", sorted({"3.10", "3.11", "3.12", "3.13", "3.14"} - {THIS}))
+def test_it_installs_and_runs_with_each_python_of_this_machine(version, wheel, tmp_path, answering):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"Python {version} is not on this machine")
+    environment = tmp_path / "env"
+    subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
+    install = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
+    options = ["--quiet", "--only-binary=:all:", "--retries=1", "--timeout=10", str(wheel)]
+    done = subprocess.run([*install, *options], capture_output=True, text=True, check=False)
+    if done.returncode and re.search(r"connection|timed out|name resolution", done.stderr, re.IGNORECASE):
+        pytest.skip("no package index answers")
+    assert done.returncode == 0, done.stderr
+    check(environment / "bin", tmp_path, answering)
