@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import (
+    command,
     create_rate,
     environment,
     feasibility,
@@ -43,6 +44,7 @@ def progress(text: str) -> None:
 PARTS: dict[str, Part] = {
     "fit": lambda small: fit.measure(small=small),
     "pipeline": lambda small: pipeline.measure(small=small),
+    "command": lambda small: command.measure(small=small),
     "create_rate": lambda small: create_rate.measure(small=small, progress=progress),
     "submission": lambda small: submission.measure(small=small, progress=progress),
     "feasibility": lambda small: feasibility.measure(small=small, progress=progress),
