@@ -7,6 +7,7 @@ from django.templatetags.static import static
 
 from web import periodic
 from web.env import DEVELOPMENT_KEY, environment
+from web.identity.configuration import provider_settings
 from web.logging import configure_logging
 from web.release import VERSION
 
@@ -27,6 +28,7 @@ CLIENT_MINIMUM_VERSION = ENV.client_minimum_version
 CLIENT_LATEST_VERSION = ENV.client_latest_version
 JWT_SECRETS = [secret.get_secret_value() for secret in ENV.jwt_secrets]
 JWT_SECONDS = ENV.jwt_seconds
+IDENTITY_PROVIDER = provider_settings(ENV)
 ALLOWED_HOSTS = ENV.allowed_hosts
 CSRF_TRUSTED_ORIGINS = ENV.csrf_trusted_origins
 
@@ -151,6 +153,7 @@ LOGIN_URL = "/ui/login"
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "web.auth.GatewayAuthentication",
+        "web.identity.authentication.ProviderAuthentication",
         "web.auth.ShortLoginAuthentication",
         "web.auth.PersonalTokenAuthentication",
         "web.auth.DevelopmentUserAuthentication",

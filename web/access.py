@@ -1,8 +1,10 @@
 """The rights of a user, from the rows: their roles and the statements of those.
 
-Roles come from three places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to them
+Roles come from four places. Staff and superusers are ``osmo-admin``. Users hold the roles assigned to them
 or, without any, those of ``OSMO_DEFAULT_ROLES``. A user from the gateway holds the roles that the gateway
-names and those assigned, never the default ones: no names mean no roles. Every user holds ``osmo-default``.
+names and those assigned, never the default ones: no names mean no roles. A user from the identity provider
+holds the roles of their groups and those assigned or, without any, the default ones. Every user holds
+``osmo-default``.
 """
 
 from dataclasses import dataclass
@@ -18,17 +20,32 @@ from web.models import ROLE_NAME_LENGTH, Role, RoleAssignment
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
-    """The headers of a trusted gateway about its caller; ``pools`` is None without that header."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalRights:
+    """What a gateway or the identity provider says of its caller, for one request.
+
+    ``pools`` narrows the roles to these pools, None for no narrowing. ``or_default``: without any role the
+    default ones hold.
+    """
 
     roles: tuple[str, ...]
     pools: frozenset[str] | None
+    or_default: bool
 
 
-def came_through_gateway(user: User) -> bool:
-    """Whether this request's user was named by the gateway."""
-    return getattr(user, "gateway", None) is not None
+def gateway_rights(roles: tuple[str, ...], pools: frozenset[str] | None) -> ExternalRights:
+    """The rights that a trusted gateway's headers name; ``pools`` is None without that header."""
+    return ExternalRights(roles=roles, pools=pools, or_default=False)
+
+
+def provider_rights(roles: tuple[str, ...]) -> ExternalRights:
+    """The rights of the groups that the identity provider names."""
+    return ExternalRights(roles=roles, pools=None, or_default=True)
+
+
+def has_external_rights(user: User) -> bool:
+    """Whether somebody outside decides with each request what this user may do."""
+    return getattr(user, "external", None) is not None
 
 
 def grants_of(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
@@ -41,9 +58,9 @@ def read_grants(user: AbstractBaseUser | AnonymousUser) -> policy.Grants:
     """Read a user's roles and what they grant. At most two queries."""
     if not isinstance(user, User) or not user.is_active:
         return policy.Grants()
-    gateway: Gateway | None = getattr(user, "gateway", None)
-    pools = gateway.pools if gateway else None
-    roles = _roles(user, gateway)
+    external: ExternalRights | None = getattr(user, "external", None)
+    pools = external.pools if external else None
+    roles = _roles(user, external)
     rows = {row.name: _statements(row) for row in Role.objects.filter(name__in=roles)}
     policies = tuple(statement for role in roles for statement in policy.statements_of(role, rows))
     return policy.Grants(roles=roles, policies=policies, pools=pools)
@@ -58,11 +75,12 @@ def _statements(row: Role) -> tuple[policy.Statement, ...]:
         return ()
 
 
-def _roles(user: User, gateway: Gateway | None) -> tuple[str, ...]:
-    assigned = assigned_roles(user)
+def _roles(user: User, external: ExternalRights | None) -> tuple[str, ...]:
+    own = [*assigned_roles(user), *(external.roles if external else ())]
     if user.is_staff or user.is_superuser:
-        assigned.append(policy.ADMIN)
-    own = [*assigned, *gateway.roles] if gateway else assigned or settings.DEFAULT_ROLES
+        own.append(policy.ADMIN)
+    if not own and (external is None or external.or_default):
+        own = settings.DEFAULT_ROLES
     return tuple(sorted({policy.DEFAULT, *own}))
 
 

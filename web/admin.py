@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from web.access import unknown_role
-from web.models import PersonalToken, Role, RoleAssignment
+from web.models import PersonalToken, ProviderIdentity, Role, RoleAssignment
 
 
 class RoleAssignmentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -39,6 +39,14 @@ class RoleAssignmentInline(TabularInline):  # type: ignore[misc]  # unfold has n
     extra = 0
 
 
+class ProviderIdentityInline(TabularInline):  # type: ignore[misc]  # unfold has no types
+    """Which identities of the identity provider log in as this user."""
+
+    model = ProviderIdentity
+    fields = ("issuer", "subject")
+    extra = 0
+
+
 admin.site.unregister(User)
 
 
@@ -47,7 +55,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[misc,type-arg]  # 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
-    inlines = (RoleAssignmentInline,)
+    inlines = (RoleAssignmentInline, ProviderIdentityInline)
 
 
 @admin.register(Role)

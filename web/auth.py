@@ -1,5 +1,7 @@
 """Authentication by a trusted gateway, a token, a short login, a development header or a Django session.
 
+Tokens of an identity provider are read in ``web.identity``, between the gateway and the short logins.
+
 The order is this one, and the first that recognises the request decides. Identity headers that did not come
 from the gateway end the request with 401, whatever else it carries.
 """
@@ -36,11 +38,11 @@ class ShortLoginAuthentication(BaseAuthentication):
     """``Authorization: Bearer <jwt>``: the personal token behind it must be good at this moment."""
 
     def authenticate(self, request: Request) -> tuple[User, PersonalToken] | None:
-        scheme, _, text = request.headers.get("Authorization", "").strip().partition(" ")
-        if scheme.lower() != "bearer" or not jwts.is_jwt(text):
+        text = jwts.bearer(request.headers.get("Authorization", ""))
+        if text is None:
             return None
         try:
-            claims = jwts.read(text.strip())
+            claims = jwts.read(text)
         except jwts.Unreadable as error:
             raise AuthenticationFailed(str(error)) from error
         row = (
@@ -71,7 +73,7 @@ class GatewayAuthentication(BaseAuthentication):
         if request.method not in SAFE_METHODS and not _is_own_page(request):
             raise PermissionDenied("A page of another site may not act for you.")  # its cookie was the proof
         user = known_user(identity.user)
-        user.gateway = access.Gateway(identity.roles, identity.pools)  # type: ignore[attr-defined]  # for this request
+        user.external = access.gateway_rights(identity.roles, identity.pools)  # type: ignore[attr-defined]  # for this request
         return user, None
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 -- DRF's signature

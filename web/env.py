@@ -30,6 +30,10 @@ DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _SECRET_LENGTH = 32
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", re.ASCII)
+PUBLIC_KEY_ALGORITHMS = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+"""Signatures that are verified with a key which is no secret."""
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
 
@@ -119,6 +123,31 @@ class Environment(BaseSettings):
     )
     jwt_secrets: list[SecretStr] = Field(
         default=[], description="Keys of those logins; the first signs, all verify (JSON list)."
+    )
+    oidc_issuer: str = Field(default="", description="The identity provider's issuer, an https address.")
+    oidc_ca_file: str = Field(
+        default="", description="PEM file of the authorities that the provider's certificate is verified by."
+    )
+    oidc_algorithms: list[str] = Field(
+        default=["RS256", "ES256"], description="Accepted signatures of its tokens (JSON list)."
+    )
+    oidc_device_client_id: str = Field(
+        default="", description="Client of osmo login --method code, a public one."
+    )
+    oidc_browser_client_id: str = Field(
+        default="", description="Client of osmo login --method pkce, a public one."
+    )
+    oidc_audiences: list[str] = Field(
+        default=[], description="Further audiences whose tokens are accepted as bearers (JSON list)."
+    )
+    oidc_user_claim: str = Field(
+        default="preferred_username", min_length=1, description="Claim with the user's name."
+    )
+    oidc_groups_claim: str = Field(
+        default="groups", min_length=1, description="Claim with the user's groups; dots for nested ones."
+    )
+    oidc_group_roles: dict[str, list[str]] = Field(
+        default={}, description="Roles of the members of groups (JSON object of lists)."
     )
     client_minimum_version: str = Field(
         default="", pattern=_VERSION, description="OSMO clients older than this are refused."
@@ -284,7 +313,10 @@ class Environment(BaseSettings):
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
         if self.config_file and not self.config_file.startswith("/"):
             own.append("OSMO_CONFIG_FILE must be an absolute path")
-        faults = (_access_faults, _label_faults, _log_faults, _retention_faults, _server_faults)
+        faults = (
+            *(_access_faults, _identity_faults, _label_faults),
+            *(_log_faults, _retention_faults, _server_faults),
+        )
         if wrong := [*own, *(sentence for check in faults for sentence in check(self))]:
             raise ValueError("; ".join(wrong))
         return self
@@ -321,6 +353,22 @@ def _access_faults(env: Environment) -> Iterator[str]:
         yield "OSMO_FORWARDED_FOR_NETWORKS: a network that holds every address lets callers choose theirs"
     if strange := [role for role in env.default_roles if not NAME.fullmatch(role)]:
         yield f"OSMO_DEFAULT_ROLES: {', '.join(strange)} is no role's name"
+
+
+def _identity_faults(env: Environment) -> Iterator[str]:
+    """The identity provider is reached by TLS, and nothing of it is set without it."""
+    parts = urlsplit(env.oidc_issuer)
+    if env.oidc_issuer and (parts.scheme != "https" or not parts.netloc or parts.query or parts.fragment):
+        yield "OSMO_OIDC_ISSUER must be an https address without a query"
+    clients = (env.oidc_device_client_id, env.oidc_browser_client_id)
+    if not env.oidc_issuer and any((*clients, env.oidc_audiences, env.oidc_group_roles)):
+        yield "OSMO_OIDC_ clients, audiences and roles need OSMO_OIDC_ISSUER"
+    if env.oidc_ca_file and not Path(env.oidc_ca_file).is_file():
+        yield "OSMO_OIDC_CA_FILE names no file"
+    if not env.oidc_algorithms or set(env.oidc_algorithms) - PUBLIC_KEY_ALGORITHMS:
+        yield f"OSMO_OIDC_ALGORITHMS: some of {', '.join(sorted(PUBLIC_KEY_ALGORITHMS))}"
+    if any(not NAME.fullmatch(role) for roles in env.oidc_group_roles.values() for role in roles):
+        yield "OSMO_OIDC_GROUP_ROLES: a list of names of roles for each group"
 
 
 def _label_faults(env: Environment) -> Iterator[str]:

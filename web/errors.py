@@ -108,7 +108,8 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
         content = body(message=summary(faults), error_code="USAGE", request=request, faults=faults)
         return Response(content, status=exc.status_code)
     if isinstance(exc, exceptions.APIException):
-        content = body(message=str(exc.detail), error_code="USER", request=request)
+        error_code = "SERVER" if exc.status_code >= status.HTTP_500_INTERNAL_SERVER_ERROR else "USER"
+        content = body(message=str(exc.detail), error_code=error_code, request=request)
         return Response(content, status=exc.status_code, headers=_headers(exc))
     return None  # Django's handler500 answers; the exception is logged with its trace
 

@@ -1,8 +1,8 @@
-"""How OSMO's client logs in: it exchanges a personal token for a short login, without an identity provider.
+"""How OSMO's client logs in: at the identity provider, or with a personal token for a short login.
 
 ``login --method dev`` sends no request. ``login --method token`` exchanges a personal token for a JWT, and
-again when that has expired. The other methods request the addresses of the identity provider, which are
-empty.
+again when that has expired. ``code`` (the device flow) and ``pkce`` read the addresses of the identity
+provider here and then talk to it alone; they are empty without one, and the client refuses these methods.
 """
 
 from typing import Any
@@ -18,6 +18,9 @@ from rest_framework.views import APIView
 
 from web import jwts
 from web.auth import PersonalTokenAuthentication
+from web.identity.authentication import ProviderAway
+from web.identity.fetching import Unreachable
+from web.identity.provider import provider_of
 from web.limits import take
 from web.login_limits import give_back_try, take_try
 from web.models import PersonalToken
@@ -42,9 +45,32 @@ class LoginInfoView(APIView):
 
     @extend_schema(operation_id="get_login_info", responses=LoginInfoShape, auth=[])
     def get(self, request: Request) -> Response:
-        """Show the identity provider: there is none, so every address is empty."""
+        """Show where OSMO's client logs in; every address is empty without an identity provider."""
         del request
-        return Response(LoginInfoShape(**dict.fromkeys(LoginInfoShape.model_fields, "")))
+        return Response(_login_info())
+
+
+def _login_info() -> LoginInfoShape:
+    """The addresses and clients of the identity provider; empty for a login that is not offered.
+
+    Raises ProviderAway.
+    """
+    configured = settings.IDENTITY_PROVIDER
+    if configured is None:
+        return LoginInfoShape(**dict.fromkeys(LoginInfoShape.model_fields, ""))
+    try:
+        publication = provider_of(configured).publication()
+    except Unreachable as error:
+        raise ProviderAway from error
+    has_device_flow = bool(configured.device_client and publication.device_endpoint)
+    return LoginInfoShape(
+        device_endpoint=publication.device_endpoint if has_device_flow else "",
+        device_client_id=configured.device_client if has_device_flow else "",
+        browser_endpoint=publication.authorization_endpoint if configured.browser_client else "",
+        browser_client_id=configured.browser_client,
+        token_endpoint=publication.token_endpoint,
+        logout_endpoint=publication.logout_endpoint,
+    )
 
 
 class PersonalTokenBody(serializers.Serializer[Any]):

@@ -40,9 +40,10 @@ class Claims:
     digest: str
 
 
-def is_jwt(text: str) -> bool:
-    """Whether a bearer's text has the parts of a JWT; a personal token has no dot."""
-    return "." in text
+def bearer(authorization: str) -> str | None:
+    """The JWT that an Authorization header bears, if it does; a personal token has no dot."""
+    scheme, _, text = authorization.strip().partition(" ")
+    return text.strip() if scheme.lower() == "bearer" and "." in text else None
 
 
 def issue(token: PersonalToken, *, now: datetime) -> str:

@@ -90,6 +90,23 @@ class RoleAssignment(models.Model):
         return f"{self.user}: {self.role}"
 
 
+class ProviderIdentity(models.Model):
+    """Whom an identity of the identity provider is here; ``subject`` is the claim ``sub``."""
+
+    issuer = models.CharField(max_length=255)
+    subject = models.CharField(max_length=255)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["user_id", "issuer", "subject"]
+        verbose_name_plural = "provider identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="identity_of_one_user")]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.subject}"
+
+
 class RateBucket(models.Model):
     """How much of a limit one caller has used: the moment at which the bucket is empty again.
 

@@ -87,6 +87,19 @@ class ShortLoginScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyp
         }
 
 
+class ProviderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
+    target_class = "web.identity.authentication.ProviderAuthentication"
+    name = "identityProvider"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- its signature
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": "A token of the identity provider whose addresses GET /api/auth/login returns.",
+        }
+
+
 class DevelopmentUserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # theirs
     target_class = "web.auth.DevelopmentUserAuthentication"
     name = "developmentUser"

@@ -2,7 +2,7 @@
 
 A token that is made with a token, or with a short login of one, ends with it, by time and by revocation: a
 stolen one cannot be prolonged, and whoever revokes it ends what the thief made with it. A user from the
-gateway makes none: the token would bypass the roles and pools that the gateway sets.
+gateway or the identity provider makes none: the token would bypass the roles and pools that those set.
 """
 
 from datetime import UTC, datetime, time, timedelta
@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 
 from scheduling.errors import Fault, Forbidden, InvalidSpec
 from web import services
-from web.access import came_through_gateway
+from web.access import has_external_rights
 from web.models import TOKEN_NAME_LENGTH, PersonalToken
 from web.permissions import Needs, caller
 from web.policy import NAME, Action
@@ -77,10 +77,10 @@ class TokenView(APIView):
     def post(self, request: Request, name: str) -> Response:
         """Make a token of this name for the caller. Its text is shown only in this reply."""
         user = caller(request)
-        if came_through_gateway(user):
+        if has_external_rights(user):
             raise Forbidden(
-                "A gateway decides with each request what you may do, and a token would go past it: "
-                "ask an administrator for one."
+                "A gateway or an identity provider decides with each request what you may do, and a token "
+                "would go past it: ask an administrator for one."
             )
         row, token = services.make_own_token(
             user, name=_checked_name(name), expires_at=_expiry(request), made_with=_token_of(request)

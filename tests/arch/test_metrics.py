@@ -22,7 +22,13 @@ ALERTS = [
 ]
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
 
-for module in ("cluster.metrics", "web.metrics", "web.server.counts", "workflows.metrics"):
+for module in (
+    "cluster.metrics",
+    "web.identity.counts",
+    "web.metrics",
+    "web.server.counts",
+    "workflows.metrics",
+):
     importlib.import_module(module)
 
 

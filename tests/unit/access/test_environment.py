@@ -73,6 +73,28 @@ def test_settings_of_access_that_protect_nothing_are_refused(start, told, named)
         start(secret_key=KEY, **told)
 
 
+ISSUER = "https://login.example.com"
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"oidc_issuer": "http://login.example.com"}, "OSMO_OIDC_ISSUER"),
+        ({"oidc_issuer": "login.example.com"}, "OSMO_OIDC_ISSUER"),
+        ({"oidc_device_client_id": "osmo-device"}, "OSMO_OIDC_ISSUER"),
+        ({"oidc_issuer": ISSUER, "oidc_algorithms": '["none"]'}, "OSMO_OIDC_ALGORITHMS"),
+        ({"oidc_issuer": ISSUER, "oidc_algorithms": '["RS256", "HS256"]'}, "OSMO_OIDC_ALGORITHMS"),
+        ({"oidc_issuer": ISSUER, "oidc_algorithms": "[]"}, "OSMO_OIDC_ALGORITHMS"),
+        ({"oidc_issuer": ISSUER, "oidc_ca_file": "/nowhere/authority.pem"}, "OSMO_OIDC_CA_FILE"),
+        ({"oidc_issuer": ISSUER, "oidc_group_roles": '{"ml": ["a role"]}'}, "OSMO_OIDC_GROUP_ROLES"),
+        ({"oidc_issuer": ISSUER, "oidc_group_roles": '["ml"]'}, "oidc_group_roles"),
+    ],
+)
+def test_an_identity_provider_that_could_not_be_trusted_is_refused(start, told, named):
+    with pytest.raises(ValidationError, match=named):
+        start(secret_key=KEY, **told)
+
+
 def test_a_start_that_is_refused_tells_all_mistakes_and_none_of_the_secrets(start):
     with pytest.raises(ValidationError) as refused:
         start(

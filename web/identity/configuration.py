@@ -1,0 +1,60 @@
+"""What an installation says of its identity provider, as one value."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from web.env import Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """An issuer, the clients that it knows, and how its claims are read.
+
+    ``group_roles`` pairs a group with the roles of its members. A client's id is empty where that login is
+    not offered.
+    """
+
+    issuer: str
+    ca_file: str = ""
+    algorithms: tuple[str, ...] = ("RS256", "ES256")
+    device_client: str = ""
+    browser_client: str = ""
+    audiences: tuple[str, ...] = ()
+    user_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    group_roles: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def bearer_audiences(self) -> tuple[str, ...]:
+        """The clients whose tokens are accepted as bearers."""
+        clients = (self.device_client, self.browser_client, *self.audiences)
+        return tuple(dict.fromkeys(client for client in clients if client))
+
+    def known_groups(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """Those of a user's groups that the table names."""
+        named = {group for group, _ in self.group_roles}
+        return tuple(sorted(named.intersection(groups)))
+
+    def roles_of(self, groups: Iterable[str]) -> tuple[str, ...]:
+        """The roles that the table gives to the members of these groups."""
+        members = set(groups)
+        return tuple(
+            sorted({role for group, roles in self.group_roles if group in members for role in roles})
+        )
+
+
+def provider_settings(env: Environment) -> ProviderSettings | None:
+    """The identity provider of this installation, if it has one."""
+    if not env.oidc_issuer:
+        return None
+    return ProviderSettings(
+        issuer=env.oidc_issuer,
+        ca_file=env.oidc_ca_file,
+        algorithms=tuple(env.oidc_algorithms),
+        device_client=env.oidc_device_client_id,
+        browser_client=env.oidc_browser_client_id,
+        audiences=tuple(env.oidc_audiences),
+        user_claim=env.oidc_user_claim,
+        groups_claim=env.oidc_groups_claim,
+        group_roles=tuple((group, tuple(roles)) for group, roles in sorted(env.oidc_group_roles.items())),
+    )
