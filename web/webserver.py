@@ -24,6 +24,7 @@ http_parser = "python"  # one parser, whatever else is installed
 keepalive = 5
 graceful_timeout = 15
 backlog = 4096
+control_socket_disable = True  # nobody speaks to it, and a read-only container has no home to put it in
 
 
 def _raise_file_limit() -> None:

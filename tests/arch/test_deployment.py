@@ -1,6 +1,8 @@
 """The compose file and the image speak of what the product really has."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,6 +34,15 @@ def test_a_process_waits_for_servers_that_are_healthy(name):
     for other, wanted in SERVICES[name]["depends_on"].items():
         condition = wanted["condition"]
         assert condition == "service_completed_successfully" or "healthcheck" in SERVICES[other]
+
+
+def test_the_web_server_needs_no_home_to_write_to():
+    """Containers have a read-only root filesystem and a user without a home."""
+    code = "import web.webserver as own; own.on_exit(None); print(own.control_socket_disable)"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert answer.stdout.strip() == "True"
 
 
 def test_the_image_holds_every_package_of_the_product_and_no_other():
