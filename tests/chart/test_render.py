@@ -239,6 +239,12 @@ def test_a_hook_needs_nothing_of_the_release_but_other_hooks(render):
         assert "hook-succeeded" in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
 
 
+def test_the_log_of_a_job_that_failed_stays(objects):
+    for job in of_kind(objects, "Job"):
+        assert pod_of(job)["restartPolicy"] == "Never"
+        assert "hook-failed" not in str(job["metadata"].get("annotations"))
+
+
 def test_the_quickstart_migrates_once_its_database_is_there(render):
     """Its servers are objects of the release, which a hook before it would wait for in vain."""
     objects = render(TABLE["the quickstart"])

@@ -215,7 +215,7 @@ spec:
       {{- include "osmo.podSpec" (list $root "jobs") | nindent 6 }}
       serviceAccountName: {{ include "osmo.fullname" $root }}-jobs
       automountServiceAccountToken: false
-      restartPolicy: {{ ternary "OnFailure" "Never" (gt (int .tries) 0) }}
+      restartPolicy: Never # a pod that is restarted is deleted after its last try, and its log with it
       containers:
         - name: {{ .name }}
           image: {{ include "osmo.image" $root | quote }}
