@@ -82,6 +82,18 @@ class DeadlinePassed(ClusterError):
     code = "DeadlinePassed"
 
 
+class WritesSuspended(ClusterError):
+    """Not sent: this installation's database may not write in the cluster (``pools.clusters.guard``)."""
+
+    code = "WritesSuspended"
+
+
+class WritesUnconfirmed(ClusterError):
+    """Not sent: whether this installation's database may write in the cluster could not be found out."""
+
+    code = "WritesUnconfirmed"
+
+
 class NotServed(ClusterError):
     """The API group, version or kind is not served: a CRD is missing or the cluster is older."""
 

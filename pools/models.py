@@ -63,6 +63,41 @@ class SweepRun(models.Model):
         return str(self.ran_at)
 
 
+class ClusterGuard(models.Model):
+    """The right to write in one namespace of a cluster, as this database knows it (``pools.clusters.guard``).
+
+    The ConfigMap of the namespace has the same epoch and nonce, or the pending ones of a raise that was not
+    confirmed yet. Times are the database's.
+    """
+
+    cluster_uid = models.CharField(max_length=64)
+    namespace = models.CharField(max_length=63)
+    epoch = models.PositiveBigIntegerField(default=0)
+    nonce = models.CharField(max_length=32, blank=True, default="")
+    pending_nonce = models.CharField(
+        max_length=32, blank=True, default="", help_text="Of epoch + 1, which is written to the cluster next."
+    )
+    raised_at = models.DateTimeField(null=True, help_text="When a raise of the epoch was last begun.")
+    confirmed_at = models.DateTimeField(
+        null=True, help_text="When the ConfigMap last got this epoch and nonce."
+    )
+    refusal = models.TextField(
+        blank=True,
+        default="",
+        help_text="Why nothing may be written in the cluster, by the last examination.",
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster_uid", "namespace"], name="clusterguard_once_per_namespace"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cluster_uid}/{self.namespace}"
+
+
 class Cluster(models.Model):
     """A Kubernetes cluster, identified by the uid of its kube-system namespace.
 

@@ -7,18 +7,23 @@ of a worker know no time limit (Celery's are for processes), so each run has a d
 which it begins no further call.
 """
 
+import structlog
 from celery import shared_task
 
 from cluster import concurrency
+from cluster.errors import ClusterError
 from pools import conditions
-from pools.clusters.connect import access_of, cluster_for
+from pools.clusters.connect import access_of, cluster_for, guard_for
 from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Address, Probe, ensure_namespace, probe_cluster
+from pools.conditions import Condition
 from pools.models import Backend
 from pools.selectors import installation
 from pools.services import declared, sync
 from pools.services.observed import record_probe
 from scheduling.backends.registry import installed
 from web.periodic import Periodic
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task(base=Periodic, name="pools.apply_declared")
@@ -68,9 +73,22 @@ def _probe(backend: Backend, silent: Probe | None) -> Probe | None:
         cluster, scheduler, namespace=address.namespace, installation=installation()
     )
     lives = probe.reachable and not backend.deleted_at
-    more = [ensure_namespace(cluster, backend.namespace)] if lives else []
+    more = [ensure_namespace(cluster, backend.namespace), _writes_allowed(backend)] if lives else []
     record_probe(backend.pk, probe, address=address, more=more)
     return probe
+
+
+def _writes_allowed(backend: Backend) -> Condition:
+    """Whether this database may write in the backend's namespace."""
+    try:
+        guard = guard_for(backend, read_seconds=READ_SECONDS, seconds=PROBE_SECONDS)
+        verdict = guard.examine(backend.namespace)
+    except ClusterError as error:
+        message = f"Its mark could not be read or written, and nothing is written without it: {error}"
+        return Condition(type="WritesAllowed", status="Unknown", reason=error.code, message=message)
+    if not verdict.allowed:
+        log.error("writes_suspended", backend=backend.name, reason=verdict.reason, message=verdict.message)
+    return verdict.condition()
 
 
 @shared_task(base=Periodic, name="pools.sync_clusters")

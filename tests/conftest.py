@@ -6,6 +6,14 @@ import pytest
 from django.db import connections
 
 
+@pytest.fixture(autouse=True)
+def _no_marks_of_clusters():
+    """What a process knows of the marks in its clusters ends with each test."""
+    from pools.clusters import guard  # noqa: PLC0415 -- once Django has its settings
+
+    guard.forget()
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix, postgres_url):
     """Point the settings at the server before pytest-django creates a database on it."""

@@ -6,7 +6,9 @@ can judge them without talking to them.
 
 from django.conf import settings
 from django.db import DatabaseError, connection
+from django.db.models import Q
 
+from pools.models import Backend
 from pools.services import declared
 from pools.services.recording import declared_file
 from web.health import OK, SILENT, DependencyStatus, register
@@ -77,6 +79,21 @@ def configuration() -> list[DependencyStatus]:
     return [DependencyStatus(name="configuration", line=_file_line(condition))]
 
 
+def guards() -> list[DependencyStatus]:
+    """The backends in whose clusters nothing is written; no finding while there is none."""
+    refused, unknown = (
+        Q(conditions__contains=[{"type": "WritesAllowed", "status": status}])
+        for status in ("False", "Unknown")
+    )
+    rows = Backend.objects.filter(refused | unknown, deleted_at=None).order_by("name")
+    try:
+        names = list(rows.values_list("name", flat=True))
+    except DatabaseError:
+        return [DependencyStatus(name="guards", line=SILENT)]
+    line = "nothing is written in its cluster; its condition WritesAllowed says why"
+    return [DependencyStatus(name="guard", line=line, backend=name) for name in names]
+
+
 def _file_line(condition: dict[str, str] | None) -> str:
     if condition is None:
         return "its file was not applied yet; are beat and a worker running?"
@@ -90,3 +107,4 @@ def register_findings() -> None:
     register("sweep", sweep, needed=False)
     register("observers", observers, needed=False)
     register("configuration", configuration, needed=False)
+    register("guards", guards, needed=False)

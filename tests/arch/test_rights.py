@@ -11,8 +11,19 @@ from pathlib import Path
 import pytest
 
 from cluster import kinds
-from cluster.kinds import CRD, EVENT, NAMESPACE, NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, SECRET
+from cluster.kinds import (
+    CONFIG_MAP,
+    CRD,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    SECRET,
+)
 from doctor import clusters as doctor_clusters
+from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from scheduling.backends.registry import installed
 from tests.e2e import rights
@@ -83,6 +94,10 @@ CALLS = {
         pod_group_kinds,
     ),  # and the namespace: see OPTIONAL
     ("pools/clusters/probe.py", "get"): ([WORKER], lambda: [NAMESPACE]),
+    ("pools/clusters/guard.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
+    ("pools/clusters/guard.py", "get"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}", NAMESPACE]),
+    ("pools/clusters/guard.py", "create"): ([WORKER], lambda: [CONFIG_MAP]),  # and the namespace
+    ("pools/clusters/guard.py", "patch"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}"]),
     ("pools/services/sync.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/services/sync.py", "list"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),

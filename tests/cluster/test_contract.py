@@ -20,9 +20,9 @@ from cluster.errors import (
 )
 from cluster.gateway import ClusterGateway
 from cluster.interface import JSON_PATCH, MERGE_PATCH, DeleteTarget, Deletion, WriteResult
-from cluster.kinds import COMPUTE_DOMAIN, CRD, EVENT, NAMESPACE, NODE, POD, Kind
+from cluster.kinds import COMPUTE_DOMAIN, CONFIG_MAP, CRD, EVENT, NAMESPACE, NODE, POD, Kind
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.kinds import CONFIG_MAP, KAI_POD_GROUP, KAI_QUEUE
+from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 
 UNSERVED = Kind("Nothing", "nothing.example.com", "v1", "nothings")
 SERVICE_ACCOUNT = Kind("ServiceAccount", "", "v1", "serviceaccounts")

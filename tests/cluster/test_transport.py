@@ -20,9 +20,8 @@ from cluster.errors import (
 )
 from cluster.gateway import ClusterGateway
 from cluster.interface import WriteResult
-from cluster.kinds import POD
+from cluster.kinds import CONFIG_MAP, POD
 from tests.cluster.scripted import Reply, ScriptedServer, kubeconfig
-from tests.fakes.kinds import CONFIG_MAP
 
 MADE = Reply(201, b'{"metadata": {"uid": "u-1"}}')
 

@@ -15,9 +15,9 @@ import yaml
 from cluster.connection import Access
 from cluster.gateway import ClusterGateway
 from cluster.interface import Deletion
-from cluster.kinds import NAMESPACE
+from cluster.kinds import CONFIG_MAP, NAMESPACE
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch
-from tests.fakes.kinds import CONFIG_MAP, KAI_POD_GROUP
+from tests.fakes.kinds import KAI_POD_GROUP
 
 
 class Tunnel:

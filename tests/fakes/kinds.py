@@ -1,6 +1,5 @@
-"""Kinds that only tests name: those of the built-in scheduler backends, and a plain one."""
+"""Kinds that only tests name: those of the built-in scheduler backends."""
 
-from cluster.kinds import Kind
 from pools.clusters.kinds import as_kind
 from scheduling.backends.kai import features
 from scheduling.backends.kubernetes import Kubernetes
@@ -10,6 +9,4 @@ KAI_QUEUE = as_kind(features.QUEUE)
 KAI_TOPOLOGY = as_kind(features.TOPOLOGY)
 POD_GROUP = as_kind(Kubernetes.pod_group)
 
-CONFIG_MAP = Kind("ConfigMap", "", "v1", "configmaps")
-
-FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP, CONFIG_MAP)
+FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP)

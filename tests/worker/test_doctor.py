@@ -302,7 +302,7 @@ def test_nothing_is_found_of_a_restart_that_carries_groups_over(world):
     rest(world)
     assert found() == []
     assert Workflow.objects.get(name=again).status == "COMPLETED"
-    assert world.cluster.kinds() <= {"PriorityClass", "Queue", "Topology"}
+    assert world.cluster.kinds() <= {"ConfigMap", "PriorityClass", "Queue", "Topology"}
 
 
 def test_the_old_name_of_the_command_says_its_new_one(world):

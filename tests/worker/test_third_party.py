@@ -15,7 +15,6 @@ from doctor.compare import compare
 from doctor.facts import Tolerances
 from doctor.run import read_facts
 from pools import selectors
-from pools.clusters import connect
 from pools.tasks import sync_cluster
 from scheduling import names
 from scheduling.backends import registry
@@ -148,11 +147,10 @@ def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
     world.settle()
     assert fresh(group).released_at is not None
     sync_cluster(world.uid)
-    assert world.cluster.kinds() == {"PriorityClass"}
+    assert world.cluster.kinds() == {"ConfigMap", "PriorityClass"}
 
 
-def test_the_consistency_check_knows_its_objects(world, admin, pool, monkeypatch):
-    monkeypatch.setattr(connect, "connect", lambda *args: world.cluster)
+def test_the_consistency_check_knows_its_objects(world, admin, pool):
     submit(admin, gang(2, topology=[same("rack")]))
     world.settle()
     group = TaskGroup.objects.get()

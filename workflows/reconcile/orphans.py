@@ -1,9 +1,10 @@
 """Orphans: objects of ours in a cluster that no row desires. The last safety net.
 
-Causes are a create that landed after its lease had ended, a database restored from yesterday, a manifest
-copied by hand. An object that has our installation's label and names a group that is unknown, released or
-at home elsewhere is deleted after a grace, pods first and the ComputeDomain only when no pod of its group is
-left. Objects of other installations, and ours that belong to no group (queues, topologies), stay.
+Causes are a create that landed after its lease had ended, and a manifest copied by hand. A database that was
+put back to yesterday knows too little to sweep, and its deletes are refused (``pools.clusters.guard``). An
+object that has our installation's label and names a group that is unknown, released or at home elsewhere is
+deleted after a grace, pods first and the ComputeDomain only when no pod of its group is left. Objects of
+other installations, and ours that belong to no group (queues, topologies), stay.
 """
 
 from collections import defaultdict
@@ -16,7 +17,7 @@ from uuid import UUID
 import structlog
 from django.db import connection
 
-from cluster.errors import ClusterError, ClusterUnreachable, NotServed
+from cluster.errors import ClusterError, ClusterUnreachable, NotServed, WritesSuspended, WritesUnconfirmed
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET, SERVICE, Kind
 from pools.clusters.kinds import pod_group_kinds
@@ -78,7 +79,7 @@ def sweep(cluster: ClusterApi, *, uid: str, namespaces: Iterable[str]) -> int:
     """Delete the orphans in these namespaces of cluster ``uid``; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
-    Raises ClusterUnreachable.
+    Raises ClusterUnreachable, WritesSuspended, WritesUnconfirmed.
     """
     installation = Installation.objects.values_list("uuid", flat=True).first()
     if installation is None:
@@ -94,7 +95,6 @@ def sweep(cluster: ClusterApi, *, uid: str, namespaces: Iterable[str]) -> int:
             log.warning("namespace_not_swept", namespace=namespace, error=str(error))
             continue
         for orphan in _deletable(labelled, uid=uid, namespace=namespace, now=database_now()):
-            ORPHANS_FOUND.labels(str(orphan.kind)).inc()
             log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
             sent += _delete(cluster, orphan)
     return sent
@@ -104,11 +104,12 @@ def _delete(cluster: ClusterApi, orphan: Orphan) -> bool:
     """Delete it; False if the cluster refused."""
     try:
         cluster.delete(orphan.kind, orphan.name, namespace=orphan.namespace, uid=orphan.uid)
-    except ClusterUnreachable:
+    except (ClusterUnreachable, WritesSuspended, WritesUnconfirmed):
         raise
     except ClusterError as error:
         log.warning("orphan_not_deleted", kind=str(orphan.kind), name=orphan.name, error=str(error))
         return False
+    ORPHANS_FOUND.labels(str(orphan.kind)).inc()
     return True
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 
 from cluster.clock import boot_seconds
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, WritesSuspended
 from cluster.interface import ClusterApi
 from pools import conditions
 from pools.conditions import Condition
@@ -45,7 +45,7 @@ from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, 
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.lease import Lease, LeaseLost, release
 from workflows.services.notify import notify_on_commit
-from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, TaskMove, record
+from workflows.services.record import Change, GroupMove, NewTry, NewWaitingReason, Note, TaskMove, record
 
 TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
@@ -127,6 +127,11 @@ class Reconciliation:
         for _ in range(TURNS):
             try:
                 outcome = self._turn()
+            except WritesSuspended as error:
+                message = error.message
+                note = Note(key="suspended", reason="WritesSuspended", message=message, warning=True)
+                record(self.lease, [note])
+                return Retry(trouble=message, slow=True)
             except ClusterError as error:
                 return retry_for(error)
             except (NameTaken, ValueError, TopologyError) as error:

@@ -46,6 +46,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
         ("cluster",),
     ),
     "osmo_backend_reachable": ("1 if the backend's cluster answered the last probe, else 0.", ("backend",)),
+    "osmo_backend_writes_allowed": (
+        "0 if this database may not write in the backend's cluster, or if that is not known, else 1.",
+        ("backend",),
+    ),
     "osmo_sweep_age_seconds": ("Seconds since the last sweep.", ()),
     "osmo_configuration_refused": (
         "1 if the configuration file is refused or cannot be read, else 0.",
@@ -116,6 +120,10 @@ _QUERIES: dict[str, str] = {
     "osmo_backend_reachable": """
         SELECT (conditions @> '[{"type": "Reachable", "status": "True"}]')::int, name FROM pools_backend
          WHERE deleted_at IS NULL""",
+    "osmo_backend_writes_allowed": """
+        SELECT (NOT conditions @> '[{"type": "WritesAllowed", "status": "False"}]'
+                AND NOT conditions @> '[{"type": "WritesAllowed", "status": "Unknown"}]')::int, name
+          FROM pools_backend WHERE deleted_at IS NULL""",
     "osmo_sweep_age_seconds": """
         SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun""",
     "osmo_configuration_refused": """

@@ -4,9 +4,10 @@ import secrets
 
 import pytest
 
+from cluster.gateway import ClusterGateway
 from cluster.kinds import NAMESPACE, PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
-from pools.clusters.connect import cluster_for
+from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
 from scheduling import names
 from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
@@ -28,7 +29,7 @@ def backend(request):
     document = {"kubeconfig": str(plane.kubeconfig("admin")), "k8s_namespace": namespace}
     backend = services.put_backend(name="real", document=document, change=ADMIN).value
     yield backend
-    cluster_for(backend).delete(NAMESPACE, namespace, uid=None)
+    ClusterGateway(access_of(backend)).delete(NAMESPACE, namespace, uid=None)
 
 
 @pytest.fixture
