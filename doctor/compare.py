@@ -6,6 +6,7 @@ Each rule restates one promise. No rule calls the code that must keep it.
 from collections.abc import Iterable, Sequence
 
 from doctor.facts import KINDS, Facts, Finding, Tolerances
+from doctor.rules.guards import guard_rules
 from doctor.rules.objects import object_rules
 from doctor.rules.rows import row_rules
 from doctor.rules.shared import shared_rules
@@ -13,7 +14,12 @@ from doctor.rules.shared import shared_rules
 
 def compare(facts: Facts, limits: Tolerances) -> tuple[Finding, ...]:
     """All findings, the gravest kinds first."""
-    findings = [*row_rules(facts, limits), *object_rules(facts, limits), *shared_rules(facts)]
+    findings = [
+        *row_rules(facts, limits),
+        *object_rules(facts, limits),
+        *shared_rules(facts),
+        *guard_rules(facts),
+    ]
     return tuple(sorted(findings, key=_order))
 
 

@@ -167,6 +167,15 @@ class UnreadCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRefusal:
+    """A backend in whose cluster this database may not write, and why."""
+
+    backend: str
+    cluster: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backwards:
     """Steps of a task or group, oldest first, that go against the order of statuses."""
 
@@ -192,6 +201,7 @@ class Facts:
     unread: tuple[UnreadCluster, ...] = ()
     owners: Mapping[str, UUID] = field(default_factory=dict)
     backwards: tuple[Backwards, ...] = ()
+    refusals: tuple[WriteRefusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

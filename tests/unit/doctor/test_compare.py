@@ -17,6 +17,7 @@ from doctor.facts import (
     Tolerances,
     TryRow,
     WorkflowRow,
+    WriteRefusal,
 )
 from doctor.timelines import forwards
 
@@ -313,6 +314,10 @@ WRONG = {
     "a status that went back": (
         facts(backwards=(Backwards(workflow="w", subject="s", steps=("RUNNING", "WAITING"), since=NOW),)),
         ("backwards", "steps"),
+    ),
+    "a cluster in which nothing may be written": (
+        facts(refusals=(WriteRefusal(backend="east", cluster="c1", message="Nothing is written."),)),
+        ("stuck", "writes-suspended"),
     ),
     "a ComputeDomain that ends under pods": (
         facts(things=(pod(), POD_GROUP, replace(COMPUTE_DOMAIN, deleting_since=ago(9)))),

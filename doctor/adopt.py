@@ -1,0 +1,80 @@
+"""Taking over a cluster in which another state of this installation's database has written.
+
+What a database does after it took over follows from comparing its rows with the cluster: objects that no row
+wants are deleted, unfinished groups without objects are created or end as failed, and the others go on. The
+consistency check finds the same, so a preview is its report with no tolerance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cluster.errors import ClusterError
+from doctor.facts import Finding, Tolerances
+from doctor.rules.guards import WRITES_SUSPENDED
+from doctor.run import check
+from pools.clusters.connect import guard_for
+from pools.clusters.guard import Guard
+from pools.interfaces import usage
+from pools.models import Backend
+
+HISTORY = timedelta(hours=24)
+DUE = timedelta(minutes=1)
+READ_SECONDS = 20.0
+SECONDS = 120.0  # for all calls about one mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A backend in whose namespace this database may not write, and what would follow if it took over.
+
+    ``problem``: why that could not be found out; empty otherwise.
+    """
+
+    backend: Backend
+    reason: str = ""
+    message: str = ""
+    problem: str = ""
+    deletions: tuple[Finding, ...] = ()
+    differences: tuple[Finding, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def candidates(backend: str = "") -> Iterator[Candidate]:
+    """The backends (or the one of this name) that are refused, and those that cannot be asked."""
+    rows = Backend.objects.filter(cleaned_at=None).order_by("deleted_at", "pk")
+    for row in rows.filter(name=backend) if backend else rows:
+        try:
+            right = _guard(row).examine(row.namespace)
+        except ClusterError as error:
+            yield Candidate(backend=row, problem=str(error))
+            continue
+        if not right.allowed:
+            yield _candidate(row, reason=right.reason, message=right.message)
+
+
+def _candidate(backend: Backend, *, reason: str, message: str) -> Candidate:
+    limits = Tolerances.all(timedelta(0), due_at_least=DUE)
+    report = check(limits=limits, backend=backend.name, history=HISTORY, confirm=0.0, repairs=False)
+    findings = [finding for finding in report.findings if finding.rule != WRITES_SUSPENDED]
+    return Candidate(
+        backend=backend,
+        reason=reason,
+        message=message,
+        deletions=tuple(finding for finding in findings if finding.repair in ("sweep", "sync")),
+        differences=tuple(finding for finding in findings if finding.repair not in ("sweep", "sync")),
+        unread=tuple(f"{unread.backend}: {unread.reason}" for unread in report.facts.unread),
+    )
+
+
+def adopt(candidate: Candidate) -> int:
+    """Take over, and enqueue the groups that waited for it; returns the new epoch. Raises ClusterError."""
+    backend = candidate.backend
+    epoch = _guard(backend).adopt(backend.namespace).epoch
+    for pk in Backend.objects.filter(cluster_id=backend.cluster_id).values_list("pk", flat=True):
+        usage().notify_backend(pk)
+    return epoch
+
+
+def _guard(backend: Backend) -> Guard:
+    return guard_for(backend, read_seconds=READ_SECONDS, seconds=SECONDS)
