@@ -160,6 +160,10 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/worker/test_elsewhere.py::test_a_failed_pod_elsewhere_ends_nothing",
             "tests/worker/test_elsewhere.py::test_a_domain_and_a_pod_group_elsewhere_are_not_the_groups",
             "tests/worker/test_elsewhere.py::test_an_event_reaches_a_timeline_from_home_alone",
+            "tests/cluster/test_restore.py::test_the_database_of_yesterday_leaves_running_work_alone_until_it_is_adopted",
+            "tests/cluster/test_restore.py::test_a_copy_beside_the_original_writes_nothing_and_the_original_goes_on",
+            "tests/unit/cluster/test_guarded.py::test_a_write_without_a_permit_is_not_sent",
+            "tests/worker/test_guard.py::test_no_error_about_the_mark_is_a_permission_or_ends_a_group",
         ),
         "What a cluster says": (
             "tests/cluster/test_contract.py::test_a_text_that_no_database_stores_comes_as_one_that_it_does",
