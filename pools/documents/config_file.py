@@ -1,9 +1,9 @@
 """A file of configuration: whole sections, in the shapes of OSMO's own file.
 
 ``pools``, ``backends`` and ``pod_templates`` hold objects by name (backends also as OSMO's list of objects
-with a ``name``), ``workflow`` the limits. Sections of OSMO's file that this service does not implement are
-refused: each of their entries is a fault, because a silently dropped section shows itself only when a
-workflow runs without it.
+with a ``name``), ``workflow`` the limits. ``generation`` numbers the texts of one file. Sections of OSMO's
+file that this service does not implement are refused: each of their entries is a fault, because a silently
+dropped section shows itself only when a workflow runs without it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +27,11 @@ NOT_CARRIED = {
     "roles": "Roles in a file",
     "service": "Settings of OSMO's service",
 }
+GENERATION = "generation"
+"""A number that grows with each text of a declared file, so that no older text replaces a newer one."""
+
+MAX_GENERATION = 2**53
+
 LIMITS = "workflow"
 """The one object of the section ``workflow``."""
 
@@ -39,6 +44,7 @@ class ConfigFile:
     paths: dict[tuple[str, str], Path] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     text: ParsedDocument | None = None
+    generation: int | None = None
 
     def located(self, fault: Fault) -> Fault:
         """The fault with its line and column in the file."""
@@ -60,11 +66,21 @@ def read_config_file(text: str) -> ConfigFile:
     for name, written in sections.items():
         if name in SECTIONS:
             _section(file, name, {} if written is None else written)
+        elif name == GENERATION:
+            _number(file, written)
         elif name in NOT_CARRIED:
             file.faults += _not_carried(name, written)
         else:
-            file.faults.append(unknown_field((name,), list(SECTIONS)))
+            file.faults.append(unknown_field((name,), [*SECTIONS, GENERATION]))
     return file
+
+
+def _number(file: ConfigFile, written: Any) -> None:
+    if isinstance(written, int) and not isinstance(written, bool) and 0 < written <= MAX_GENERATION:
+        file.generation = written
+    else:
+        message = f"A whole number from 1 to {MAX_GENERATION} is needed, higher with each change of the file."
+        file.faults.append(Fault((GENERATION,), "not_a_number", message))
 
 
 def _section(file: ConfigFile, section: str, written: Any) -> None:

@@ -7,52 +7,126 @@ is there. Reads, dry runs and conditions work as always.
 
 A refused file is tried again each time, because the obstacle may pass: a workflow ends, a cluster answers. An
 accepted file is skipped until the file or the configuration changes.
+
+Several workers read the file, each at its own mount, and one may have an older text: its mount is late, or it
+prepared the text while another worker applied the next. So a text is read again once no other change can come
+between, and an older one changes nothing. Which of two is older follows from their ``generation``; without
+one, a text that was in force before is older than the one that replaced it. Rejected: the file's time, which
+is that of the mount.
 """
 
 import hashlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import structlog
+from django.db import transaction
 from django.utils import timezone
 
 from pools import conditions, selectors
 from pools.conditions import Condition
 from pools.documents.yaml_text import TextLimits
 from pools.models import ConfigRevision, Installation
-from pools.services.files import import_configuration, lines_of
-from pools.services.recording import ConfigChange, WriteMode, declared_file
+from pools.services.files import lines_of, prepare_import, write_import
+from pools.services.recording import ConfigChange, WriteMode, configuration_change, declared_file
 from scheduling.errors import TopologyError
 from scheduling.sentences import first
 
 log = structlog.get_logger(__name__)
 
 MAX_FAULTS = 20
+MAX_REPLACED = 100
+ATTEMPTS = 3
+GO_BACK = (
+    "It was not applied. If the return is meant, change the text (its generation, or a comment where it has "
+    "none), or run manage.py apply_config --older."
+)
 
 
-def apply() -> dict[str, Any] | None:
-    """Bring configuration in line with its file; returns the condition, None where there is no file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedText:
+    """The text in force. ``newest`` is the newest revision since then, ``replaced`` are digests before it."""
+
+    digest: str
+    newest: int
+    generation: int | None = None
+    replaced: list[str] = field(default_factory=list)
+
+
+class _FileChanged(Exception):
+    """The file has another text than the one that was prepared."""
+
+
+def apply(*, older: bool = False) -> dict[str, Any] | None:
+    """Bring configuration in line with its file; returns the condition, None where there is no file.
+
+    ``older``: also by a text that a newer one has replaced.
+    """
     path = declared_file()
     if not path:
         Installation.objects.exclude(declared=None).update(declared=None)  # of a file that there was
         return None
+    for _ in range(ATTEMPTS):
+        with suppress(_FileChanged):
+            return _apply(path, older=older)
+    return _note("", _failed("Unreadable", f"{path} changes all the time."))
+
+
+def _apply(path: str, *, older: bool) -> dict[str, Any]:
+    """Apply the text that the file has now. Raises _FileChanged if it gets another one meanwhile."""
     try:
         text = _read(path)
     except (OSError, UnicodeDecodeError) as error:
         return _note("", _failed("Unreadable", f"{path} cannot be read: {type(error).__name__}."))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    if _is_applied(digest):
-        return condition()
+    applied = Condition(type="ConfigurationApplied", status="True", reason="Applied", message=path)
+    if _is_applied(text):
+        present = condition()
+        return present if present and present["status"] == "True" else _note(_digest(text), applied)
+    try:
+        prepared = prepare_import(text)
+    except TopologyError as error:
+        return _note(_digest(text), _failed("Refused", _refusal(path, error)))
     change = ConfigChange(
         username="OSMO_CONFIG_FILE", grants=None, description=f"Applied from {path}.", mode=WriteMode.DECLARED
     )
+    with configuration_change(change) as part:  # one text at a time, and none that was replaced meanwhile
+        _expect(path, text)
+        age = "" if older else _fault_of_age(_applied(), _digest(text), prepared.file.generation)
+        if age and not prepared.file.faults:  # what has faults is refused below, with all of them
+            return _note(_digest(text), _failed("Older", f"{path} {age}"))
+        try:
+            write_import(prepared, change=part, prune=True, force=False)
+        except TopologyError as error:
+            return _note(_digest(text), _failed("Refused", _refusal(path, error)))
+        return _note(_digest(text), applied, generation=prepared.file.generation)
+
+
+def _expect(path: str, text: str) -> None:
     try:
-        import_configuration(text=text, change=change, prune=True)
-    except TopologyError as error:
-        return _note(digest, _failed("Refused", _refusal(path, error)))
-    return _note(
-        digest, Condition(type="ConfigurationApplied", status="True", reason="Applied", message=path)
-    )
+        if _read(path) == text:
+            return
+    except (OSError, UnicodeDecodeError) as error:
+        raise _FileChanged from error
+    raise _FileChanged
+
+
+def _fault_of_age(applied: AppliedText | None, digest: str, generation: int | None) -> str:
+    """Why a text is not newer than the applied one; empty if it is, or is the same."""
+    if applied is None or digest == applied.digest:
+        return ""
+    number = applied.generation
+    if number is None:
+        replaced = generation is None and digest in applied.replaced
+        return f"has a text that a newer one has replaced. {GO_BACK}" if replaced else ""
+    if generation is None:
+        return f"has no generation, and the text in force has generation {number}. {GO_BACK}"
+    if generation == number:
+        return f"has generation {number} like the text in force, and another content: raise it."
+    if generation < number:
+        return f"has generation {generation}, and the text in force has generation {number}. {GO_BACK}"
+    return ""
 
 
 def condition() -> dict[str, Any] | None:
@@ -72,11 +146,23 @@ def _newest() -> int:
     return ConfigRevision.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
-def _is_applied(digest: str) -> bool:
-    state = Installation.objects.values_list("declared", flat=True).first()
-    if not state or state["condition"]["status"] != "True":
-        return False
-    return bool(state["digest"] == digest and state["newest"] == _newest())
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _applied() -> AppliedText | None:
+    """The text that was applied last; None before the first."""
+    state = Installation.objects.values_list("declared", flat=True).first() or {}
+    if "applied" in state:
+        return AppliedText(**state["applied"]) if state["applied"] else None
+    if state and state["condition"]["status"] == "True":  # as a former release wrote it
+        return AppliedText(digest=state["digest"], newest=state["newest"])
+    return None
+
+
+def _is_applied(text: str) -> bool:
+    applied = _applied()
+    return applied is not None and applied.digest == _digest(text) and applied.newest == _newest()
 
 
 def _failed(reason: str, message: str) -> Condition:
@@ -89,14 +175,36 @@ def _refusal(path: str, error: TopologyError) -> str:
     return "\n".join([f"{path} was refused and nothing was changed.", *texts])
 
 
-def _note(digest: str, news: Condition) -> dict[str, Any]:
+def _note(digest: str, news: Condition, *, generation: int | None = None) -> dict[str, Any]:
+    """Record what became of a text; an applied one replaces the text before."""
     selectors.installation()
-    before = condition()
-    [now] = conditions.upsert(
-        [before] if before else [], [news], now=timezone.now(), observed_revision=_newest()
-    )
-    state = {"digest": digest, "newest": _newest(), "condition": now}
-    Installation.objects.update(declared=state)
+    with transaction.atomic():
+        Installation.objects.select_for_update().get()
+        before, applied = condition(), _applied()
+        newest = _newest()
+        [now] = conditions.upsert(
+            [before] if before else [], [news], now=timezone.now(), observed_revision=newest
+        )
+        if news.status == "True" and (
+            applied is None or (digest, newest) != (applied.digest, applied.newest)
+        ):
+            replaced = _replaced(applied, digest)
+            applied = AppliedText(digest=digest, newest=newest, generation=generation, replaced=replaced)
+        state = {
+            "digest": digest,
+            "newest": newest,
+            "condition": now,
+            "applied": asdict(applied) if applied else None,
+        }
+        Installation.objects.update(declared=state)
     if news.status != "True":
         log.warning("configuration_file_refused", reason=news.reason, message=news.message)
     return now
+
+
+def _replaced(applied: AppliedText | None, digest: str) -> list[str]:
+    """The digests of the texts that were in force before this one, the newest first."""
+    if applied is None:
+        return []
+    former = [applied.digest, *applied.replaced]
+    return [text for text in former if text != digest][:MAX_REPLACED]

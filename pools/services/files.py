@@ -47,6 +47,14 @@ class Imported:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedImport:
+    """A file as read, and its backends as probed; faults of both are in the file."""
+
+    file: ConfigFile
+    backends: Mapping[str, PreparedBackend]
+
+
 def types_kept() -> tuple[str, ...]:
     """The types of configuration that a file may hold."""
     return tuple(sorted(set(SECTIONS.values()) & set(RESTORERS)))
@@ -66,6 +74,11 @@ def import_configuration(
     InvalidSpec with every fault.
     """
     refuse_declared(change)
+    return write_import(prepare_import(text), change=change, prune=prune, force=force)
+
+
+def prepare_import(text: str) -> PreparedImport:
+    """Read a file and probe its backends; writes nothing. Raises InvalidSpec for what is no YAML."""
     file = read_config_file(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
     file.faults += [
@@ -73,11 +86,22 @@ def import_configuration(
         for section in unkept
         for name in file.objects.pop(SECTIONS[section], {})
     ]
-    prepared = _prepare_backends(file)
+    return PreparedImport(file=file, backends=_prepare_backends(file))
+
+
+def write_import(prepared: PreparedImport, *, change: ConfigChange, prune: bool, force: bool) -> Imported:
+    """Write what was prepared, as ``import_configuration`` says."""
     with configuration_change(change) as part:
         lock_pools()
         before = _present(types_kept())
-        run = _Import(file=file, prepared=prepared, before=before, change=part, prune=prune, force=force)
+        run = _Import(
+            file=prepared.file,
+            prepared=prepared.backends,
+            before=before,
+            change=part,
+            prune=prune,
+            force=force,
+        )
         notices = run.write()
         after = _present(types_kept())
     return _outcome(before, after, notices)

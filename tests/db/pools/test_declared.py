@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from rest_framework.test import APIClient
 
 from pools import selectors, services
-from pools.models import Backend, ConfigRevision, PodTemplate, Pool
+from pools.models import Backend, ConfigRevision, Installation, PodTemplate, Pool
 from pools.services import declared, health
 from tests.db.pools.test_import_and_export import FILE
 from tests.fakes.kai import kai_cluster, reached_through
@@ -140,6 +140,107 @@ def test_a_broken_file_keeps_the_last_good_configuration(file, text, reason, tol
     file.write_text(FILE)
     assert declared.apply()["status"] == "True"
     assert read()["osmo_configuration_refused"] == [(0,)]
+
+
+NEWER = FILE.replace("nvlink: true", "nvlink: false")
+
+
+def numbered(generation, text=FILE):
+    return f"generation: {generation}\n{text}"
+
+
+def apply(file, text):
+    """One worker's look at a mount that has this text; returns status, reason and what is in force."""
+    file.write_text(text)
+    condition = declared.apply()
+    pool = Pool.objects.filter(name="train").first()
+    return condition["status"], condition["reason"], pool and pool.nvlink
+
+
+def test_a_worker_whose_mount_is_late_does_not_put_the_old_text_back(file):
+    assert apply(file, FILE) == ("True", "Applied", True)
+    assert apply(file, NEWER) == ("True", "Applied", False)
+    count = ConfigRevision.objects.count()
+    for _ in range(3):
+        assert apply(file, FILE) == ("False", "Older", False)
+        assert apply(file, NEWER) == ("True", "Applied", False)
+    assert ConfigRevision.objects.count() == count
+
+
+def test_a_return_that_is_meant_is_applied(file):
+    apply(file, FILE)
+    apply(file, NEWER)
+    assert apply(file, FILE + "# back again\n") == ("True", "Applied", True)
+    apply(file, NEWER + "# and forth\n")
+    assert apply(file, FILE)[1] == "Older"
+    with pytest.raises(CommandError, match="--older"):
+        call_command("apply_config")
+    call_command("apply_config", older=True)
+    assert Pool.objects.get(name="train").nvlink is True
+    assert apply(file, NEWER + "# and forth\n")[1] == "Older"
+
+
+SECOND = {
+    "a higher generation": (numbered(3, NEWER), ("True", "Applied", False)),
+    "a higher one with the text of before": (numbered(3), ("True", "Applied", True)),
+    "a lower one": (numbered(1, NEWER), ("False", "Older", True)),
+    "the same one with another text": (numbered(2, NEWER), ("False", "Older", True)),
+    "the same text": (numbered(2), ("True", "Applied", True)),
+    "none": (NEWER, ("False", "Older", True)),
+    "no number": (numbered("new", NEWER), ("False", "Refused", True)),
+    "zero": (numbered(0, NEWER), ("False", "Refused", True)),
+}
+
+
+@pytest.mark.parametrize(("text", "want"), SECOND.values(), ids=SECOND)
+def test_the_generation_says_which_text_is_newer(file, text, want):
+    apply(file, numbered(2))
+    assert apply(file, text) == want
+
+
+def test_a_numbered_text_replaces_one_without_a_number(file):
+    apply(file, FILE)
+    assert apply(file, numbered(1, NEWER)) == ("True", "Applied", False)
+    assert apply(file, FILE) == ("False", "Older", False)
+
+
+def test_a_text_that_is_replaced_while_it_is_prepared_changes_nothing(file, monkeypatch):
+    apply(file, NEWER)
+    file.write_text(FILE + "# late\n")
+    prepare, texts = declared.prepare_import, []
+
+    def prepare_slowly(text):
+        texts.append(text)
+        if len(texts) == 1:
+            file.write_text(NEWER + "# newest\n")
+            assert declared.apply()["status"] == "True"  # another worker
+        return prepare(text)
+
+    monkeypatch.setattr(declared, "prepare_import", prepare_slowly)
+    assert declared.apply()["status"] == "True"
+    assert texts == [FILE + "# late\n", NEWER + "# newest\n"]
+    assert Pool.objects.get(name="train").nvlink is False
+
+
+def test_a_file_that_changes_all_the_time_is_left_for_later(file, monkeypatch):
+    prepare = declared.prepare_import
+
+    def prepare_slowly(text):
+        file.write_text(text + "#")
+        return prepare(text)
+
+    monkeypatch.setattr(declared, "prepare_import", prepare_slowly)
+    assert declared.apply()["reason"] == "Unreadable"
+    assert not Pool.objects.exists()
+
+
+def test_what_a_former_release_has_applied_is_older_once_it_is_replaced(file):
+    apply(file, FILE)
+    [installation] = Installation.objects.all()
+    del installation.declared["applied"]
+    installation.save()
+    assert apply(file, NEWER) == ("True", "Applied", False)
+    assert apply(file, FILE) == ("False", "Older", False)
 
 
 DOORS = {
