@@ -17,6 +17,7 @@ from bench import (
     command,
     create_rate,
     environment,
+    expensive_documents,
     feasibility,
     fit,
     load,
@@ -55,6 +56,7 @@ PARTS: dict[str, Part] = {
     "slow_clients": lambda small: slow_clients.measure(small=small, progress=progress),
     "web_workers": lambda small: web_workers.measure(small=small, progress=progress),
     "log_followers": lambda small: log_followers.measure(small=small, progress=progress),
+    "expensive_documents": lambda small: expensive_documents.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }
 

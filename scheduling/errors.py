@@ -115,3 +115,10 @@ class Busy(TopologyError):
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class Unavailable(TopologyError):
+    """The service cannot do its part now, for a reason of its own; ``retry_after`` as for Busy."""
+
+    code = "SERVER"
+    retry_after = 5

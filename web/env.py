@@ -205,6 +205,15 @@ class Environment(BaseSettings):
     template_memory_bytes: int = Field(
         default=256 * 2**20, ge=64 * 2**20, description="Memory a template may take to render."
     )
+    reading_cpu_seconds: int = Field(
+        default=20, ge=1, description="CPU time the reading of a large document may take."
+    )
+    reading_seconds: float = Field(
+        default=60.0, gt=0, description="Time the reading of a large document may take."
+    )
+    reading_memory_bytes: int = Field(
+        default=512 * 2**20, ge=64 * 2**20, description="Memory the reading of a large document may take."
+    )
     sweep_seconds: float = Field(default=2.0, gt=0, description="How often due task groups are looked for.")
     sync_seconds: float = Field(
         default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."

@@ -23,6 +23,7 @@ from scheduling.errors import (
     NotFound,
     PreconditionFailed,
     TopologyError,
+    Unavailable,
     UnsupportedCapability,
     format_path,
 )
@@ -38,6 +39,7 @@ HTTP_STATUS: dict[type[TopologyError], int] = {
     Conflict: 409,
     PreconditionFailed: 412,
     Busy: 429,
+    Unavailable: 503,
     TopologyError: 400,
 }
 """The only place where an error gets its HTTP status."""
@@ -92,7 +94,7 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
             faults=exc.faults,
             workflow_id=getattr(exc, "workflow_id", None),
         )
-        wait = {"Retry-After": str(exc.retry_after)} if isinstance(exc, Busy) else None
+        wait = {"Retry-After": str(exc.retry_after)} if isinstance(exc, (Busy, Unavailable)) else None
         return Response(content, status=status_of(exc), headers=wait)
     if isinstance(exc, RequestDataTooBig):
         content = body(message=str(exc), error_code="USER", request=request)

@@ -14,9 +14,9 @@ Rejected: ``yaml.compose``, which recurses in C (PyYAML 6.0.3 dies of a segmenta
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from yaml.reader import Reader
@@ -54,6 +54,13 @@ class TextLimits:
     faults: int = 1_000
 
 
+class Places(Protocol):
+    """What knows where the values of a text are."""
+
+    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+        """Line and column of each path; of its nearest ancestor where the text has no such place."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
     """Parsed data, and the place of every value in the text. A mapping's value is placed at its key."""
@@ -72,6 +79,14 @@ class ParsedDocument:
             place = places[step]
             value = value[step]
         return place
+
+    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+        return [self.locate(path) for path in paths]
+
+    @classmethod
+    def empty(cls) -> "ParsedDocument":
+        """The document of no text, whose every path is at its beginning."""
+        return cls(None, (1, 1), {})
 
 
 def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:

@@ -18,3 +18,6 @@ class SpecLimits(TextLimits):
     template_cpu_seconds: int = 2
     template_seconds: float = 10.0
     template_memory: int = 256 * 2**20
+    reading_cpu_seconds: int = 20
+    reading_seconds: float = 60.0
+    reading_memory: int = 512 * 2**20

@@ -1,19 +1,16 @@
 """The one way in: text to values, through template, document, grammar and resolution."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from pools.documents.yaml_text import ParsedDocument, parse_document
-from scheduling.errors import Fault, InvalidSpec
-from scheduling.sentences import first
 from workflows.spec.limits import SpecLimits
-from workflows.spec.resolution import Resolver
+from workflows.spec.reading import PlainText, invalid, read_in_child
 from workflows.spec.template import is_templated, render
-from workflows.spec.validation import Validator
-from workflows.spec.workflow_spec import WorkflowSpec, located
+from workflows.spec.workflow_spec import WorkflowSpec
 
 INLINE_CHARACTERS = 16 * 1024
-"""So long a text without aliases is read in a few hundredths of a second."""
+"""So long a text without aliases is read in a few hundredths of a second, and so where it is needed."""
 
 _ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
 
@@ -38,7 +35,7 @@ def parse_workflow(
         allow_localpath=allow_localpath,
     )
     if spec.faults:
-        raise _invalid(spec.faults, spec.document)
+        raise invalid(spec.faults, spec.places)
     return spec
 
 
@@ -72,46 +69,6 @@ def read_workflow(
         if templated
         else text
     )
-    document = parse_document(rendered, limits=limits)
-    validator = Validator(limits)
-    try:
-        workflow = validator.workflow(document.data)
-    except InvalidSpec as error:
-        raise _invalid(error.faults, document) from error
-    groups, resources = tuple(validator.groups(workflow)), dict(validator.resources(workflow))
-    if validator.full:
-        raise _invalid(_at_most(validator.faults, limits), document)
-    resolver = Resolver(workflow, groups, resources, limits, allow_localpath)
-    return WorkflowSpec(
-        name=workflow.name,
-        labels=workflow.labels,
-        groups=resolver.groups(),
-        exec_timeout=resolver.timeout("exec_timeout"),
-        queue_timeout=resolver.timeout("queue_timeout"),
-        rendered=rendered,
-        template=text if templated else None,
-        document=document,
-        warnings=tuple(resolver.notices()),
-        faults=_at_most([*validator.faults, *resolver.faults], limits),
-    )
-
-
-def _at_most(faults: Sequence[Fault], limits: SpecLimits) -> tuple[Fault, ...]:
-    """As many faults as may be reported, and one that says so if there are more."""
-    if len(faults) < limits.faults:
-        return tuple(faults)
-    message = f"There may be more faults: only the first {limits.faults} are reported."
-    reported = tuple(faults[: limits.faults])
-    return (*reported, Fault(reported[-1].path, "too_many_faults", message))
-
-
-def _invalid(faults: Iterable[Fault], document: ParsedDocument) -> InvalidSpec:
-    ordered = located(faults, document)
-    return InvalidSpec(f"The workflow cannot be accepted. {_summary(ordered)}", ordered)
-
-
-def _summary(faults: Sequence[Fault]) -> str:
-    """The first three faults, since many clients show the message alone."""
-    named, others = first(faults, 3)
-    sentences = [f"Line {fault.line}, column {fault.column}: {fault.message}" for fault in named]
-    return " ".join([*sentences, f"{others.capitalize()}."] if others else sentences)
+    plain = PlainText(text=rendered, limits=limits, allow_localpath=allow_localpath)
+    spec = read_in_child(plain) if is_expensive(rendered, rendered_before=True) else plain.read()
+    return replace(spec, template=text if templated else None)

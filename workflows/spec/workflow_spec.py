@@ -1,9 +1,9 @@
 """A workflow as read from its text: frozen values, every reference resolved, paths kept for later faults."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pools.documents.yaml_text import ParsedDocument
+from pools.documents.yaml_text import Places
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.requirements import Requirement
 from workflows.values.placement import File
@@ -72,7 +72,7 @@ class WorkflowSpec:
     """A workflow, and the text it was read from. Timeouts are seconds, None where the pool's default holds.
 
     ``environment`` is laid over that of every task. Lines and columns count in ``rendered``, of which
-    ``document`` knows the places; ``template`` is the text before it was rendered, None where nothing was
+    ``places`` knows them; ``template`` is the text before it was rendered, None where nothing was
     templated. With ``faults`` the values are good for finding more of them, and for nothing else.
     """
 
@@ -84,22 +84,21 @@ class WorkflowSpec:
     queue_timeout: float | None
     rendered: str
     template: str | None
-    document: ParsedDocument
+    places: Places
     warnings: tuple[Notice, ...]
     faults: tuple[Fault, ...]
 
-    def locate_faults(self, faults: Iterable[Fault]) -> list[Fault]:
+    def locate_faults(self, faults: Sequence[Fault]) -> list[Fault]:
         """Faults of later checks with line and column, in document order."""
-        return located(faults, self.document)
+        return located(faults, self.places)
 
 
-def located(faults: Iterable[Fault], document: ParsedDocument) -> list[Fault]:
+def located(faults: Sequence[Fault], places: Places) -> list[Fault]:
     """Faults with line and column, in document order. Those with a place keep it."""
+    unplaced = {fault.path: (1, 1) for fault in faults if fault.line is None}
+    unplaced |= zip(unplaced, places.locate_all(list(unplaced)), strict=True)
     placed = []
     for fault in faults:
-        if fault.line is None:
-            line, column = document.locate(fault.path)
-            placed.append(replace(fault, line=line, column=column))
-        else:
-            placed.append(fault)
+        line, column = unplaced[fault.path] if fault.line is None else (fault.line, fault.column)
+        placed.append(replace(fault, line=line, column=column))
     return sorted(placed, key=lambda fault: (fault.line or 0, fault.column or 0, format_path(fault.path)))

@@ -97,7 +97,7 @@ def test_requirements_keep_where_they_were_written():
         Requirement("zone", "default", True, (*place, 0)),
         Requirement("rack", "r 1", False, (*place, 1)),
     )
-    assert parsed.document.locate((*place, 1, "group")) == (8, 23)
+    assert parsed.places.locate((*place, 1, "group")) == (8, 23)
 
 
 def test_all_faults_are_told_at_once_with_their_places():

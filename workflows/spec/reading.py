@@ -1,0 +1,133 @@
+"""Reading of a text that has nothing left to render: document, grammar and resolution, faults with places.
+
+A small text is read where it is needed, a large one in a process that bounds it (``web.children``). That
+process sends no places back: they would be most of its answer, and only a faulty text needs some of them.
+"""
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pools.documents.yaml_text import ParsedDocument, Place, Places, parse_document
+from scheduling.errors import Fault, InvalidSpec, Path
+from scheduling.sentences import first
+from web.children import Exceeded, JobBounds, children
+from web.children.pool import Job
+from workflows.spec.limits import SpecLimits
+from workflows.spec.resolution import Resolver
+from workflows.spec.validation import Validator
+from workflows.spec.workflow_spec import WorkflowSpec, located
+
+_MOST_ANSWER = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainText:
+    """A text without a template, and how it is to be read."""
+
+    text: str
+    limits: SpecLimits
+    allow_localpath: bool
+
+    def read(self) -> WorkflowSpec:
+        """The workflow, as far as it can be read. Raises InvalidSpec."""
+        limits = self.limits
+        document = parse_document(self.text, limits=limits)
+        validator = Validator(limits)
+        try:
+            workflow = validator.workflow(document.data)
+        except InvalidSpec as error:
+            raise invalid(error.faults, document) from error
+        groups, resources = tuple(validator.groups(workflow)), dict(validator.resources(workflow))
+        if validator.full:
+            raise invalid(_at_most(validator.faults, limits), document)
+        resolver = Resolver(workflow, groups, resources, limits, self.allow_localpath)
+        return WorkflowSpec(
+            name=workflow.name,
+            labels=workflow.labels,
+            groups=resolver.groups(),
+            exec_timeout=resolver.timeout("exec_timeout"),
+            queue_timeout=resolver.timeout("queue_timeout"),
+            rendered=self.text,
+            template=None,
+            places=document,
+            warnings=tuple(resolver.notices()),
+            faults=_at_most([*validator.faults, *resolver.faults], limits),
+        )
+
+
+def read_job(payload: bytes) -> bytes:
+    """Read a pickled text; the answer is a pickled spec without text and places, or the error."""
+    plain: PlainText = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    try:
+        spec = plain.read()
+    except InvalidSpec as error:
+        return pickle.dumps((error.message, error.faults))
+    faults = tuple(spec.locate_faults(spec.faults))
+    return pickle.dumps(replace(spec, rendered="", places=ParsedDocument.empty(), faults=faults))
+
+
+def locate_job(payload: bytes) -> bytes:
+    """The pickled places of paths in a text."""
+    plain, paths = pickle.loads(payload)  # noqa: S301 -- made by the service itself
+    return pickle.dumps(parse_document(plain.text, limits=plain.limits).locate_all(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class DistantPlaces:
+    """The places in a large text, which is read again for them."""
+
+    plain: PlainText
+
+    def locate_all(self, paths: Sequence[Path]) -> list[Place]:
+        """Line and column of each path. Raises InvalidSpec if that exceeds the limits of reading."""
+        if not paths:
+            return []
+        places: list[Place] = _in_child(locate_job, (self.plain, list(paths)), self.plain.limits)
+        return places
+
+
+def read_in_child(plain: PlainText) -> WorkflowSpec:
+    """As ``plain.read()``, in a process that bounds it. Raises InvalidSpec also where it exceeds a limit."""
+    result = _in_child(read_job, plain, plain.limits)
+    if isinstance(result, WorkflowSpec):
+        return replace(result, rendered=plain.text, places=DistantPlaces(plain))
+    message, faults = result
+    raise InvalidSpec(message, faults)
+
+
+def _in_child(job: Job, request: object, limits: SpecLimits) -> Any:
+    bounds = JobBounds(
+        cpu_seconds=limits.reading_cpu_seconds,
+        seconds=limits.reading_seconds,
+        memory=limits.reading_memory,
+        answer=_MOST_ANSWER,
+    )
+    try:
+        answer = children().run(job, pickle.dumps(request), bounds)
+    except Exceeded as error:
+        message = f"The document cannot be read: {error}."
+        raise InvalidSpec(message, [Fault((), "too_expensive", message)]) from error
+    return pickle.loads(answer)  # noqa: S301 -- of our own code, which runs nothing that a user wrote
+
+
+def _at_most(faults: Sequence[Fault], limits: SpecLimits) -> tuple[Fault, ...]:
+    """As many faults as may be reported, and one that says so if there are more."""
+    if len(faults) < limits.faults:
+        return tuple(faults)
+    message = f"There may be more faults: only the first {limits.faults} are reported."
+    reported = tuple(faults[: limits.faults])
+    return (*reported, Fault(reported[-1].path, "too_many_faults", message))
+
+
+def invalid(faults: Sequence[Fault], places: Places) -> InvalidSpec:
+    ordered = located(faults, places)
+    return InvalidSpec(f"The workflow cannot be accepted. {_summary(ordered)}", ordered)
+
+
+def _summary(faults: Sequence[Fault]) -> str:
+    """The first three faults, since many clients show the message alone."""
+    named, others = first(faults, 3)
+    sentences = [f"Line {fault.line}, column {fault.column}: {fault.message}" for fault in named]
+    return " ".join([*sentences, f"{others.capitalize()}."] if others else sentences)
