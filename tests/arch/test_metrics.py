@@ -24,6 +24,7 @@ SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge
 
 for module in (
     "cluster.metrics",
+    "web.children",
     "web.identity.counts",
     "web.metrics",
     "web.server.counts",

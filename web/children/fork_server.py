@@ -1,9 +1,10 @@
 """The process that forks one child for each job; run by path, with the control socket as standard input.
 
-A message on the control socket names the module of a job and carries the job's socket. The child reads its
-request from there until the caller stops sending: a line of JSON (``function``, ``cpu_seconds``, ``memory``),
-then bytes. It answers with one letter and bytes: ``=`` and the function's result, ``M`` for too little
-memory, ``E`` and the trace of an error. Behind that the server writes how the child ended (``STATUS``).
+A message on the control socket names the module of a job and carries the job's socket. There the child
+writes ``READY``, from when on the caller counts time, and reads its request until the caller stops
+sending: a line of JSON (``function``, ``cpu_seconds``, ``memory``), then bytes. It answers with a letter
+and bytes: ``=`` and the function's result, ``M`` for too little memory, ``E`` and the trace of an error.
+Behind that the server writes how the child ended (``STATUS``).
 
 It imports nothing of this package, since it starts without it.
 """
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 
 STATUS = struct.Struct("!8si")
 MARK = b"\0ended:\0"  # an answer without it is that of a server that ended itself
+READY = b"!"
 OPEN_FILES = 32
 NICENESS = 10  # those who answer everybody come first
 MOST_NAME = 256
@@ -115,6 +117,7 @@ def _work(job_socket: socket.socket) -> None:
         os.closerange(3, file)
         os.closerange(file + 1, OPEN_FILES * 100)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        job_socket.sendall(READY)
         head, _, payload = _received(job_socket).partition(b"\n")
         _answer(job_socket, json.loads(head), payload)
         code = 0
@@ -162,7 +165,7 @@ def main() -> None:
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
         score.write("1000")  # where memory runs out, a job goes first
     control = socket.socket(fileno=0)
-    control.send(b"ready")
+    control.send(READY)
     Server(control).run()
 
 

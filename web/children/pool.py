@@ -14,14 +14,20 @@ from pathlib import Path
 from signal import SIGKILL, SIGXCPU
 
 import structlog
+from prometheus_client import Counter
 
 from scheduling.errors import Unavailable
-from web.children.fork_server import MARK, STATUS
+from web.children.fork_server import MARK, READY, STATUS
 
 log = structlog.get_logger(__name__)
 
 Job = Callable[[bytes], bytes]
 
+JOBS = Counter(
+    "osmo_web_jobs",
+    "Jobs in processes of their own, by result: done, cpu, time, memory, answer, crash, error, unavailable.",
+    ("result",),
+)
 START_SECONDS = 30.0
 END_SECONDS = 5.0
 PIECE = 64 * 1024
@@ -39,7 +45,11 @@ class JobBounds:
 
 
 class Exceeded(Exception):
-    """A job met a bound; its text is the end of a sentence, such as ``it takes longer than 10 s``."""
+    """A job met a ``bound``; the text is the end of a sentence, such as ``it takes longer than 10 s``."""
+
+    def __init__(self, bound: str, text: str) -> None:
+        super().__init__(text)
+        self.bound = bound
 
 
 class _ServerGone(Exception):
@@ -61,6 +71,26 @@ class Children:
 
     def run(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
         """Run a module's function in a child. Raises Exceeded, Unavailable, RuntimeError where it raised."""
+        result = "error"
+        try:
+            answer = self._tried_twice(job, payload, bounds)
+            result = "done"
+        except Exceeded as error:
+            result = error.bound
+            raise
+        except Unavailable:
+            result = "unavailable"
+            raise
+        finally:
+            JOBS.labels(result).inc()
+        return answer
+
+    def close(self) -> None:
+        """End the server and its children."""
+        with self._lock:
+            self._close()
+
+    def _tried_twice(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
         for _ in range(2):
             try:
                 return self._run(job, payload, bounds)
@@ -68,24 +98,20 @@ class Children:
                 log.warning("fork_server_gone", pid=self.pid)
         raise _unavailable()
 
-    def close(self) -> None:
-        """End the server and its children."""
-        with self._lock:
-            self._close()
-
     def _run(self, job: Job, payload: bytes, bounds: JobBounds) -> memoryview:
         own, childs = socket.socketpair()
         with own:
             with childs:
                 self._send(job.__module__, childs)
+            _wait_until_ready(own)
+            until = time.monotonic() + bounds.seconds
+            own.settimeout(bounds.seconds)
             head = {
                 "function": f"{job.__module__}:{job.__name__}",
                 "cpu_seconds": bounds.cpu_seconds,
                 "memory": bounds.memory,
             }
-            until = time.monotonic() + bounds.seconds
             try:
-                own.settimeout(bounds.seconds)
                 own.sendall(json.dumps(head).encode() + b"\n")
                 own.sendall(payload)
                 own.shutdown(socket.SHUT_WR)
@@ -99,12 +125,14 @@ class Children:
     def _send(self, module: str, job_socket: socket.socket) -> None:
         """Hand a job's socket to the server, which is started if it is not there."""
         with self._lock:
-            control = self._control or self._start()
-            try:
-                socket.send_fds(control, [module.encode()], [job_socket.fileno()])
-            except OSError as error:
-                self._close()
-                raise _ServerGone from error
+            if self._control is not None:
+                try:
+                    socket.send_fds(self._control, [module.encode()], [job_socket.fileno()])
+                except OSError:  # it ended since its last job
+                    self._close()
+                else:
+                    return
+            socket.send_fds(self._start(), [module.encode()], [job_socket.fileno()])
 
     def _start(self) -> socket.socket:
         own, servers = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -142,6 +170,18 @@ class Children:
             self._server = None
 
 
+def _wait_until_ready(own: socket.socket) -> None:
+    """Wait for the child, before which the server may have to import what the job needs."""
+    own.settimeout(START_SECONDS)
+    try:
+        if own.recv(len(READY)) != READY:
+            raise _ServerGone
+    except ConnectionResetError as error:
+        raise _ServerGone from error
+    except TimeoutError as error:
+        raise _unavailable() from error
+
+
 def _received(own: socket.socket, bounds: JobBounds, *, until: float) -> bytearray:
     """Everything that comes before the end. Raises Exceeded."""
     answer = bytearray()
@@ -158,7 +198,7 @@ def _received(own: socket.socket, bounds: JobBounds, *, until: float) -> bytearr
             return answer
         answer += piece
         if len(answer) > most:
-            raise Exceeded(f"it gives over {bounds.answer} bytes")
+            raise Exceeded("answer", f"it gives over {bounds.answer} bytes")
 
 
 def _result(answer: bytearray, bounds: JobBounds) -> memoryview:
@@ -167,18 +207,18 @@ def _result(answer: bytearray, bounds: JobBounds) -> memoryview:
         raise _ServerGone
     letter, content = bytes(answer[:1]), memoryview(answer)[1 : -STATUS.size]
     if code == -SIGXCPU:
-        raise Exceeded(f"it needs over {bounds.cpu_seconds} s of CPU")
+        raise Exceeded("cpu", f"it needs over {bounds.cpu_seconds} s of CPU")
     if code == -SIGKILL or letter == b"M":  # killed by a system that is short of memory
-        raise Exceeded(f"it needs over {bounds.memory // _MIB} MiB of memory")
+        raise Exceeded("memory", f"it needs over {bounds.memory // _MIB} MiB of memory")
     if code < 0:
-        raise Exceeded(f"the process that read it was ended by signal {-code}")
+        raise Exceeded("crash", f"its process was ended by signal {-code}")
     if code or letter != b"=":
         raise RuntimeError(f"a job failed with code {code}: {bytes(content).decode(errors='replace')}")
     return content
 
 
 def _late(bounds: JobBounds) -> Exceeded:
-    return Exceeded(f"it takes longer than {bounds.seconds:g} s")
+    return Exceeded("time", f"it takes longer than {bounds.seconds:g} s")
 
 
 def _unavailable() -> Unavailable:

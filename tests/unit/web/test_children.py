@@ -67,7 +67,7 @@ EXCEEDED = {
     "time": (child_jobs.burn, b"", {"seconds": 0.5}, "it takes longer than 0.5 s"),
     "memory": (child_jobs.take_memory, b"%d" % 2**28, {}, "it needs over 64 MiB of memory"),
     "answer": (child_jobs.fill, b"2000000", {"answer": 1_000_000}, "it gives over 1000000 bytes"),
-    "a crash": (child_jobs.crash, b"", {}, "the process that read it was ended by signal 6"),
+    "a crash": (child_jobs.crash, b"", {}, "its process was ended by signal 6"),
 }
 
 
@@ -98,6 +98,18 @@ def test_a_server_that_ended_is_started_again(children):
     until(lambda: not is_alive(first))
     assert bytes(children.run(child_jobs.echo, b"again", BOUNDS)) == b"again"
     assert children.pid != first
+
+
+def test_a_job_is_done_although_its_server_was_killed(children):
+    children.run(child_jobs.echo, b"", BOUNDS)
+    server = children.pid
+    with ThreadPoolExecutor(1) as threads:
+        job = threads.submit(children.run, child_jobs.burn, b"", replace(BOUNDS, cpu_seconds=1))
+        until(lambda: children_of(server))
+        os.kill(server, signal.SIGKILL)
+        with pytest.raises(Exceeded, match="it needs over 1 s of CPU"):
+            job.result(SECONDS)
+    assert children.pid != server
 
 
 def test_a_server_that_cannot_start_is_said_to_be_unavailable(children, monkeypatch):
