@@ -160,7 +160,7 @@ def test_tls_is_verified_by_the_given_authority(render):
     assert own["OSMO_DATABASE_URL"].endswith(f"/osmo?sslmode=verify-full&sslrootcert={ca}")
     assert own["OSMO_REDIS_URL"].endswith(f":6379/0?ssl_cert_reqs=required&ssl_ca_certs={ca}")
     assert own["OSMO_REDIS_URL"].startswith("rediss://")
-    assert own["SSL_CERT_FILE"] == own["AWS_CA_BUNDLE"] == ca
+    assert own["SSL_CERT_FILE"] == own["AWS_CA_BUNDLE"] == own["OSMO_OIDC_CA_FILE"] == ca
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,8 @@ def test_settings_reach_every_process_as_they_are_read(render):
     assert own["OSMO_WORKFLOW_DAYS"] == "90"
     assert own["OSMO_MAX_BODY_BYTES"] == "8388608"  # and not 8.388608e+06
     assert own["OSMO_DEFAULT_ROLES"] == '["osmo-user"]'
+    assert own["OSMO_OIDC_GROUP_ROLES"] == '{"gpu-admins":["osmo-admin"]}'
+    assert own["OSMO_JWT_SECRETS"] == ("osmo-jwt", "list")
 
 
 def test_each_process_reads_its_own_credentials_of_a_remote_cluster(render):

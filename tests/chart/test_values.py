@@ -1,10 +1,8 @@
 """Wrong values are refused with their name, and the chart is one that helm finds no fault with."""
 
 import json
-import re
 
 import pytest
-import yaml
 
 from tests.chart.values import CHART, DEFAULTS, LEAST, TABLE, merged
 
@@ -71,6 +69,17 @@ SENTENCES = {
         {"settings": {"OSMO_SERVICE_URL": "https://x"}},
         "settings: OSMO_SERVICE_URL follows from another value",
     ),
+    "a secret setting that does not exist": (
+        {"secretSettings": [{"name": "OSMO_JWT_SECRET", "existingSecret": "jwt", "key": "list"}]},
+        "settings: OSMO_JWT_SECRET is no setting",
+    ),
+    "a setting from two places": (
+        {
+            "settings": {"OSMO_JWT_SECRETS": "[]"},
+            "secretSettings": [{"name": "OSMO_JWT_SECRETS", "existingSecret": "jwt", "key": "list"}],
+        },
+        "settings, secretSettings: each setting once",
+    ),
     "a quickstart beside one's own database": (
         {"quickstart": {"enabled": True}, "logs": {"store": ""}},
         "quickstart.enabled: brings its own PostgreSQL and Redis",
@@ -117,13 +126,6 @@ def test_every_default_stands_in_the_schema_and_each_property_has_one():
             compare(known[name], value, f"{path}/{name}")
 
     compare(schema, DEFAULTS, "")
-
-
-def test_the_chart_has_the_version_of_the_product():
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    project = (CHART.parents[2] / "pyproject.toml").read_text()
-    version = re.search(r'^version = "(.*)"', project, re.MULTILINE)[1]
-    assert (chart["version"], chart["appVersion"]) == (version, version)
 
 
 def test_a_cluster_that_is_too_old_is_refused_with_a_sentence(helm):

@@ -61,7 +61,9 @@ TABLE = {
             "OSMO_WORKFLOW_DAYS": 90,
             "OSMO_MAX_BODY_BYTES": 8388608,
             "OSMO_DEFAULT_ROLES": ["osmo-user"],
+            "OSMO_OIDC_GROUP_ROLES": {"gpu-admins": ["osmo-admin"]},
         },
+        "secretSettings": [{"name": "OSMO_JWT_SECRETS", "existingSecret": "osmo-jwt", "key": "list"}],
         "commonLabels": {"team": "infrastructure"},
         "extraHosts": ["osmo.internal"],
         "ingress": {

@@ -84,6 +84,7 @@ postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | url
 {{- with include "osmo.caFile" $root }}
 - {name: SSL_CERT_FILE, value: {{ . }}}
 - {name: AWS_CA_BUNDLE, value: {{ . }}}
+- {name: OSMO_OIDC_CA_FILE, value: {{ . }}}
 {{- end }}
 {{- end }}
 
@@ -93,10 +94,13 @@ postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | url
 {{- range $name, $value := (index . 0).Values.settings }}
 - {name: {{ $name }}, value: {{ include "osmo.text" $value | quote }}}
 {{- end }}
+{{- range (index . 0).Values.secretSettings }}
+{{ include "osmo.fromSecret" (list .name .existingSecret .key) }}
+{{- end }}
 {{- end }}
 
-{{- /* A value as a variable has it: numbers without an exponent, lists as JSON. */ -}}
+{{- /* A value as a variable has it: numbers without an exponent, lists and maps as JSON. */ -}}
 {{- define "osmo.text" -}}
 {{- if kindIs "float64" . }}{{ if eq (floor .) . }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
-{{- else if kindIs "slice" . }}{{ toJson . }}{{ else }}{{ . }}{{ end }}
+{{- else if or (kindIs "slice" .) (kindIs "map" .) }}{{ toJson . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
