@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from osmo_topology_cli import config_commands, pool_commands, workflow_commands
+from osmo_topology_cli import config_commands, login_command, pool_commands, workflow_commands
 from osmo_topology_cli.outcomes import Exit, Failure, ServiceUnreachable
 from osmo_topology_cli.session import Output, Session, Wait, begin, end
 from osmo_topology_cli.show import Format
@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (workflow_commands.app, pool_commands.app):
+for commands in (login_command.app, workflow_commands.app, pool_commands.app):
     app.add_typer(commands)
 app.add_typer(pool_commands.defaults, name="pool")
 app.add_typer(config_commands.app, name="config")

@@ -6,23 +6,21 @@ second cancel changes nothing. It follows no redirect, because a POST would arri
 read ``~/.netrc``, because requests would send its password in place of the token.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import requests
 from requests.auth import AuthBase
 
 from osmo_topology_cli.calls import Call, Param, address
+from osmo_topology_cli.connection import MOST_CHARACTERS, connection
 from osmo_topology_cli.login import Login
 from osmo_topology_cli.outcomes import Refused, ServiceUnreachable
 
 CONNECT = 10.0
 MOST_WAITING = 120.0
 PAUSES = (0.5, 1.0, 2.0)
-MOST_CHARACTERS = 300
 WAITABLE = (429, 503)
 
 
@@ -51,12 +49,12 @@ class Service:
 
     def json(self, call: Call) -> Any:
         """Send a request; return its JSON. Raises Refused and ServiceUnreachable."""
-        with _connection(self.url), self._answer(call) as answer:
+        with connection(self.url), self._answer(call) as answer:
             return _json(answer, self.url)
 
     def text(self, call: Call) -> Iterator[bytes]:
         """The bytes of a text as they come, for as long as it lasts."""
-        with _connection(self.url), self._answer(call) as answer:
+        with connection(self.url), self._answer(call) as answer:
             yield from answer.iter_content(chunk_size=None)
 
     def _answer(self, call: Call) -> requests.Response:
@@ -84,7 +82,7 @@ class Service:
         return self._try(call)
 
     def _try(self, call: Call) -> requests.Response:
-        with _connection(self.url):
+        with connection(self.url):
             return self._session.request(
                 call.verb,
                 self.url + call.path,
@@ -101,31 +99,12 @@ class _As(AuthBase):
     """Who calls; given as requests' auth, so that no netrc file takes its place."""
 
     def __init__(self, *, bearer: str, user: str) -> None:
-        self._headers = {"Authorization": f"Bearer {bearer}"} if bearer else {"x-osmo-user": user}
+        named = {"x-osmo-user": user} if user else {}
+        self._headers = {"Authorization": f"Bearer {bearer}"} if bearer else named
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers.update(self._headers)
         return request
-
-
-@contextmanager
-def _connection(url: str) -> Iterator[None]:
-    """Every way in which a connection fails, as one sentence."""
-    try:
-        yield
-    except requests.exceptions.SSLError as error:
-        raise ServiceUnreachable(f"The certificate of {url} is not trusted: {_root(error)}") from error
-    except requests.exceptions.Timeout as error:
-        raise ServiceUnreachable(f"{url} did not answer in time.") from error
-    except (requests.exceptions.RequestException, OSError) as error:
-        raise ServiceUnreachable(f"{url} cannot be reached: {_root(error)}") from error
-
-
-def _root(error: BaseException) -> str:
-    """What went wrong at the bottom: requests wraps urllib3, which wraps the system's error."""
-    reason = getattr(error.args[0], "reason", error.args[0]) if error.args else error
-    text = str(reason).rpartition(": ")[2]
-    return re.sub(r"^\[Errno -?\d+\] ", "", text)[:MOST_CHARACTERS] or type(error).__name__
 
 
 def _json(answer: requests.Response, url: str) -> Any:
@@ -139,7 +118,7 @@ def _json(answer: requests.Response, url: str) -> Any:
 
 
 def _refused(answer: requests.Response, url: str) -> Refused | ServiceUnreachable:
-    with _connection(url):
+    with connection(url):
         text = answer.text
     if 300 <= answer.status_code < 400:
         return ServiceUnreachable(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from osmo_topology_cli.login import find_login
+from osmo_topology_cli.login import Login, ProviderLogin, find_login, login_file, store, stored_token
 from osmo_topology_cli.outcomes import Exit
 from osmo_topology_cli.show import Changes, Format, Printer
 
@@ -38,7 +38,25 @@ class Session:
 
         self.printer = Printer(format=output)
         login = find_login(url=self.url, token=self.token, user=self.user, environment=os.environ)
+        if login.provider:
+            login = _renewed(login, login.provider)
         return Service(login, notify=self.printer.note), self.printer
+
+
+def _renewed(login: Login, provider: ProviderLogin) -> Login:
+    """The login with a new token of its provider, which is stored: the old refresh token may be used up."""
+    from osmo_topology_cli.identity import renewed  # noqa: PLC0415 -- HTTP
+
+    tokens = renewed(provider)
+    content = stored_token(
+        url=login.url,
+        id_token=tokens.id_token,
+        refresh_token=tokens.refresh_token,
+        refresh_url=provider.token_endpoint,
+        client_id=provider.client_id,
+    )
+    store(content, path=login_file(os.environ))
+    return Login(url=login.url, bearer=tokens.id_token)
 
 
 def begin(context: typer.Context, output: Format = Format.TABLE) -> "tuple[Service, Printer]":

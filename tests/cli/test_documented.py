@@ -46,7 +46,7 @@ def test_every_command_is_run_by_a_test():
     calls = "\n".join(path.read_text() for path in (ROOT / "tests" / "cli").glob("test_*.py"))
     for name, _ in commands_of(typer.main.get_command(app)):
         words = r",\s*".join(f'"{word}"' for word in name.split())
-        assert re.search(rf"(command|start)\(\s*{words}", calls), name
+        assert re.search(rf"(command|start|bare)\(\s*{words}", calls), name
 
 
 def test_the_exit_codes_are_those_there_are():
