@@ -21,7 +21,7 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grant:
-    """What the tasks of one platform may do, and on which nodes."""
+    """What the tasks of one platform may do, and on which nodes; templates may do anything."""
 
     privileged: bool = False
     host_network: bool = False
@@ -59,13 +59,18 @@ def _widened(before: Content, after: Content) -> Iterator[str]:
         yield "shared_credentials"
     if after["common_pod_template"] != before["common_pod_template"]:
         yield "common_pod_template"
-    grants = [_grant(before, platform) for platform in before["platforms"].values()]
+    grants = [_grant(before, platform) for platform in _platforms(before).values()]
     if not any(grant.templates for grant in grants):
         grants.append(_grant(before, {}))  # a platform that allows nothing was as good as there
-    for name, platform in after["platforms"].items():
+    for name, platform in _platforms(after).items():
         grant = _grant(after, platform)
         if not any(earlier.covers(grant) for earlier in grants):
-            yield f"platforms.{name}"
+            yield f"platforms.{name}" if name else "platforms"
+
+
+def _platforms(pool: Content) -> Content:
+    """A pool without platforms has one that allows nothing."""
+    return pool["platforms"] or {"": {}}
 
 
 def _grant(pool: Content, platform: Content) -> _Grant:
@@ -74,7 +79,7 @@ def _grant(pool: Content, platform: Content) -> _Grant:
         privileged=platform.get("privileged_allowed", False),
         host_network=platform.get("host_network_allowed", False),
         mounts=tuple(posixpath.normpath(mount.partition(":")[0]) for mount in mounts),
-        templates=tuple(platform.get("override_pod_template", ())),
+        templates=(*pool["common_pod_template"], *platform.get("override_pod_template", ())),
         selector=frozenset({**platform.get("node_selector", {}), **pool["node_selector"]}.items()),
         tolerations=(*pool["tolerations"], *platform.get("tolerations", ())),
     )

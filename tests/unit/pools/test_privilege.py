@@ -36,6 +36,19 @@ WIDENS = {
     "a template fewer, which may hold back": (pool({"a": SHM}), pool({"a": PLAIN})),
     "a platform beside the template": (pool({"a": SHM}), pool({"a": SHM, "b": PLAIN})),
     "a template of the pool": (pool({"a": PLAIN}), pool({"a": PLAIN}, common_pod_template=["shm"])),
+    "no platform, and so no template of one": (pool({"a": SHM}), pool({})),
+    "other nodes under the pool's template": (
+        pool({}, common_pod_template=["shm"], node_selector={"pool": "a"}),
+        pool({}, common_pod_template=["shm"]),
+    ),
+    "a platform on other nodes under the pool's template": (
+        pool({"a": {**PLAIN, "node_selector": {"gpu": "a"}}}, common_pod_template=["shm"]),
+        pool({"a": PLAIN}, common_pod_template=["shm"]),
+    ),
+    "a taint tolerated under the pool's template": (
+        pool({}, common_pod_template=["shm"]),
+        pool({}, common_pod_template=["shm"], tolerations=[{"key": "x"}]),
+    ),
     "another order": (pool({}, common_pod_template=["a", "b"]), pool({}, common_pod_template=["b", "a"])),
     "a shared Secret": (pool({}), pool({}, shared_credentials=["hub"])),
 }
@@ -47,6 +60,14 @@ LEAVES = {
     "fewer nodes by the pool": (pool({"a": ROOT}), pool({"a": ROOT}, node_selector={"zone": "b"})),
     "another name": (pool({"a": ROOT}), pool({"z": ROOT})),
     "a plain platform": (pool({"a": ROOT}), pool({"a": ROOT, "b": {**PLAIN, "node_selector": {"gpu": "c"}}})),
+    "fewer nodes under the pool's template": (
+        pool({"a": PLAIN}, common_pod_template=["shm"]),
+        pool({"b": {**PLAIN, "node_selector": {"gpu": "a"}}}, common_pod_template=["shm"]),
+    ),
+    "a platform where there was none, under the pool's template": (
+        pool({}, common_pod_template=["shm"]),
+        pool({"a": PLAIN}, common_pod_template=["shm"]),
+    ),
     "no platform": (pool({"a": ROOT}), pool({})),
     "a Secret fewer": (pool({}, shared_credentials=["a", "b"]), pool({}, shared_credentials=["b"])),
 }
