@@ -20,6 +20,7 @@ from bench import (
     expensive_documents,
     feasibility,
     fit,
+    hostile_mix,
     load,
     log_followers,
     memory,
@@ -57,6 +58,7 @@ PARTS: dict[str, Part] = {
     "web_workers": lambda small: web_workers.measure(small=small, progress=progress),
     "log_followers": lambda small: log_followers.measure(small=small, progress=progress),
     "expensive_documents": lambda small: expensive_documents.measure(small=small, progress=progress),
+    "hostile_mix": lambda small: hostile_mix.measure(small=small, progress=progress),
     "load": lambda small: load.measure(small=small, progress=progress),
 }
 

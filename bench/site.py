@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import redis
@@ -102,6 +102,12 @@ class Site:
 
     def pods(self, backend: str) -> list[dict[str, Any]]:
         return self.api.list(f"/api/v1/namespaces/{namespace_of(backend)}/pods")[0]
+
+    def count(self, query: LiteralString) -> int:
+        """The number that a query of the service's database answers."""
+        with psycopg.connect(self.running.settings.database_url, autocommit=True) as connection:
+            row = connection.execute(query).fetchone()
+        return int(row[0]) if row else 0
 
     def logged(self, process: str, event: str) -> Iterator[dict[str, Any]]:
         """The lines of a process's log that tell of an event."""

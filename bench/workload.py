@@ -40,11 +40,11 @@ def one_group(tasks: int, *, name: str, gpu: int = 0, sets_of: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def many_groups(count: int, *, name: str) -> str:
+def many_groups(count: int, *, name: str, gpu: int = 0) -> str:
     """A workflow of groups of one task each, none of which waits for another."""
     lines = ["version: 2", "workflow:", f"  name: {name}", "  groups:"]
     for number in range(count):
         task = f"{{name: t{number}, image: {IMAGE}, command: [python], resource: plain}}"
         lines += [f"    - name: g{number}", f"      tasks: [{task}]"]
-    lines += ["  resources:", "    plain: {cpu: 1, memory: 1Gi}"]
+    lines += ["  resources:", f"    plain: {{gpu: {gpu}, cpu: 1, memory: 1Gi}}"]
     return "\n".join(lines) + "\n"
