@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError, transaction
 from django.utils import timezone
 
 from cluster.errors import RequestForbidden
-from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD
+from cluster.kinds import COMPUTE_DOMAIN, EVENT, NAMESPACE, NODE, POD
 from pools.clusters import connect
 from pools.models import Backend, Cluster, ClusterLease, ForeignUsage, Node, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
@@ -304,6 +304,25 @@ def test_what_pods_of_others_hold_is_summed_by_node_and_ours_are_none_of_them(wo
     world.cluster.compact()
     world.cluster.put(POD, stranger("d", "n3", gpu="8"))
     until(lambda: by_others() == {"n1": (2, 500, 1), "n3": (8, 500, 1)} | later)
+
+
+def test_a_pod_with_our_label_in_a_namespace_of_others_uses_its_node_like_any_other(world, observer):
+    group = world.group(pods=1)
+    world.look(group)
+    world.look(group)
+    world.cluster.put(NAMESPACE, {"metadata": {"name": "theirs"}})
+    own = until(lambda: world.cluster.all(POD))[0]["metadata"]["labels"]
+    for name in ("a", "b"):
+        copied = stranger(name, "n1")
+        copied["metadata"] |= {"namespace": "theirs", "labels": own}
+        world.cluster.put(POD, copied)
+    world.cluster.put(POD, stranger("c", "n1"))
+    observer()
+    until(lambda: by_others() == {"n1": (6, 1500, 3)})
+    until(lambda: Cluster.objects.get(uid=world.uid).others_synced_at)
+    world.cluster.remove(POD, "a", namespace="theirs")
+    world.cluster.remove(POD, "c", namespace="osmo")
+    until(lambda: by_others() == {"n1": (2, 500, 1)})
 
 
 def test_without_the_right_to_follow_pods_of_others_all_else_is_followed(world, observer, monkeypatch):

@@ -18,7 +18,7 @@ from django.db import Error, close_old_connections, connection, transaction
 from pools.clusters.connect import cluster_for
 from pools.models import Backend, Cluster
 from workflows import metrics
-from workflows.observer.foreign_usage import ForeignPodFollower
+from workflows.observer.foreign_usage import ForeignPodFollower, ForeignUsageSums
 from workflows.observer.inbox import Batch, Change, ForeignUsageChanges, Inbox, key_of
 from workflows.observer.lease import (
     TAKE_SECONDS,
@@ -29,8 +29,8 @@ from workflows.observer.lease import (
     take,
 )
 from workflows.observer.quarantine import Quarantine, lies_in_contents, write_apart
-from workflows.observer.sources import Followed, sources_of
-from workflows.observer.streams import Follower
+from workflows.observer.sources import Followed, foreign_usage_sums, sources_of
+from workflows.observer.streams import Follower, Source
 from workflows.observer.writer import write, write_foreign_usage
 from workflows.values.observation import UnreadableObject
 
@@ -42,7 +42,8 @@ STOP_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
 
-StreamKey = tuple[str, str, str, str, str]  # cluster, kubeconfig, context, kind, namespace
+StreamKey = tuple[str, str, str, str, str, str, str]
+"""Cluster, kubeconfig, context, kind, namespace, label selector, field selector."""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class ClusterObserver:
     quarantine: Quarantine = field(default_factory=Quarantine)
     followers: dict[StreamKey, Follower] = field(default_factory=dict)
     _retired: list[Follower] = field(default_factory=list)
+    _foreign_usage: ForeignUsageSums | None = None
     _in_line: Followed | None = None
     _reported: dict[str, object] | None = None
     _reachable_at: float = float("-inf")
@@ -100,6 +102,7 @@ class ClusterObserver:
         log.info("cluster_taken", cluster=self.uid)
         self.inbox, self.quarantine = Inbox(), Quarantine()
         self._in_line = self._reported = None
+        self._foreign_usage = foreign_usage_sums(self.uid)
         try:
             while not self.stopped.is_set():
                 self._bring_in_line()
@@ -114,10 +117,7 @@ class ClusterObserver:
         """Start the streams that are missing and stop those that nobody needs."""
         followed = self.followed
         if followed is not self._in_line:
-            streams = {
-                _key(followed.backend, source.cluster_uid, str(source.kind), source.namespace): source
-                for source in sources_of(followed)
-            }
+            streams = {_key(followed.backend, source): source for source in sources_of(followed)}
             for key in self.followers.keys() - streams.keys():
                 log.info("stream_stopped", cluster=key[0], kind=key[3], namespace=key[4])
                 follower = self.followers.pop(key)
@@ -126,15 +126,19 @@ class ClusterObserver:
             self._retired = [follower for follower in self._retired if follower.alive]
             for key in streams.keys() - self.followers.keys():
                 log.info("stream_started", cluster=key[0], kind=key[3], namespace=key[4])
-                kind = ForeignPodFollower if streams[key].foreign else Follower
-                connect = partial(cluster_for, followed.backend)
-                self.followers[key] = kind(streams[key], connect=connect, inbox=self.inbox)
+                self.followers[key] = self._follower(streams[key], followed.backend)
                 self.followers[key].start()
             self._in_line = followed
         if time.monotonic() - self._reachable_at >= REACHABLE_SECONDS:
             self._reachable_at = time.monotonic()
             if any(follower.connected for follower in self.followers.values()):
                 self.inbox.note_reachable()
+
+    def _follower(self, source: Source, backend: Backend) -> Follower:
+        connect = partial(cluster_for, backend)
+        if self._foreign_usage is None or not source.foreign:
+            return Follower(source, connect=connect, inbox=self.inbox)
+        return ForeignPodFollower(source, connect=connect, inbox=self.inbox, sums=self._foreign_usage)
 
     def _write(self, lease: ObserverLease, batch: Batch) -> None:
         foreign_usage = batch.foreign_usage
@@ -230,5 +234,6 @@ class ClusterObserver:
             follower.join(max(0.0, until - time.monotonic()))
 
 
-def _key(backend: Backend, cluster: str, kind: str, namespace: str) -> StreamKey:
-    return (cluster, backend.kubeconfig, backend.context, kind, namespace)
+def _key(backend: Backend, source: Source) -> StreamKey:
+    place = (source.cluster_uid, backend.kubeconfig, backend.context, str(source.kind), source.namespace)
+    return (*place, source.label_selector, source.field_selector)

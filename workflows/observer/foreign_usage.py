@@ -4,6 +4,9 @@ A pod that this installation did not make (a DaemonSet's, another product's, ano
 capacity that a scheduler counts and our tasks cannot have. For each such pod that is bound and has not ended,
 its node and its usage stay in memory, some hundred bytes each. A node's sum is passed on when it changes.
 
+Two streams feed the sums: pods without our label, and pods with it in namespaces that are not ours, because
+anybody may copy a label. A selector cannot say "or"; one stream of all pods would read our own a second time.
+
 Level driven: a complete list replaces the memory, so a lost event leaves a sum wrong until the next list at
 the longest.
 
@@ -12,14 +15,16 @@ nothing reads; a list of them for each verdict, since no request lists from a cl
 """
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster.errors import ClusterError, RequestForbidden
 from cluster.watch import Changed, Deleted, Synced
+from workflows.observer.inbox import Inbox
 from workflows.observer.pod_usage import NO_USAGE, PodUsage, plus, usage_of
-from workflows.observer.streams import Follower
+from workflows.observer.streams import Connect, Follower, Source
 from workflows.values.observation import ForeignUsageSeen, UnreadableObject
 
 BOUND = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -59,44 +64,53 @@ def _shared(usage: PodUsage) -> PodUsage:
 class ForeignUsageSums:
     """The usage of other tenants' pods by node; yields the sums that changed.
 
-    ``recorded`` are the sums that the rows have.
+    ``recorded`` are the sums that the rows have. Whoever shares them between streams holds ``lock`` until the
+    sums that changed are passed on.
     """
 
-    def __init__(self, recorded: Iterable[ForeignUsageSeen]) -> None:
-        self._pods: dict[str, ForeignPod] = {}
+    def __init__(self, recorded: Iterable[ForeignUsageSeen], *, streams: int = 1) -> None:
+        self.lock = threading.Lock()
+        self._streams = streams
+        self._pods: dict[str, dict[str, ForeignPod]] = {}  # by stream and uid
         self._sums: dict[str, list[int]] = {}
         self._reported: dict[str, PodUsage] = {sums.node: sums.amounts for sums in recorded}
 
-    def listed(self, pods: Iterable[ForeignPod]) -> Iterator[ForeignUsageSeen]:
-        """Take a complete list: a pod that is not in it was deleted."""
-        self._pods.clear()
-        self._sums.clear()
+    @property
+    def complete(self) -> bool:
+        """Whether every stream has been listed."""
+        return len(self._pods) == self._streams
+
+    def listed(self, pods: Iterable[ForeignPod], *, stream: str = "") -> Iterator[ForeignUsageSeen]:
+        """Take a complete list of a stream: a pod that is not in it was deleted."""
+        for uid in list(self._pods.setdefault(stream, {})):
+            self._remove(uid, stream)
         for pod in pods:
-            self._add(pod)
+            self._add(pod, stream)
         for node in sorted(self._reported.keys() | self._sums.keys()):
             yield from self._news(node)
 
-    def changed(self, pod: ForeignPod) -> Iterator[ForeignUsageSeen]:
-        before = self._remove(pod.uid)
-        self._add(pod)
+    def changed(self, pod: ForeignPod, *, stream: str = "") -> Iterator[ForeignUsageSeen]:
+        before = self._remove(pod.uid, stream)
+        self._add(pod, stream)
         for node in {before, pod.node} - {""}:
             yield from self._news(node)
 
-    def deleted(self, pod: ForeignPod) -> Iterator[ForeignUsageSeen]:
-        if node := self._remove(pod.uid):
+    def deleted(self, pod: ForeignPod, *, stream: str = "") -> Iterator[ForeignUsageSeen]:
+        if node := self._remove(pod.uid, stream):
             yield from self._news(node)
 
-    def _add(self, pod: ForeignPod) -> None:
-        if not pod.node or pod.uid in self._pods:
+    def _add(self, pod: ForeignPod, stream: str) -> None:
+        pods = self._pods.setdefault(stream, {})
+        if not pod.node or pod.uid in pods:
             return
-        self._pods[pod.uid] = pod
+        pods[pod.uid] = pod
         total = self._sums.setdefault(pod.node, list(NO_USAGE))
         for i, amount in enumerate(pod.usage):
             total[i] += amount
 
-    def _remove(self, uid: str) -> str:
+    def _remove(self, uid: str, stream: str) -> str:
         """Take a pod out; returns its node, empty if it was not counted."""
-        pod = self._pods.pop(uid, None)
+        pod = self._pods.setdefault(stream, {}).pop(uid, None)
         if pod is None:
             return ""
         total = self._sums[pod.node]
@@ -123,31 +137,44 @@ class ForeignPodFollower(Follower):
 
     _unreadable: Sequence[UnreadableObject] = ()
 
+    def __init__(self, source: Source, *, connect: Connect, inbox: Inbox, sums: ForeignUsageSums) -> None:
+        super().__init__(source, connect=connect, inbox=inbox)
+        self._sums = sums
+
     def _remembered(self) -> ForeignUsageSums:
-        return ForeignUsageSums(self._source.recorded())
+        return self._sums
 
     def _cut(self, error: ClusterError) -> None:
         if isinstance(error, RequestForbidden):
             self._inbox.foreign_usage_refused(str(error))
 
     def _pass_on(self, event: Any, memory: ForeignUsageSums) -> None:
-        news: Iterable[ForeignUsageSeen] = ()
         match event:
             case Synced():
                 self._note_unreadable(event.items)
-                news = memory.listed(pod for pod in event.items if isinstance(pod, ForeignPod))
             case Changed(UnreadableObject() as pod):
                 self._inbox.put(pod, listed=False)
+                return
             case Deleted(UnreadableObject() as pod):
                 self._inbox.put(replace(pod, absent=True), listed=False)
+                return
+        with memory.lock:  # so that the sums arrive in the order in which they were made
+            for change in self._news(event, memory):
+                self._inbox.put_foreign_usage(change)
+            if isinstance(event, Synced) and memory.complete:
+                self._inbox.foreign_usage_complete()
+
+    def _news(self, event: Any, memory: ForeignUsageSums) -> Iterable[ForeignUsageSeen]:
+        stream = self._source.label_selector
+        match event:
+            case Synced():
+                pods = (pod for pod in event.items if isinstance(pod, ForeignPod))
+                return memory.listed(pods, stream=stream)
             case Changed():
-                news = memory.changed(event.item)
+                return memory.changed(event.item, stream=stream)
             case Deleted():
-                news = memory.deleted(event.item)
-        for change in news:
-            self._inbox.put_foreign_usage(change)
-        if isinstance(event, Synced):
-            self._inbox.foreign_usage_complete()
+                return memory.deleted(event.item, stream=stream)
+        return ()
 
     def _note_unreadable(self, pods: Iterable[ForeignPod | UnreadableObject]) -> None:
         """Report the pods that could not be read, which count nothing, and those that are no longer there."""

@@ -16,7 +16,7 @@ from scheduling import names
 from scheduling.backends.base import SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
-from workflows.observer.foreign_usage import BOUND, see_foreign_pod
+from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
 from workflows.observer.inbox import Change
 from workflows.observer.streams import Reduce, Source
 from workflows.values.observation import (
@@ -35,6 +35,8 @@ from workflows.values.observation import (
     see_pod_group,
     see_topology,
 )
+
+FOREIGN_STREAMS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +97,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         )
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
-    yield Source(
-        cluster_uid=uid,
-        kind=POD,
-        namespace="",
-        label_selector=own_label.replace("=", "!="),
-        field_selector=BOUND,
-        reduce=see_foreign_pod,
-        recorded=partial(_recorded_foreign_usage, uid),
-        foreign=True,
-    )
+    yield from _foreign_sources(followed, own_label)
     for owner in _topology_owners(followed):
         resource = owner.topology.crd
         yield source(
@@ -141,6 +134,23 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         yield source(EVENT, event_reducer(followed.schedulers), list, namespace=namespace)
 
 
+def _foreign_sources(followed: Followed, own_label: str) -> Iterator[Source]:
+    """Other tenants' pods: those without our label, and those with it where we have none."""
+    elsewhere = [f"metadata.namespace!={namespace}" for namespace in sorted(followed.namespaces)]
+    selectors = {own_label.replace("=", "!="): BOUND, own_label: ",".join((BOUND, *elsewhere))}
+    for label_selector, field_selector in selectors.items():
+        yield Source(
+            cluster_uid=followed.uid,
+            kind=POD,
+            namespace="",
+            label_selector=label_selector,
+            field_selector=field_selector,
+            reduce=see_foreign_pod,
+            recorded=list,
+            foreign=True,
+        )
+
+
 def pod_group_reducer(scheduler: SchedulerBackend) -> Reduce:
     """What is kept of a scheduler's pod groups: what its backend reads."""
     kind = pod_group_kind(scheduler)
@@ -174,6 +184,11 @@ def _recorded_nodes(uid: str) -> list[Change]:
         NodeSeen(name=name, uid=node, labels={}, taints=(), allocatable={}, unschedulable=False, ready=False)
         for name, node in rows
     ]
+
+
+def foreign_usage_sums(uid: str) -> ForeignUsageSums:
+    """The sums for the streams of other tenants' pods, beginning with what the rows have."""
+    return ForeignUsageSums(_recorded_foreign_usage(uid), streams=FOREIGN_STREAMS)
 
 
 def _recorded_foreign_usage(uid: str) -> list[ForeignUsageSeen]:

@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 Reduce = Callable[[Obj], object]
 """The part of an object that is kept; None for none."""
 
+Connect = Callable[[], ClusterApi]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -122,7 +124,7 @@ def _fingerprint(change: Change) -> bytes:
 class Follower:
     """A thread that follows one source until stopped; what goes wrong is tried again for ever."""
 
-    def __init__(self, source: Source, *, connect: Callable[[], ClusterApi], inbox: Inbox) -> None:
+    def __init__(self, source: Source, *, connect: Connect, inbox: Inbox) -> None:
         self._source = source
         self._connect = connect
         self._inbox = inbox

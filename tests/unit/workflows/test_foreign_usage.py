@@ -93,6 +93,16 @@ def test_a_complete_list_corrects_everything_and_a_node_that_is_free_of_them_get
     assert told(tally.listed([pod("b", "n2", gpu="1")])) == {}
 
 
+def test_two_streams_add_up_and_a_list_of_one_replaces_its_own():
+    tally = ForeignUsageSums((), streams=2)
+    assert told(tally.listed([pod("a", gpu="2")], stream="x")) == {"n1": (2, 1)}
+    assert not tally.complete
+    assert told(tally.listed([pod("b", gpu="4")], stream="y")) == {"n1": (6, 2)}
+    assert tally.complete
+    assert told(tally.listed([pod("c", gpu="1")], stream="x")) == {"n1": (5, 2)}
+    assert told(tally.deleted(pod("b"), stream="y")) == {"n1": (1, 1)}
+
+
 def held(node, gpu=1):
     return ForeignUsageSeen(node=node, amounts=(gpu, 0, 0, 0, 1))
 
