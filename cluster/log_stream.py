@@ -22,7 +22,7 @@ from cluster import api_requests, errors, metrics, reachability
 from cluster.connection import Access, Connection, connection_for, forget
 from cluster.errors import ClusterUnreachable
 
-_BUFFER = 16 * 1024  # a record of TLS
+_BUFFER = 4 * 1024
 
 sslproto.SSLProtocol.max_size = _BUFFER
 
