@@ -19,7 +19,7 @@ from bench.submission import percentiles, timed
 from bench.usage import cpu_seconds
 from localcluster.rest import Refused, Rest
 
-REQUESTS, SMALL_REQUESTS = 1000, 300
+REQUESTS, SMALL_REQUESTS = 1000, 100
 CALLERS = 4
 BURNERS = 16
 POOL = BACKEND = "expensive"
@@ -43,8 +43,10 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         site.add_pool(POOL, backend=BACKEND, topology=False)
         user = _User(site)
         costs = {name: _cost(site, user, name) for name in DOCUMENTS}
+        progress(f"expensive_documents: of one document: {costs}")
         timed(lambda: site.rest.get("/api/pool"), count=WARM_UP, concurrency=CALLERS)
         report: dict[str, Any] = {"alone": _phase(site, user, "", count=count)}
+        progress(f"expensive_documents: alone: {report['alone']}")
         for name in ("template_cpu", "values_60000"):
             report[f"beside_{BURNERS}_{name}"] = _phase(site, user, name, count=count)
             progress(f"expensive_documents: beside {name}: {report[f'beside_{BURNERS}_{name}']}")

@@ -1,24 +1,28 @@
 """Compare the verdicts before and after a scenario for each group that waits."""
 
-import time
+import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from pools.clusters.capabilities import capabilities_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, pool_levels
-from scheduling.errors import InvalidSpec, in_order
+from scheduling.errors import Fault, InvalidSpec, in_order
 from scheduling.fit.edits import after, drained
+from scheduling.fit.questions import EditSide, Question, Questions, answer_job
 from scheduling.fit.snapshot import FitNode
+from scheduling.fit.verdict import Verdict
 from scheduling.kubernetes_syntax import selects
 from scheduling.levels import Levels
+from web.children import Exceeded, JobBounds, children
 from web.errors import summary
 from web.turns import turn
-from whatif.judgement import IndexedNodes, Judgement, Prospect, Resubmission
+from whatif.judgement import Judgement, PreparedNodes, Prospect, Resubmission
 from whatif.scenario import Scenario, Target, edits_of, target_of
 from whatif.waiting_groups import WaitingGroup, waiting_groups_in
 from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
@@ -28,6 +32,9 @@ from workflows.selectors import names_known_to
 
 SECONDS = 10.0
 """Time in which verdicts are started; groups that are left afterwards are counted, not judged."""
+
+BOUNDS: Final = JobBounds(cpu_seconds=20, seconds=60.0, memory=512 * 2**20, answer=64 * 2**20)
+"""Of the process that judges: one verdict may be slow, and the machine busy."""
 
 _HOPELESS = frozenset({Prospect.NEVER, Prospect.REFUSED})
 
@@ -121,8 +128,8 @@ def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wh
     staying = [group for group in waiting.groups if group.workflow not in edits.ended]
     compared = _compared(
         staying,
-        _nodes(before, pool.backend, known_nodes=before, visible=visible),
-        _nodes(then, target.backend, known_nodes=base, visible=visible),
+        _nodes(before, EditSide.BEFORE, pool.backend, known_nodes=before, visible=visible),
+        _nodes(then, EditSide.AFTER, target.backend, known_nodes=base, visible=visible),
         target if target.resubmits else None,
         names=names,
     )
@@ -176,12 +183,17 @@ def _read_target(target: Target, groups: Sequence[WaitingGroup], labels: set[str
 
 
 def _nodes(
-    observed: ObservedNodes, backend: Backend, *, known_nodes: ObservedNodes, visible: frozenset[str]
-) -> IndexedNodes:
+    observed: ObservedNodes,
+    side: EditSide,
+    backend: Backend,
+    *,
+    known_nodes: ObservedNodes,
+    visible: frozenset[str],
+) -> PreparedNodes:
     """``known_nodes`` were read before any edit: a pool whose nodes are all drained is not an unknown one."""
     cluster = backend.cluster_id or ""
     no_nodes = no_nodes_reason(known_nodes, reached=bool(cluster))
-    return IndexedNodes(observed, cluster=cluster, no_nodes=no_nodes, visible=visible)
+    return PreparedNodes(observed, side, cluster=cluster, no_nodes=no_nodes, visible=visible)
 
 
 def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragments:
@@ -197,27 +209,53 @@ def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragm
 
 def _compared(
     groups: Sequence[WaitingGroup],
-    before: IndexedNodes,
-    then: IndexedNodes,
+    before: PreparedNodes,
+    then: PreparedNodes,
     target: Target | None,
     *,
     names: bool,
 ) -> list[GroupComparison]:
     """Compare as many groups as time allows; ``target``: where they are resubmitted, None if they stay."""
-    until = time.monotonic() + SECONDS
     resubmission = Resubmission(target, then) if target else None
+    prepared = [
+        (
+            before.frozen(group.values),
+            resubmission.question(group.values) if resubmission else then.frozen(group.values),
+        )
+        for group in groups
+    ]
+    questions = Questions(
+        nodes=(before.nodes, then.nodes),
+        groups=tuple(tuple(part for part in pair if isinstance(part, Question)) for pair in prepared),
+        seconds=SECONDS,
+    )
     comparisons: list[GroupComparison] = []
-    for group in groups:
-        if time.monotonic() > until:
-            break
-        values = group.values
+    for group, pair, verdicts in zip(groups, prepared, _answers(questions), strict=False):
+        judged = iter(verdicts)
+        first, second = (
+            nodes.judgement(next(judged)) if isinstance(part, Question) else part
+            for nodes, part in zip((before, then), pair, strict=True)
+        )
         comparisons.append(
             GroupComparison(
                 workflow=group.workflow if names else "",
-                group=values.name,
-                tasks=len(values.tasks),
-                before=before.frozen(values),
-                after=resubmission.judged(values) if resubmission else then.frozen(values),
+                group=group.values.name,
+                tasks=len(group.values.tasks),
+                before=first,
+                after=second,
             )
         )
     return comparisons
+
+
+def _answers(questions: Questions) -> list[tuple[Verdict, ...]]:
+    """The verdicts, judged in a process of their own. Raises InvalidSpec where they exceed its bounds."""
+    if not any(questions.groups):
+        return questions.answers()
+    try:
+        answer = children().run(answer_job, pickle.dumps(questions), BOUNDS)
+    except Exceeded as error:
+        message = f"The question cannot be answered: {error}."
+        raise InvalidSpec(message, [Fault((), "too_expensive", message)]) from error
+    answers: list[tuple[Verdict, ...]] = pickle.loads(answer)  # noqa: S301 -- of our own code
+    return answers

@@ -1,4 +1,7 @@
-"""Judge one group on some nodes: as it is frozen, or as if its tasks were submitted again."""
+"""What is asked about a group on some nodes, and what the verdict says in words.
+
+A group is judged as it is frozen, or as if its tasks were submitted again.
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,9 +12,9 @@ from pools.pod_templates.applied import node_selection, tolerations_of
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.errors import Fault
-from scheduling.fit.snapshot import Snapshot
-from scheduling.fit.verdict import judge
-from scheduling.levels import Levels, domain_of
+from scheduling.fit.questions import EditSide, Question
+from scheduling.fit.verdict import Verdict
+from scheduling.levels import domain_of
 from scheduling.sentences import first
 from whatif.scenario import Target
 from workflows.feasibility.nodes import ObservedNodes, demand_of
@@ -38,38 +41,41 @@ class Judgement:
     proven: bool = True
 
 
-class IndexedNodes:
-    """One reading of nodes, indexed by levels as they are needed.
+class PreparedNodes:
+    """One reading of nodes, about which questions are asked.
 
     ``no_nodes`` is the reason why no node is known, or empty; ``visible``: the holders that may be named.
     """
 
     def __init__(
-        self, observed: ObservedNodes, *, cluster: str, no_nodes: str, visible: frozenset[str]
+        self,
+        observed: ObservedNodes,
+        side: EditSide,
+        *,
+        cluster: str,
+        no_nodes: str,
+        visible: frozenset[str],
     ) -> None:
-        self._nodes = observed.snapshot.nodes
-        self._no_nodes, self._visible, self._cluster = no_nodes, visible, cluster
-        self._by_levels: dict[tuple[Levels, bool], Snapshot] = {}
+        self.nodes = observed.snapshot.nodes
+        self._side, self._no_nodes, self._visible, self._cluster = side, no_nodes, visible, cluster
 
-    def by(self, levels: Levels, capabilities: Capabilities) -> Snapshot:
-        paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-        if (levels, paths) not in self._by_levels:
-            self._by_levels[levels, paths] = Snapshot.of(self._nodes, levels, paths=paths)
-        return self._by_levels[levels, paths]
-
-    def frozen(self, group: GroupValues) -> Judgement:
-        """Judge a group as it was accepted, on these nodes."""
+    def frozen(self, group: GroupValues) -> Judgement | Question:
+        """The question of a group as it was accepted, on these nodes; a judgement where none is needed."""
         placement = group.placement
         if placement.cluster_uid and placement.cluster_uid != self._cluster:
             message = f'It was accepted for backend "{placement.backend}", which is another cluster.'
             return Judgement(prospect=Prospect.UNKNOWN, sentence=message)
-        return self.judged(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
+        return self.question(group, capabilities_at(placement.scheduler_type, placement.scheduler_version))
 
-    def judged(self, group: GroupValues, capabilities: Capabilities) -> Judgement:
+    def question(self, group: GroupValues, capabilities: Capabilities) -> Judgement | Question:
         if self._no_nodes:
             return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
+        paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
         demand = demand_of(group, capabilities=capabilities)
-        verdict = judge(self.by(group.placement.levels, capabilities), demand)
+        return Question(self._side, group.placement.levels, paths, demand)
+
+    def judgement(self, verdict: Verdict) -> Judgement:
+        """A verdict on these nodes in words."""
         text = sentence(redacted(verdict, self._visible))
         return Judgement(prospect=Prospect(verdict.answer.value), sentence=text, proven=verdict.proven)
 
@@ -77,15 +83,15 @@ class IndexedNodes:
 class Resubmission:
     """Judge groups as new submissions to the target."""
 
-    def __init__(self, target: Target, nodes: IndexedNodes) -> None:
+    def __init__(self, target: Target, nodes: PreparedNodes) -> None:
         self._target, self._nodes = target, nodes
         self._capabilities = capabilities_of(target.backend)
-        snapshot = nodes.by(target.levels, self._capabilities)
-        self._domains = sorted({domain_of(node.labels, target.levels) for node in snapshot.nodes}, key=repr)
+        self._domains = sorted({domain_of(node.labels, target.levels) for node in nodes.nodes}, key=repr)
         platforms = list(target.pool.platforms.all()) or [Platform(pool=target.pool, name="")]
         self._platforms = {row.name: row for row in platforms}
 
-    def judged(self, group: GroupValues) -> Judgement:
+    def question(self, group: GroupValues) -> Judgement | Question:
+        """The question of a group as a new submission; a judgement where it would be refused."""
         moved = self._moved(group)
         if isinstance(moved, str):
             return Judgement(prospect=Prospect.REFUSED, sentence=f"It would be refused: {moved}")
@@ -95,7 +101,7 @@ class Resubmission:
             return Judgement(
                 prospect=Prospect.REFUSED, sentence=f"It would be refused: {fault.message}{more}"
             )
-        return self._nodes.judged(moved, self._capabilities)
+        return self._nodes.question(moved, self._capabilities)
 
     def _moved(self, group: GroupValues) -> GroupValues | str:
         """The group with the target's keys and platforms, or the message why it cannot have them."""

@@ -18,7 +18,6 @@ from pools.documents.yaml_text import TextLimits
 from pools.services import ConfigChange, WriteMode
 from scheduling.errors import TopologyError
 from web.access import grants_of
-from web.turns import turn
 
 
 class ImportForm(forms.Form):
@@ -90,8 +89,7 @@ def _imported(request: HttpRequest, values: dict[str, Any]) -> services.Imported
     mode = WriteMode.COMMIT if request.POST.get("do") == "import" else WriteMode.DRY_RUN
     user = request.user.get_username()
     change = ConfigChange(username=user, grants=grants_of(request.user), description=why, mode=mode)
-    with turn(user):
-        return services.import_configuration(text=values["text"], change=change, prune=values["prune"])
+    return services.import_request(text=values["text"], change=change, prune=values["prune"])
 
 
 def _staff(request: HttpRequest) -> None:

@@ -76,7 +76,7 @@ class FileView(APIView):
         body: Any = request.data  # a mapping: the envelope checked it
         prune = body.get("prune") or False
         _refuse_wrong_types(sent.content, prune)
-        imported = services.import_configuration(
+        imported = services.import_request(
             text=sent.content, change=sent.change, prune=prune, force=sent.force
         )
         reply = AppliedFileShape(

@@ -6,6 +6,7 @@ file that this service does not implement are refused: each of their entries is 
 dropped section shows itself only when a workflow runs without it.
 """
 
+import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import yaml
 
 from pools.documents.reading import unknown_field
-from pools.documents.yaml_text import ParsedDocument, TextLimits, parse_document
-from scheduling.errors import Fault, Path
+from pools.documents.yaml_text import ParsedDocument, TextLimits, is_large, parse_document
+from scheduling.errors import Fault, InvalidSpec, Path
+from web.children import Exceeded, JobBounds, children
+from web.env import environment
 
 SECTIONS = {"backends": "BACKEND", "pod_templates": "POD_TEMPLATE", "pools": "POOL", "workflow": "WORKFLOW"}
 """Section of a file -> type of configuration."""
@@ -32,6 +35,7 @@ GENERATION = "generation"
 
 MAX_GENERATION = 2**53
 
+_MOST_ANSWER = 128 * 2**20
 LIMITS = "workflow"
 """The one object of the section ``workflow``."""
 
@@ -81,6 +85,36 @@ def _number(file: ConfigFile, written: Any) -> None:
     else:
         message = f"A whole number from 1 to {MAX_GENERATION} is needed, higher with each change of the file."
         file.faults.append(Fault((GENERATION,), "not_a_number", message))
+
+
+def read_config_file_job(payload: bytes) -> bytes:
+    """Read a file in a process of its own; the answer is a pickled file, or an error's message and faults."""
+    try:
+        return pickle.dumps(read_config_file(payload.decode(errors="surrogatepass")))
+    except InvalidSpec as error:
+        return pickle.dumps((error.message, error.faults))
+
+
+def read_untrusted_config_file(text: str) -> ConfigFile:
+    """As ``read_config_file``, a large text in a process with bounds. Raises InvalidSpec also at a bound."""
+    if not is_large(text):
+        return read_config_file(text)
+    env = environment()
+    bounds = JobBounds(
+        cpu_seconds=env.reading_cpu_seconds,
+        seconds=env.reading_seconds,
+        memory=env.reading_memory_bytes,
+        answer=_MOST_ANSWER,
+    )
+    try:
+        answer = children().run(read_config_file_job, text.encode(errors="surrogatepass"), bounds)
+    except Exceeded as error:
+        message = f"The file cannot be read: {error}."
+        raise InvalidSpec(message, [Fault((), "too_expensive", message)]) from error
+    result = pickle.loads(answer)  # noqa: S301 -- of our own code, which runs nothing that a user wrote
+    if isinstance(result, ConfigFile):
+        return result
+    raise InvalidSpec(*result)
 
 
 def _section(file: ConfigFile, section: str, written: Any) -> None:

@@ -35,6 +35,9 @@ _LONGEST_NUMBER = 100
 LONG_TEXT = 64
 """So many characters of a text count as one value more: what an alias repeats is checked, rendered and stored
 anew each time, so a long text under many aliases costs as much as many values."""
+INLINE_CHARACTERS = 16 * 1024
+"""So long a text without aliases is read in a few hundredths of a second, and so where it is needed."""
+_ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
 _TAG_DIRECTIVE = re.compile("(?:^|[\r\x85\u2028\u2029\ufeff])%TAG", re.MULTILINE)
 
 
@@ -83,10 +86,33 @@ class ParsedDocument:
     def locate_all(self, paths: Sequence[Path]) -> list[Place]:
         return [self.locate(path) for path in paths]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the places with their containers, since these have other ids elsewhere."""
+        containers: dict[int, Any] = {}
+        stack = [self.data]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, (dict, list)) and id(value) not in containers:
+                containers[id(value)] = value
+                stack += value.values() if isinstance(value, dict) else value
+        places = [(value, self._children.get(key, {})) for key, value in containers.items()]
+        return _restored, (self.data, self._root, places)
+
     @classmethod
     def empty(cls) -> "ParsedDocument":
         """The document of no text, whose every path is at its beginning."""
         return cls(None, (1, 1), {})
+
+
+def _restored(data: Any, root: Place, places: Sequence[tuple[Any, dict[str | int, Place]]]) -> ParsedDocument:
+    return ParsedDocument(data, root, {id(value): children for value, children in places})
+
+
+def is_large(text: str) -> bool:
+    """Whether reading may take long: a long text, or one that repeats parts of itself."""
+    if len(text) > INLINE_CHARACTERS:
+        return True
+    return _ANCHOR.search(text) is not None and _ALIAS.search(text) is not None
 
 
 def parse_document(text: str, *, limits: TextLimits) -> ParsedDocument:

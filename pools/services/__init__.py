@@ -5,7 +5,7 @@ REST, the admin and the commands call these functions and nothing below them.
 """
 
 from pools.services.backends import delete_backend, post_backend, put_backend
-from pools.services.files import Imported, export_configuration, import_configuration
+from pools.services.files import Imported, export_configuration, import_configuration, import_request
 from pools.services.history import retag, roll_back, take_out
 from pools.services.pod_templates import delete_pod_template, put_pod_template, put_pod_templates
 from pools.services.pools import delete_pool, patch_pool, put_pool, put_pools
@@ -25,6 +25,7 @@ __all__ = [
     "delete_pool",
     "export_configuration",
     "import_configuration",
+    "import_request",
     "patch_pool",
     "patch_workflow_config",
     "post_backend",

@@ -22,7 +22,14 @@ from django.db import transaction
 from pools import history, selectors
 from pools.documents import backend as backend_shape
 from pools.documents import pool as pool_shape
-from pools.documents.config_file import LIMITS, SECTIONS, ConfigFile, read_config_file, write_config_file
+from pools.documents.config_file import (
+    LIMITS,
+    SECTIONS,
+    ConfigFile,
+    read_config_file,
+    read_untrusted_config_file,
+    write_config_file,
+)
 from pools.models import ConfigRevision, Pool
 from pools.services.backends import PreparedBackend, prepare_backend, write_prepared
 from pools.services.history import RESTORERS
@@ -31,6 +38,7 @@ from pools.services.pools import lock_pools, put_pools
 from pools.services.recording import ConfigChange, configuration_change, refuse_declared
 from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
 from web.errors import summary
+from web.turns import turn
 
 Configuration = dict[str, dict[str, Any]]
 """Type -> name -> document."""
@@ -77,9 +85,20 @@ def import_configuration(
     return write_import(prepare_import(text), change=change, prune=prune, force=force)
 
 
-def prepare_import(text: str) -> PreparedImport:
+def import_request(*, text: str, change: ConfigChange, prune: bool = False, force: bool = False) -> Imported:
+    """As ``import_configuration``, of a text that a user sent: in the user's turn, and read within bounds.
+
+    Raises Busy, too.
+    """
+    refuse_declared(change)
+    with turn(change.username):
+        prepared = prepare_import(text, read=read_untrusted_config_file)
+        return write_import(prepared, change=change, prune=prune, force=force)
+
+
+def prepare_import(text: str, *, read: Callable[[str], ConfigFile] = read_config_file) -> PreparedImport:
     """Read a file and probe its backends; writes nothing. Raises InvalidSpec for what is no YAML."""
-    file = read_config_file(text)
+    file = read(text)
     unkept = [section for section in SECTIONS if SECTIONS[section] not in RESTORERS]
     file.faults += [
         Fault((section, name), "not_carried", "This service does not implement it.")

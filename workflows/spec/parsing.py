@@ -1,18 +1,13 @@
 """The one way in: text to values, through template, document, grammar and resolution."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pools.documents.yaml_text import is_large
 from workflows.spec.limits import SpecLimits
 from workflows.spec.reading import PlainText, invalid, read_in_child
 from workflows.spec.template import is_templated, render
 from workflows.spec.workflow_spec import WorkflowSpec
-
-INLINE_CHARACTERS = 16 * 1024
-"""So long a text without aliases is read in a few hundredths of a second, and so where it is needed."""
-
-_ANCHOR, _ALIAS = re.compile(r"&[\w-]"), re.compile(r"\*[\w-]")
 
 
 def parse_workflow(
@@ -40,12 +35,8 @@ def parse_workflow(
 
 
 def is_expensive(text: str, *, rendered_before: bool = False) -> bool:
-    """Whether reading may take long: a large text, one that repeats parts of itself, or a template."""
-    return (
-        len(text) > INLINE_CHARACTERS
-        or (_ANCHOR.search(text) is not None and _ALIAS.search(text) is not None)
-        or (not rendered_before and is_templated(text))
-    )
+    """Whether reading may take long: a large text, or a template."""
+    return is_large(text) or (not rendered_before and is_templated(text))
 
 
 def read_workflow(
@@ -70,5 +61,5 @@ def read_workflow(
         else text
     )
     plain = PlainText(text=rendered, limits=limits, allow_localpath=allow_localpath)
-    spec = read_in_child(plain) if is_expensive(rendered, rendered_before=True) else plain.read()
+    spec = read_in_child(plain) if is_large(rendered) else plain.read()
     return replace(spec, template=text if templated else None)

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from rest_framework.test import APIClient
 
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
@@ -80,6 +81,14 @@ def test_the_page_says_so(browser, pool, busy):
     page = browser.post("/ui/pools/train/submit", form, content_type="application/x-www-form-urlencoded")
     assert page.status_code == 429
     assert page["Retry-After"] == str(RETRY_SECONDS)
+
+
+@pytest.mark.parametrize("query", ["", "?dry_run=true"])
+def test_an_import_over_rest_counts(query, busy):
+    client = APIClient()
+    client.force_authenticate(User.objects.create_superuser("ann"))
+    body = {"file": "pools: {}"}
+    assert_error_shape(client.put(f"/api/configs/file{query}", body, format="json"), 429)
 
 
 @pytest.mark.parametrize("do", ["look", "import"])
