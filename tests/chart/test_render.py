@@ -3,6 +3,7 @@
 import json
 import re
 
+import kombu
 import pytest
 import yaml
 
@@ -58,6 +59,37 @@ def test_every_process_has_its_three_probes_on_a_port_that_it_opens(objects):
 def test_every_variable_is_a_setting_that_exists(objects):
     for workload in ours(objects).values():
         assert {name for name in environment_of(workload) if name.startswith("OSMO_")} <= KNOWN
+
+
+SECRETS = {
+    "OSMO_SECRET_KEY": "k" * 40,
+    "OSMO_DATABASE_URL": "postgresql://osmo:p%40@postgres/osmo",
+    "OSMO_REDIS_URL": "rediss://:p@redis:6379/0",
+    "OSMO_JWT_SECRETS": json.dumps(["j" * 40]),
+}
+
+
+def text_of(name, value):
+    """What a container has in a variable."""
+    text = SECRETS.get(name, "p@ss/w:rd?" * 4) if isinstance(value, tuple) else value or ""
+    return text.replace("$(POD_IP)", "10.1.2.3")
+
+
+def test_every_process_starts_with_its_settings(objects, monkeypatch, tmp_path):
+    """The product itself reads them: one that it refuses would show in the cluster only."""
+    bundle = tmp_path / "ca.crt"
+    bundle.touch()
+    for name in KNOWN:
+        monkeypatch.delenv(name, raising=False)
+    for workload in ours(objects).values():
+        with monkeypatch.context() as process:
+            for name, value in environment_of(workload).items():
+                text = text_of(name, value)
+                process.setenv(name, str(bundle) if text.startswith("/etc/osmo-topology/ca/") else text)
+            own = Environment()
+        assert (own.env, own.metrics_host, own.metrics_port) == ("production", "10.1.2.3", 9100)
+        assert own.database_url.hosts()[0]["host"]
+        assert kombu.Connection(own.broker_url).info()["hostname"]
 
 
 def test_no_secret_is_written_but_those_of_the_quickstart(objects):

@@ -61,6 +61,7 @@ TABLE = {
             "OSMO_WORKFLOW_DAYS": 90,
             "OSMO_MAX_BODY_BYTES": 8388608,
             "OSMO_DEFAULT_ROLES": ["osmo-user"],
+            "OSMO_OIDC_ISSUER": "https://login.example.com",
             "OSMO_OIDC_GROUP_ROLES": {"gpu-admins": ["osmo-admin"]},
         },
         "secretSettings": [{"name": "OSMO_JWT_SECRETS", "existingSecret": "osmo-jwt", "key": "list"}],
