@@ -27,7 +27,7 @@ STATUS = struct.Struct("!8si")
 MARK = b"\0ended:\0"  # an answer without it is that of a server that ended itself
 READY = b"!"
 OPEN_FILES = 32
-NICENESS = 10  # those who answer everybody come first
+NICENESS = 5  # those who answer everybody come first
 MOST_NAME = 256
 
 
@@ -148,6 +148,7 @@ def _answer(job_socket: socket.socket, job: "dict[str, object]", payload: bytes)
 
 def _limit(*, cpu_seconds: int, memory: int) -> None:
     """Bound this process; ``memory`` is what it may take beside what the server had."""
+    os.nice(NICENESS)
     with open("/proc/self/statm", encoding="ascii") as statm:  # noqa: PTH123 -- nothing more is imported
         pages = int(statm.read().split()[0])
     total = pages * resource.getpagesize() + memory
@@ -161,7 +162,6 @@ def _limit(*, cpu_seconds: int, memory: int) -> None:
 def main() -> None:
     sys.path.insert(0, sys.argv[1])
     os.setsid()  # a signal to the caller's group is not for this one: it ends when its caller has
-    os.nice(NICENESS)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
         score.write("1000")  # where memory runs out, a job goes first
     control = socket.socket(fileno=0)

@@ -31,7 +31,7 @@ def test_a_large_file_that_is_no_yaml_is_refused_with_the_place():
 
 
 def test_a_file_that_meets_a_bound_is_refused_and_the_bound_is_named(monkeypatch):
-    strict = environment().model_copy(update={"reading_cpu_seconds": 1})
+    strict = environment().model_copy(update={"reading_cpu_seconds": 1, "reading_seconds": 300.0})
     monkeypatch.setattr(config_file, "environment", lambda: strict)
     lists = ",".join("[" + ",".join(["[]"] * 9000) + "]" for _ in range(100))
     with pytest.raises(InvalidSpec, match="The file cannot be read: it needs over 1 s of CPU"):

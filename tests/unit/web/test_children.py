@@ -17,8 +17,8 @@ from tests.unit.web import child_jobs
 from web.children import Children, Exceeded, JobBounds
 
 ROOT = Path(__file__).parents[3]
-BOUNDS = JobBounds(cpu_seconds=30, seconds=60.0, memory=64 * 2**20, answer=8 * 2**20)
-SECONDS = 60
+BOUNDS = JobBounds(cpu_seconds=30, seconds=300.0, memory=64 * 2**20, answer=8 * 2**20)
+SECONDS = 300
 
 
 @pytest.fixture
