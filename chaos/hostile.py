@@ -1,7 +1,7 @@
 """Faults by whoever may write a status, an event or a namespace of their own: poison, and pods named alike.
 
 *Poison* are texts that a database, a decoder or a reader may choke on: NULs, halves of surrogate pairs,
-texts of 400 kB, nesting of thousands of levels. They stand in the status, the annotations and the
+texts of 100 kB, nesting of thousands of levels. They stand in the status, the annotations and the
 events of the service's own objects and in those of strangers. *Strangers* have the name and the labels of a
 pod of the service and stand in another namespace: a neighbour's, which nobody follows, and one of another
 backend, which the observer follows. They fail with an exit code and a text that nothing else has, so whatever
@@ -28,7 +28,7 @@ OBSERVERS = ("observer", "observer-2")
 KILLS = 8
 KILL_SECONDS = 1.0
 
-LONG = 400_000  # a status has it three times, and the API server takes objects of some 1.5 MiB
+LONG = 100_000  # beyond what the service keeps of a text; every list of the observers has it again
 DEEP = 20_000
 MOST_ANNOTATION = 200_000
 POISONS = (
