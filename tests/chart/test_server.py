@@ -89,9 +89,7 @@ def create_pod(api, namespace, workload, name):
 
 @pytest.mark.parametrize("case", TABLE)
 def test_every_object_is_one_that_the_server_takes(cluster_api, definitions, restricted, render, case):
-    changes = TABLE[case] | {
-        "taskNamespaces": [{"name": restricted}, {"name": "default", "create": True}],
-    }
+    changes = TABLE[case] | {"taskNamespaces": [{"name": "default", "create": True}]}
     objects = render(changes, namespace=restricted)
     for account in of_kind(objects, "ServiceAccount"):
         cluster_api.create(path_of(cluster_api, account), account)
@@ -131,7 +129,7 @@ def test_the_server_refuses_a_field_that_it_does_not_know(cluster_api, definitio
 
 def test_a_secret_that_is_missing_is_named_before_anything_is_installed(helm, plane, cluster_api, restricted):
     secrets = f"/api/v1/namespaces/{restricted}/secrets"
-    values = merged({"taskNamespaces": [{"name": restricted}]})
+    values = merged({"taskNamespaces": [{"name": "default"}]})
     install = partial(
         helm.run,
         *("install", "train", str(CHART), "--namespace", restricted),

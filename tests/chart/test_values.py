@@ -69,6 +69,10 @@ SENTENCES = {
         {"settings": {"OSMO_SERVICE_URL": "https://x"}},
         "settings: OSMO_SERVICE_URL follows from another value",
     ),
+    "tasks beside the service's own Secrets": (
+        {"taskNamespaces": [{"name": "osmo"}, {"name": "default"}]},
+        "taskNamespaces: default is the namespace of the service itself",
+    ),
     "a secret setting that does not exist": (
         {"secretSettings": [{"name": "OSMO_JWT_SECRET", "existingSecret": "jwt", "key": "list"}]},
         "settings: OSMO_JWT_SECRET is no setting",
