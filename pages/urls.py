@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from pages import login, not_found
+from pages import identity, login, not_found
 from pages.map.views import MapPage, MapPicture
 from pages.pools.submit import SubmitPage
 from pages.pools.views import HomePage, PoolPage
@@ -13,6 +13,9 @@ app_name = "pages"
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="pages:home")),
     path("ui/login", login.LoginPage.as_view(), name="login"),
+    path("ui/login/identity", identity.start, name="identity-login"),
+    path("ui/login/back", identity.back, name="identity-back"),
+    path("ui/logged-out", identity.logged_out, name="logged-out"),
     path("ui/logout", login.LogoutPage.as_view(), name="logout"),
     path("ui/", HomePage.as_view(), name="home"),
     path("ui/pools/<config_name:name>", PoolPage.as_view(), name="pool"),

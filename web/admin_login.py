@@ -1,7 +1,14 @@
-"""The admin's login, with a limit on failed tries."""
+"""The admin's login, with a limit on failed tries.
 
+Beside an identity provider the form of the pages is shown instead, which offers both ways.
+"""
+
+from urllib.parse import urlencode
+
+from django.conf import settings
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import reverse
 
 from web import errors
 from web.login_limits import give_back_try, take_try
@@ -10,7 +17,11 @@ from web.login_limits import give_back_try, take_try
 def admin_login(request: HttpRequest) -> HttpResponse:
     """Show and check the login form, unless it was tried too often."""
     if request.method != "POST":
-        return admin.site.login(request)
+        provider = settings.IDENTITY_PROVIDER
+        if provider is None or not provider.offers_pages_login or request.user.is_authenticated:
+            return admin.site.login(request)
+        page = request.GET.get("next", reverse("admin:index"))
+        return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode({'next': page})}")
     name = request.POST.get("username", "")
     if (waits := take_try(request, name=name)) is not None:
         return _refused(request, waits)

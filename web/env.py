@@ -140,6 +140,16 @@ class Environment(BaseSettings):
     oidc_audiences: list[str] = Field(
         default=[], description="Further audiences whose tokens are accepted as bearers (JSON list)."
     )
+    oidc_pages_client_id: str = Field(default="", description="Client of the pages and the admin.")
+    oidc_pages_client_secret: SecretStr = Field(
+        default=SecretStr(""), description="Its secret, if it has one."
+    )
+    oidc_scopes: list[str] = Field(
+        default=["openid", "profile"], description="Scopes that the pages request (JSON list)."
+    )
+    oidc_session_seconds: int = Field(
+        default=28_800, ge=60, description="How long a login of the pages lives."
+    )
     oidc_user_claim: str = Field(
         default="preferred_username", min_length=1, description="Claim with the user's name."
     )
@@ -369,11 +379,15 @@ def _identity_faults(env: Environment) -> Iterator[str]:
     parts = urlsplit(env.oidc_issuer)
     if env.oidc_issuer and (parts.scheme != "https" or not parts.netloc or parts.query or parts.fragment):
         yield "OSMO_OIDC_ISSUER must be an https address without a query"
-    clients = (env.oidc_device_client_id, env.oidc_browser_client_id)
+    clients = (env.oidc_device_client_id, env.oidc_browser_client_id, env.oidc_pages_client_id)
     if not env.oidc_issuer and any((*clients, env.oidc_audiences, env.oidc_group_roles)):
         yield "OSMO_OIDC_ clients, audiences and roles need OSMO_OIDC_ISSUER"
+    if env.oidc_pages_client_id and not env.service_url.startswith(("http://", "https://")):
+        yield "OSMO_OIDC_PAGES_CLIENT_ID needs OSMO_SERVICE_URL, to which the provider sends browsers back"
     if env.oidc_ca_file and not Path(env.oidc_ca_file).is_file():
         yield "OSMO_OIDC_CA_FILE names no file"
+    if "openid" not in env.oidc_scopes:
+        yield "OSMO_OIDC_SCOPES must have openid"
     if not env.oidc_algorithms or set(env.oidc_algorithms) - PUBLIC_KEY_ALGORITHMS:
         yield f"OSMO_OIDC_ALGORITHMS: some of {', '.join(sorted(PUBLIC_KEY_ALGORITHMS))}"
     if any(not NAME.fullmatch(role) for roles in env.oidc_group_roles.values() for role in roles):

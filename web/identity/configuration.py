@@ -1,7 +1,7 @@
 """What an installation says of its identity provider, as one value."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from web.env import Environment
 
@@ -19,10 +19,19 @@ class ProviderSettings:
     algorithms: tuple[str, ...] = ("RS256", "ES256")
     device_client: str = ""
     browser_client: str = ""
+    pages_client: str = ""
+    pages_secret: str = field(default="", repr=False)
     audiences: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ("openid", "profile")
     user_claim: str = "preferred_username"
     groups_claim: str = "groups"
     group_roles: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    session_seconds: int = 28_800
+
+    @property
+    def offers_pages_login(self) -> bool:
+        """Whether the pages and the admin offer a login at the provider."""
+        return bool(self.pages_client)
 
     @property
     def bearer_audiences(self) -> tuple[str, ...]:
@@ -53,8 +62,12 @@ def provider_settings(env: Environment) -> ProviderSettings | None:
         algorithms=tuple(env.oidc_algorithms),
         device_client=env.oidc_device_client_id,
         browser_client=env.oidc_browser_client_id,
+        pages_client=env.oidc_pages_client_id,
+        pages_secret=env.oidc_pages_client_secret.get_secret_value(),
         audiences=tuple(env.oidc_audiences),
+        scopes=tuple(env.oidc_scopes),
         user_claim=env.oidc_user_claim,
         groups_claim=env.oidc_groups_claim,
         group_roles=tuple((group, tuple(roles)) for group, roles in sorted(env.oidc_group_roles.items())),
+        session_seconds=env.oidc_session_seconds,
     )

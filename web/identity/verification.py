@@ -123,7 +123,7 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 def _is_party(party: Any, settings: Any) -> bool:
     """Whether a token for several audiences was issued to a client of this service."""
-    return party in settings.bearer_audiences
+    return party in (*settings.bearer_audiences, settings.pages_client) and bool(party)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -69,6 +69,8 @@ def identity(running_provider, settings):
         ca_file=str(running_provider.authority),
         device_client=process.DEVICE_CLIENT,
         browser_client=process.BROWSER_CLIENT,
+        pages_client=process.PAGES_CLIENT,
+        pages_secret=process.PAGES_SECRET,
         group_roles=ROLES,
     )
     settings.ENV = settings.ENV.model_copy(update={"service_url": SERVICE})

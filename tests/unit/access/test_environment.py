@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from osmo_topology import settings
 from web.env import DEVELOPMENT_KEY, Environment, read_environment
+from web.identity.configuration import ProviderSettings, provider_settings
 
 KEY = "k" * 40
 SECRET = "proxy-" + "s" * 40
@@ -88,11 +89,55 @@ ISSUER = "https://login.example.com"
         ({"oidc_issuer": ISSUER, "oidc_ca_file": "/nowhere/authority.pem"}, "OSMO_OIDC_CA_FILE"),
         ({"oidc_issuer": ISSUER, "oidc_group_roles": '{"ml": ["a role"]}'}, "OSMO_OIDC_GROUP_ROLES"),
         ({"oidc_issuer": ISSUER, "oidc_group_roles": '["ml"]'}, "oidc_group_roles"),
+        ({"oidc_issuer": ISSUER, "oidc_pages_client_id": "osmo-pages"}, "OSMO_SERVICE_URL"),
+        ({"oidc_issuer": ISSUER, "oidc_scopes": '["profile"]'}, "OSMO_OIDC_SCOPES"),
     ],
 )
 def test_an_identity_provider_that_could_not_be_trusted_is_refused(start, told, named):
     with pytest.raises(ValidationError, match=named):
         start(secret_key=KEY, **told)
+
+
+def test_every_setting_of_an_identity_provider_is_used(start):
+    roles = '{"ml": ["osmo-train"], "admins": ["osmo-admin"]}'
+    told = {
+        "issuer": ISSUER,
+        "ca_file": __file__,
+        "algorithms": '["ES256"]',
+        "device_client_id": "device",
+        "browser_client_id": "browser",
+        "audiences": '["pipelines"]',
+        "pages_client_id": "pages",
+        "pages_client_secret": "hush",
+        "scopes": '["openid", "groups"]',
+        "session_seconds": "600",
+        "user_claim": "email",
+        "groups_claim": "roles",
+        "group_roles": roles,
+    }
+    env = start(
+        secret_key=KEY,
+        service_url="https://osmo.example.com",
+        **{f"oidc_{name}": value for name, value in told.items()},
+    )
+    own = provider_settings(env)
+    assert own == ProviderSettings(
+        issuer=ISSUER,
+        ca_file=__file__,
+        algorithms=("ES256",),
+        device_client="device",
+        browser_client="browser",
+        audiences=("pipelines",),
+        pages_client="pages",
+        pages_secret="hush",
+        scopes=("openid", "groups"),
+        session_seconds=600,
+        user_claim="email",
+        groups_claim="roles",
+        group_roles=(("admins", ("osmo-admin",)), ("ml", ("osmo-train",))),
+    )
+    assert "hush" not in repr(own) + repr(env)
+    assert provider_settings(start(env="development")) is None
 
 
 def test_a_start_that_is_refused_tells_all_mistakes_and_none_of_the_secrets(start):
