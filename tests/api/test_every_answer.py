@@ -19,6 +19,9 @@ pytestmark = pytest.mark.django_db
 OPEN = {"livez", "readyz", "api/version", "api/auth/login", "api/auth/jwt/access_token"}
 NEVER_OURS = ("admin/", "static/")
 PAGES = ("ui/", "^ui")
+LOGINS = {"ui/login", "ui/login/identity", "ui/login/back", "ui/logout", "ui/logged-out"}
+"""Pages of those who have not logged in."""
+
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete", "trace")
 
 
@@ -59,7 +62,7 @@ def test_nothing_but_health_and_the_login_answers_a_stranger(client):
 def test_every_page_sends_a_stranger_to_the_login(client):
     known = {route for route in addresses(leave_out="?") if route.startswith("ui/")}
     assert len(known) > 3
-    for route in known - {"ui/login", "ui/logout"}:
+    for route in known - LOGINS:
         answer = client.get(concrete(route))
         assert (answer.status_code, answer["Location"].partition("?")[0]) == (302, "/ui/login"), route
 
