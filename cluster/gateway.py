@@ -14,6 +14,8 @@ five minutes, after which the list begins again.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -340,6 +342,14 @@ class ClusterGateway:
 
     def server_version(self) -> str:
         return str(self._json(api_requests.read("/version"))["gitVersion"])
+
+    def server_time(self) -> datetime:
+        request = api_requests.read("/version")
+        reply, _ = self._send(request, timeout=self._patience(self._read_seconds))
+        try:
+            return parsedate_to_datetime(reply.headers.get("Date", ""))
+        except ValueError as failure:
+            raise ClusterUnreachable("the reply has no date", request=str(request)) from failure
 
     def _json(self, request: api_requests.Request) -> Obj:
         reply, body = self._send(request, timeout=self._patience(self._read_seconds))

@@ -19,6 +19,7 @@ loop, many at a time.
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
@@ -231,3 +232,6 @@ class ClusterApi(Protocol):
 
     def server_version(self) -> str:
         """The git version, such as ``v1.36.3``."""
+
+    def server_time(self) -> datetime:
+        """The API server's clock, in whole seconds."""

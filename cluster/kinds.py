@@ -45,6 +45,9 @@ COMPUTE_DOMAIN = Kind("ComputeDomain", "resource.nvidia.com", "v1beta1", "comput
 RESOURCE_CLAIM = Kind("ResourceClaim", "resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATE = Kind("ResourceClaimTemplate", "resource.k8s.io", "v1", "resourceclaimtemplates")
 
+REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+"""Groups whose kinds are questions that are sent as creates."""
+
 CRD = Kind(
     "CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False
 )

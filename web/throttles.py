@@ -1,4 +1,4 @@
-"""Rate limits of requests, by user and by address: submissions, new tokens, consistency checks."""
+"""Rate limits of requests, by user and by address: submissions, new tokens, checks of clusters."""
 
 from typing import TYPE_CHECKING
 
@@ -71,6 +71,18 @@ class DoctorThrottle(_Throttle):
     """Consistency checks: each lists every cluster."""
 
     scope = "doctor"
+
+    def per_user(self) -> int:
+        return CHECKS_PER_MINUTE
+
+    per_address = per_user
+
+
+class PreflightThrottle(_Throttle):
+    """Preflights: each sends some hundred small requests to each cluster."""
+
+    scope = "preflight"
+    methods = frozenset({"GET"})
 
     def per_user(self) -> int:
         return CHECKS_PER_MINUTE

@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 
 from pools.api import file, history, platforms, pod_templates, views
+from pools.api.preflight import PreflightView
 from pools.api.profile import ProfileSettingsView
 
 
@@ -62,6 +63,7 @@ urlpatterns = [
     path("api/configs/workflow", views.WorkflowConfigView.as_view()),
     path("api/pool", views.PoolsView.as_view()),
     path("api/pool/<config_name:name>/topology", views.PoolTopologyView.as_view()),
+    path("api/preflight", PreflightView.as_view()),
     path("api/profile/settings", ProfileSettingsView.as_view()),
     path("api/topology", views.TopologyView.as_view()),
 ]

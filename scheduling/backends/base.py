@@ -19,6 +19,7 @@ from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
 from scheduling.levels import Domain, Level, Levels
+from scheduling.preflight import CheckResult, Observed
 from scheduling.requirements import Gang, SetPath
 
 Manifest = dict[str, Any]
@@ -37,6 +38,16 @@ class ResourceKind:
     def crd(self) -> str:
         """Name of the CustomResourceDefinition: ``podgroups.scheduling.run.ai``."""
         return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectQuery:
+    """Objects of a scheduler's own installation, to read for a preflight: one by ``name``, or all."""
+
+    key: str
+    resource: ResourceKind
+    namespace: str = ""
+    name: str = ""
 
 
 class Purpose(StrEnum):
@@ -393,3 +404,17 @@ class TopologyOwner(Protocol):
 
     def levels_in(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
         """The node labels that an object in the cluster lists, broadest first."""
+
+
+@runtime_checkable
+class InstallationChecker(Protocol):
+    """A scheduler backend that can judge how its scheduler is installed."""
+
+    @property
+    def installation_queries(self) -> tuple[ObjectQuery, ...]:
+        """What to read for it."""
+
+    def check_installation(
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str
+    ) -> tuple[CheckResult, ...]:
+        """Check what was read; ``kubernetes`` is the API server's version."""

@@ -25,6 +25,8 @@ from cluster.kinds import (
 from doctor import clusters as doctor_clusters
 from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
+from pools.preflight.checks import CHANNEL_CLASS
+from pools.preflight.rights import ACCOUNTS, rights_of
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
@@ -51,6 +53,7 @@ VERBS = {
     "kube_system_uid": ["get"],
     "discover": [],  # Kubernetes' own role system:discovery
     "server_version": [],
+    "server_time": [],
 }
 """The verbs of Kubernetes that a method of the gateway uses."""
 
@@ -98,6 +101,12 @@ CALLS = {
     ("pools/clusters/guard.py", "get"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}", NAMESPACE]),
     ("pools/clusters/guard.py", "create"): ([WORKER], lambda: [CONFIG_MAP]),  # and the namespace
     ("pools/clusters/guard.py", "patch"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}"]),
+    ("pools.preflight.cluster.py", "create"): ([WORKER, WEB], list),  # reviews: system:basic-user
+    ("pools.preflight.cluster.py", "server_version"): ([WORKER, WEB], list),
+    ("pools.preflight.cluster.py", "server_time"): ([WORKER, WEB], list),
+    ("pools.preflight.cluster.py", "scan"): ([WORKER], lambda: [NODE]),  # and see PREFLIGHT
+    ("pools.preflight.cluster.py", "get"): ([WORKER, WEB], list),  # see PREFLIGHT
+    ("pools.preflight.cluster.py", "list"): ([WORKER, WEB], list),  # see PREFLIGHT
     ("pools/services/sync.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/services/sync.py", "list"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),
@@ -140,6 +149,11 @@ CALLS = {
     ("workflows/tasks.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
 }
 """(file, method): the accounts that get there, and the kinds that they are there for."""
+
+PREFLIGHT = {("list", "resourceslices.resource.k8s.io")} | {
+    ("get", f"deviceclasses.resource.k8s.io {CHANNEL_CLASS}")
+}
+"""What a preflight reads besides, where ``deploy/rbac/preflight.yaml`` is applied; schedulers add theirs."""
 
 PASSING_ON = {"workflows/reconcile/leased.py"}
 """Passes on what reconcile calls."""
@@ -193,6 +207,43 @@ def test_what_the_code_needs_is_granted_and_nothing_else():
     granted = set(rights.granted())
     assert sorted(code - granted) == []
     assert sorted(granted - code) == []
+
+
+def test_the_rights_that_a_preflight_reviews_are_those_that_are_granted():
+    reviewed = {
+        (account, right.verb, f"{_named(right)} {right.name}".rstrip(), right.in_namespace)
+        for account in ACCOUNTS
+        for optional in (True, False)
+        for right in rights_of(account, optional=optional)
+    }
+    granted = {
+        (*grant, file == "namespace.yaml")
+        for file in ("cluster.yaml", "namespace.yaml")
+        for grant in rights.granted(file)
+    }
+    assert sorted(reviewed - granted) == []
+    assert sorted(granted - reviewed) == []
+
+
+def _named(right):
+    return f"{right.resource}.{right.group}" if right.group else right.resource
+
+
+def test_the_optional_rights_of_a_preflight_are_what_it_reads():
+    queries = [query for scheduler in installed().values() for query in _queries(scheduler)]
+    needed = PREFLIGHT | {
+        ("get", f"{_resource(as_kind(query.resource), 'get')} {query.name}")
+        if query.name
+        else ("list", _resource(as_kind(query.resource), "list"))
+        for query in queries
+    }
+    granted = set(rights.granted("preflight.yaml"))
+    assert {grant[1:] for grant in granted} == needed
+    assert {grant[0] for grant in granted} == {WORKER, WEB}
+
+
+def _queries(scheduler):
+    return getattr(scheduler, "installation_queries", ())
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "create", "delete"])

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -475,6 +476,11 @@ def test_a_log_of_a_missing_pod_cannot_be_followed(cluster, namespace):
 def test_a_cluster_has_an_identity_and_a_version(cluster):
     assert cluster.kube_system_uid() == cluster.get(NAMESPACE, "kube-system")["metadata"]["uid"]
     assert cluster.server_version().startswith("v1.")
+
+
+def test_a_cluster_gives_its_time(cluster):
+    before = datetime.now(UTC) - timedelta(seconds=2)  # it comes in whole seconds
+    assert before <= cluster.server_time() <= datetime.now(UTC) + timedelta(seconds=1)
 
 
 def test_discovery_tells_what_is_served(cluster):

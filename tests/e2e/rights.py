@@ -95,9 +95,9 @@ def kubeconfig(api, admin, directory):
     return path
 
 
-def granted():
+def granted(*files):
     """(account, verb, resource) of every rule; a rule for some names has them behind the resource."""
-    bodies = manifests("cluster.yaml") + manifests("namespace.yaml")
+    bodies = [body for file in files or ("cluster.yaml", "namespace.yaml") for body in manifests(file)]
     rules = {(body["kind"], body["metadata"]["name"]): body["rules"] for body in bodies if "rules" in body}
     for body in bodies:
         if "roleRef" not in body:

@@ -36,12 +36,13 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import evictions, minimum, pod_keys, reasons, relax
+from scheduling.backends.kai import evictions, installation, minimum, pod_keys, reasons, relax
 from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import OLDEST, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Level, Levels
+from scheduling.preflight import CheckResult, Observed
 from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
 from scheduling.tree import Constraint, ConstraintTree, build_tree
@@ -84,6 +85,7 @@ class Kai(ByTable):
     topology = TOPOLOGY
     pool_kinds = (queue, topology)
     features = FEATURES
+    installation_queries = installation.QUERIES
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -140,6 +142,13 @@ class Kai(ByTable):
 
     def read_eviction(self, message: str) -> Eviction:
         return evictions.read_eviction(message)
+
+    def check_installation(
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str
+    ) -> tuple[CheckResult, ...]:
+        return tuple(
+            installation.check_installation(observed, kubernetes=kubernetes, scheduler_name=scheduler_name)
+        )
 
     def reads_label(self, key: str) -> bool:
         return pod_keys.reads_label(key)

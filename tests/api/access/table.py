@@ -55,6 +55,7 @@ GET    /api/configs/pool/{pool}/platform/{gpu}  403     403/403  403/403  403/40
 PUT    /api/configs/pool/{pool}/platform/{gpu}  403     403/403  403/403  403/403  ok/403   403    ok/ok
 PUT    /api/configs/pool/{pool}/platform/{gpu}/rename  403  403/403  403/403  403/403  ok/403  403  ok/ok
 
+GET    /api/preflight                         403     403      403      403      ok       ok     ok
 GET    /api/configs/backend                   403     403      403      403      ok       ok     ok
 GET    /api/configs/backend/{name}            403     403      403      403      404      ok     ok
 POST   /api/configs/backend/{name}            403     403      403      403      403      403    ok

@@ -8,7 +8,7 @@ import pytest
 from cluster.errors import WritesSuspended
 from cluster.guarded import GuardedCluster
 from cluster.interface import MERGE_PATCH, ClusterApi, DeleteTarget
-from cluster.kinds import NAMESPACE, POD
+from cluster.kinds import NAMESPACE, POD, Kind
 from tests.fakes.cluster import FakeCluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,6 +33,7 @@ READS = {
     "logs",
     "read_crd_schema",
     "scan",
+    "server_time",
     "server_version",
     "watch",
 }
@@ -81,6 +82,19 @@ def test_a_namespace_needs_the_permit_for_itself_and_a_dry_run_none(cluster):
     guarded.create(NAMESPACE, {"metadata": {"name": "new"}})
     guarded.create(POD, BODY, dry_run=True)
     assert places == [("new", False)]
+
+
+def test_a_review_of_rights_needs_no_permit(cluster):
+    def refuse(namespace, *, deletes):
+        raise WritesSuspended("no")
+
+    guarded = GuardedCluster(cluster, refuse)
+    for group, plural in (
+        ("authorization", "selfsubjectaccessreviews"),
+        ("authentication", "selfsubjectreviews"),
+    ):
+        review = Kind("Review", f"{group}.k8s.io", "v1", plural, namespaced=False)
+        assert guarded.create(review, {})["status"]["allowed"]
 
 
 def test_no_module_makes_a_cluster_past_the_guard():

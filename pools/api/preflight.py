@@ -1,0 +1,62 @@
+"""The preflight over REST: the same checks as ``manage.py preflight``, with the rights of web's account."""
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from pools import selectors
+from pools.preflight.report import as_json, preflight
+from web.permissions import Needs
+from web.policy import Action
+from web.queries import Query
+from web.shapes import Shape, about
+from web.throttles import PreflightThrottle
+
+SECONDS = 20.0  # a person waits for the answer
+
+
+class PreflightQuery(Query):
+    backend = serializers.CharField(max_length=63, default="", allow_blank=True)
+
+
+class CheckShape(Shape):
+    check: str
+    status: str = about("passed, failed or unknown.")
+    message: str
+    to_do: str = about("What to do; empty: nothing.")
+
+
+class BackendChecksShape(Shape):
+    backend: str
+    checks: list[CheckShape]
+
+
+class PreflightShape(Shape):
+    """What ``manage.py preflight --json`` prints."""
+
+    status: str = about("failed if any check failed, else unknown if any is, else passed.")
+    counts: dict[str, int]
+    installation: list[CheckShape]
+    backends: list[BackendChecksShape]
+
+
+class PreflightView(APIView):
+    access = {"GET": Needs(Action.CONFIG_READ, on=None)}
+    throttle_classes = [PreflightThrottle]
+
+    @extend_schema(
+        operation_id="preflight",
+        parameters=[OpenApiParameter("backend", OpenApiTypes.STR, description="Only this backend.")],
+        responses=PreflightShape,
+    )
+    def get(self, request: Request) -> Response:
+        """Check the installation and the backends whose configuration the caller may read."""
+        name = PreflightQuery.of(request)["backend"]
+        rows = selectors.backends_visible_to(request.user).select_related("cluster").order_by("name")
+        if name:
+            backend = selectors.backend_visible_to(request.user, name)
+            rows = rows.filter(pk=backend.pk)
+        return Response(PreflightShape.model_validate(as_json(preflight(rows, seconds=SECONDS))))

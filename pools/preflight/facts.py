@@ -1,0 +1,59 @@
+"""What the checks read, as values. A fact that could not be read is ``Unread``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pools.clusters.probe import Probe
+from pools.preflight.rights import Right
+from scheduling.backends.base import SchedulerBackend
+from scheduling.levels import Levels
+from scheduling.preflight import Observed, Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPool:
+    """A pool and its nodes. ``labels`` counts the nodes that carry a label; ``gpu_nodes`` offer GPUs."""
+
+    name: str
+    nvlink: bool
+    levels: Levels
+    nodes: int
+    labels: Mapping[str, int]
+    gpu_nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """A backend's cluster, as it was read with this process's credentials.
+
+    ``username`` is theirs in the cluster, ``rights`` says of each right whether they have it. ``channels``
+    are the nodes that offer a channel of NVLink. ``clock`` is the API server's time less ours, in seconds.
+    """
+
+    backend: str
+    namespace: str
+    scheduler: SchedulerBackend | None
+    scheduler_type: str
+    scheduler_name: str
+    probe: Probe
+    username: Reading[str]
+    rights: Reading[Mapping[Right, bool]]
+    device_class: Reading[bool]
+    channels: Reading[frozenset[str]]
+    pools: Reading[tuple[CheckedPool, ...]]
+    installed: Observed
+    clock: Reading[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallationFacts:
+    """The service's own servers. ``clock`` is the database's time less ours, in seconds.
+
+    ``database`` is PostgreSQL's version as a number (180004); ``pending`` names migrations that are not
+    applied. ``broker`` is True, or why it could not be reached.
+    """
+
+    database: Reading[int]
+    pending: Reading[tuple[str, ...]]
+    clock: Reading[float]
+    broker: Reading[bool]

@@ -1,0 +1,106 @@
+"""The rights of each process in a cluster, as ``deploy/rbac`` grants them.
+
+The image does not contain the manifests, so they stand here again, by rule; ``tests/arch/test_rights.py``
+compares both with each other and with the calls in the code.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WORKER, OBSERVER, WEB = "worker", "observer", "web"
+ACCOUNTS = (WORKER, OBSERVER, WEB)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource. ``resource`` may have a subresource (``pods/log``); ``name`` is one object's.
+
+    A right in a namespace has that of the backend; any other is of the whole cluster.
+    """
+
+    verb: str
+    resource: str
+    group: str = ""
+    name: str = ""
+    in_namespace: bool = False
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource}{f' {self.name}' if self.name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of ``deploy/rbac``, for some accounts; resources, verbs and names are separated by spaces."""
+
+    accounts: tuple[str, ...]
+    group: str
+    resources: str
+    verbs: str
+    names: str = ""
+    in_namespace: bool = False
+    optional: bool = False
+
+    def rights(self) -> Iterator[Right]:
+        for resource in self.resources.split():
+            for verb in self.verbs.split():
+                for name in self.names.split() or [""]:
+                    yield Right(verb, resource, self.group, name, self.in_namespace)
+
+
+_DEFINITIONS = (
+    "podgroups.scheduling.run.ai podgroups.scheduling.k8s.io queues.scheduling.run.ai "
+    "topologies.kai.scheduler computedomains.resource.nvidia.com"
+)
+_OWN = "get list create patch delete"
+
+RULES = (
+    Rule(ACCOUNTS, "", "namespaces", "get", names="kube-system"),
+    Rule((WORKER, WEB), "apiextensions.k8s.io", "customresourcedefinitions", "get", names=_DEFINITIONS),
+    Rule((WORKER,), "", "nodes", "list"),
+    Rule((WORKER,), "scheduling.run.ai", "queues", _OWN),
+    Rule((WORKER,), "kai.scheduler", "topologies", _OWN),
+    Rule((WORKER,), "scheduling.k8s.io", "priorityclasses", _OWN),
+    Rule((OBSERVER,), "", "nodes", "list watch"),
+    Rule((OBSERVER,), "kai.scheduler", "topologies", "list watch"),
+    Rule((OBSERVER,), "", "pods", "list watch", optional=True),
+    Rule((WORKER,), "", "pods services secrets", "get list create delete", in_namespace=True),
+    Rule((WORKER,), "", "configmaps", "create", in_namespace=True),
+    Rule((WORKER,), "", "configmaps", "get patch", names="osmo-topology-installations", in_namespace=True),
+    Rule((WORKER, WEB), "", "pods/log", "get", in_namespace=True),
+    Rule((WORKER,), "scheduling.run.ai", "podgroups", _OWN, in_namespace=True),
+    Rule((WORKER,), "scheduling.k8s.io", "podgroups", "get list create delete", in_namespace=True),
+    Rule((WORKER,), "resource.nvidia.com", "computedomains", "get list create delete", in_namespace=True),
+    Rule(
+        (WORKER,), "resource.k8s.io", "resourceclaimtemplates resourceclaims", "get list", in_namespace=True
+    ),
+    Rule((WORKER,), "", "namespaces", "get", in_namespace=True),
+    Rule((OBSERVER,), "", "pods events", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "scheduling.run.ai", "podgroups", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "scheduling.k8s.io", "podgroups", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "resource.nvidia.com", "computedomains", "list watch", in_namespace=True),
+    Rule((OBSERVER,), "resource.k8s.io", "resourceclaimtemplates", "list watch", in_namespace=True),
+    Rule((WEB,), "scheduling.run.ai", "podgroups", "create", in_namespace=True),
+    Rule((WEB,), "scheduling.k8s.io", "podgroups", "create", in_namespace=True),
+)
+
+
+def rights_of(account: str, *, optional: bool) -> frozenset[Right]:
+    """The rights that one account needs, or those that it can do without."""
+    return frozenset(
+        right
+        for rule in RULES
+        if account in rule.accounts and rule.optional == optional
+        for right in rule.rights()
+    )
+
+
+def account_of(username: str) -> str:
+    """The account whose service account this is; empty if the credentials are those of all processes.
+
+    A chart may put its release before the account's name.
+    """
+    prefix, _, name = username.rpartition(":")
+    if not prefix.startswith("system:serviceaccount:"):
+        return ""
+    return next((account for account in ACCOUNTS if name == account or name.endswith(f"-{account}")), "")

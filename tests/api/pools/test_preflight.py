@@ -1,0 +1,61 @@
+"""The preflight over REST: for those who may read backends, and about the backends that they may read."""
+
+import pytest
+
+from tests.fakes.kai import kai_cluster
+from web import throttles
+from web.models import Role
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def clusters_of_a_day(monkeypatch):
+    monkeypatch.setattr(throttles, "CHECKS_PER_MINUTE", 1000)
+
+
+def by_check(checks):
+    return {entry["check"]: entry["status"] for entry in checks}
+
+
+def test_it_checks_the_installation_and_each_backend(admin, kai, pool):
+    answer = admin.get("/api/preflight")
+    assert answer.status_code == 200
+    report = answer.json()
+    assert by_check(report["installation"])["database"] == "passed"
+    assert by_check(report["installation"])["migrations"] == "passed"
+    (entry,) = report["backends"]
+    assert entry["backend"] == "kai"
+    checks = by_check(entry["checks"])
+    assert (checks["reachable"], checks["cluster_clock"], checks["scheduler"]) == ("passed",) * 3
+    assert checks["pool_labels"] == "failed"  # the cluster has no node
+    assert report["status"] == "failed"
+    assert report["counts"]["failed"] == sum(
+        check["status"] == "failed" for part in (report["installation"], entry["checks"]) for check in part
+    )
+
+
+def test_one_backend_alone_and_one_that_is_not_there(admin, put, kai, clusters):
+    clusters["/etc/west"] = kai_cluster(uid="33333333-3333-3333-3333-333333333333")
+    assert put("backend/west", {"kubeconfig": "/etc/west"})[0] == 200
+    report = admin.get("/api/preflight?backend=west").json()
+    assert [entry["backend"] for entry in report["backends"]] == ["west"]
+    absent = admin.get("/api/preflight?backend=nowhere")
+    assert (absent.status_code, "west" in absent.json()["message"]) == (404, True)
+    assert admin.get("/api/preflight?backends=west").status_code == 400
+
+
+def test_a_backend_that_the_caller_may_not_read_is_not_checked(ann, kai, settings):
+    settings.DEFAULT_ROLES = ["reader"]
+    Role.objects.create(
+        name="reader", policies=[{"actions": ["config:Read"], "resources": ["backend/other"]}]
+    )
+    report = ann.get("/api/preflight").json()
+    assert report["backends"] == []
+    assert ann.get("/api/preflight?backend=kai").status_code == 404
+
+
+def test_a_caller_who_asks_too_often_waits(admin, kai, monkeypatch):
+    monkeypatch.setattr(throttles, "CHECKS_PER_MINUTE", 1)
+    answers = [admin.get("/api/preflight").status_code for _ in range(3)]
+    assert answers[-1] == 429

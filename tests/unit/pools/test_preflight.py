@@ -1,0 +1,327 @@
+"""The checks of a preflight, by table: facts in, one result each."""
+
+from dataclasses import replace
+
+import pytest
+
+from pools.clusters.probe import Probe
+from pools.preflight.checks import LABELS_TO_OFFER, check_cluster, check_installation
+from pools.preflight.facts import CheckedPool, ClusterFacts, InstallationFacts
+from pools.preflight.report import PreflightReport, as_json, as_text
+from pools.preflight.rights import ACCOUNTS, account_of, rights_of
+from scheduling.backends.base import Purpose
+from scheduling.backends.kai import Kai
+from scheduling.backends.kubernetes import Kubernetes
+from scheduling.conformance import FeatureFinding
+from scheduling.levels import Level
+from scheduling.preflight import Unread
+
+REFUSED = Unread("it is forbidden")
+CLIQUE = "nvidia.com/gpu.clique"
+LEVELS = (Level("rack", "example.com/rack"), Level("clique", CLIQUE))
+POOL = CheckedPool(
+    name="train",
+    nvlink=True,
+    levels=LEVELS,
+    nodes=2,
+    labels={"example.com/rack": 2, CLIQUE: 2},
+    gpu_nodes=frozenset({"n0", "n1"}),
+)
+EVERY_RIGHT = {
+    right: True
+    for account in ACCOUNTS
+    for flag in (True, False)
+    for right in rights_of(account, optional=flag)
+}
+SHARD = {"metadata": {"name": "default"}, "spec": {"partitionLabelValue": ""}}
+BINDER = {
+    "metadata": {"name": "kai-binder"},
+    "rules": [
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceclaims/binding"],
+            "verbs": ["update", "patch"],
+        }
+    ],
+}
+
+
+def scheduler(*flags, name="kai-scheduler"):
+    args = [f"--scheduler-name={name}", "--nodepool-label-key=kai.scheduler/node-pool", *flags]
+    containers = [{"name": "scheduler", "args": args}]
+    return {
+        "metadata": {"name": "kai-scheduler-default"},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
+
+
+INSTALLED = {
+    "shards": (SHARD,),
+    "schedulers": (scheduler("--update-pod-eviction-condition=true"),),
+    "binder": (BINDER,),
+}
+PROBE = Probe(cluster_uid="u", kubernetes_version="v1.36.3", scheduler_version="0.15", compute_domains=True)
+GOOD = ClusterFacts(
+    backend="east",
+    namespace="osmo",
+    scheduler=Kai(),
+    scheduler_type="kai",
+    scheduler_name="kai-scheduler",
+    probe=PROBE,
+    username="administrator",
+    rights=EVERY_RIGHT,
+    device_class=True,
+    channels=frozenset({"n0", "n1"}),
+    pools=(POOL,),
+    installed=INSTALLED,
+    clock=0.4,
+)
+
+
+def finding(purpose, *, found):
+    return FeatureFinding("PodGroup.spec", purpose, found, "the served schema has no PodGroup.spec")
+
+
+def pools(**more):
+    return {"pools": (replace(POOL, **more),)}
+
+
+def probe(**more):
+    return {"probe": replace(PROBE, **more)}
+
+
+def installed(**more):
+    return {"installed": INSTALLED | more}
+
+
+def without(*rights):
+    return {right: granted and str(right) not in rights for right, granted in EVERY_RIGHT.items()}
+
+
+CASES = {
+    "a scheduler too old": (probe(refusal="KAI 0.13 or later is needed."), "scheduler", "failed", "0.13"),
+    "a version nobody may read": (probe(doubt="It is forbidden."), "scheduler", "unknown", "forbidden"),
+    "a scheduler backend that is gone": ({"scheduler": None}, "scheduler", "failed", "not installed"),
+    "a field that would be lost": (
+        probe(findings=(finding(Purpose.TOPOLOGY, found=False),)),
+        "conformance",
+        "failed",
+        "no PodGroup.spec",
+    ),
+    "a field nobody could try": (
+        probe(findings=(finding(Purpose.SCHEDULER, found=None),)),
+        "conformance",
+        "unknown",
+        "PodGroup.spec",
+    ),
+    "no ComputeDomains for a pool with NVLink": (
+        probe(compute_domains=False),
+        "compute_domains",
+        "failed",
+        "train",
+    ),
+    "no ComputeDomains and no need": (
+        probe(compute_domains=False) | pools(nvlink=False),
+        "compute_domains",
+        "passed",
+        "No pool needs them",
+    ),
+    "an old ComputeDomain": (
+        probe(findings=(finding(Purpose.NVLINK, found=False),)),
+        "compute_domains",
+        "failed",
+        "train",
+    ),
+    "no class of channels": ({"device_class": False}, "device_class", "failed", "DeviceClass"),
+    "a class nobody may read": ({"device_class": REFUSED}, "device_class", "unknown", "forbidden"),
+    "a node without a channel": ({"channels": frozenset({"n0"})}, "channels", "failed", "channel: n1."),
+    "channels nobody may read": ({"channels": REFUSED}, "channels", "unknown", "forbidden"),
+    "no clique on any node": (pools(labels={"example.com/rack": 2}), "clique_label", "failed", CLIQUE),
+    "a label no node carries": (
+        pools(labels={CLIQUE: 2}),
+        "pool_labels",
+        "failed",
+        "carries example.com/rack.",
+    ),
+    "a label some nodes lack": (
+        pools(labels={"example.com/rack": 1, CLIQUE: 2}),
+        "pool_labels",
+        "passed",
+        "lack example.com/rack (1 of 2)",
+    ),
+    "a selector that matches nothing": (pools(nodes=0), "pool_labels", "failed", "no node"),
+    "nodes nobody has listed": ({"pools": REFUSED}, "pool_labels", "unknown", "not known"),
+    "no pool yet": ({"pools": ()}, "pool_labels", "passed", "No pool"),
+    "a right that is missing": (
+        {"rights": without("create secrets")},
+        "rights",
+        "failed",
+        "lacks 1 right: create secrets in osmo.",
+    ),
+    "rights nobody may review": ({"rights": REFUSED}, "rights", "unknown", "forbidden"),
+    "other tenants' pods": (
+        {"rights": {r: g and (r.in_namespace or r.resource != "pods") for r, g in EVERY_RIGHT.items()}},
+        "optional_rights",
+        "passed",
+        "counts as free",
+    ),
+    "no shard for pod groups without a label": (
+        installed(shards=({"metadata": {"name": "blue"}, "spec": {"partitionLabelValue": "blue"}},)),
+        "kai_shard",
+        "failed",
+        "there is blue",
+    ),
+    "shards nobody may read": (installed(shards=REFUSED), "kai_shard", "unknown", "forbidden"),
+    "evictions without a condition": (
+        installed(schedulers=(scheduler(),)),
+        "kai_eviction_condition",
+        "failed",
+        "kai-scheduler-default",
+    ),
+    "a flag that is off": (
+        installed(schedulers=(scheduler("--update-pod-eviction-condition=false"),)),
+        "kai_eviction_condition",
+        "failed",
+        "hard to recognise",
+    ),
+    "flags nobody may read": (
+        installed(schedulers=REFUSED),
+        "kai_eviction_condition",
+        "unknown",
+        "forbidden",
+    ),
+    "the flags of another scheduler": (
+        installed(schedulers=(scheduler("--update-pod-eviction-condition", name="other"),)),
+        "kai_eviction_condition",
+        "unknown",
+        "not known",
+    ),
+    "a binder that may not bind claims": (
+        installed(binder=({"metadata": {"name": "kai-binder"}, "rules": []},)),
+        "kai_binder",
+        "failed",
+        "no pod with NVLink",
+    ),
+    "a binder on an older Kubernetes": (
+        installed(binder=()) | probe(kubernetes_version="v1.35.2"),
+        "kai_binder",
+        "passed",
+        "1.35",
+    ),
+    "a binder nobody may read": (installed(binder=REFUSED), "kai_binder", "unknown", "forbidden"),
+    "a clock ahead": ({"clock": 42.0}, "cluster_clock", "failed", "42 s ahead of"),
+    "a clock behind": ({"clock": -42.0}, "cluster_clock", "failed", "42 s behind"),
+}
+
+
+def result_of(facts, check):
+    return next(result for result in check_cluster(facts) if result.check == check)
+
+
+def test_a_good_cluster_passes_every_check():
+    results = check_cluster(GOOD)
+    assert {str(result.status) for result in results} == {"passed"}
+    assert [result.to_do for result in results if result.to_do] == []
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_fault_has_its_result_and_a_sentence_on_what_to_do(case):
+    change, check, status, text = CASES[case]
+    result = result_of(replace(GOOD, **change), check)
+    assert (str(result.status), text in result.message) == (status, True), result
+    assert result.message.endswith(".")
+    if status != "passed":
+        assert result.to_do.endswith((".", ")"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_fault_fails_no_other_check(case):
+    change, check, _, _ = CASES[case]
+    related = {"clique_label", "pool_labels"} if check in {"clique_label", "pool_labels"} else {check}
+    others = [result for result in check_cluster(replace(GOOD, **change)) if result.check not in related]
+    assert [result for result in others if result.status == "failed"] == []
+
+
+def test_a_look_alike_is_named():
+    (level, wrong) = LEVELS[0], Level("clique", "nvidia.com/gpu-clique")
+    result = result_of(replace(GOOD, **pools(levels=(level, wrong))), "pool_labels")
+    assert (str(result.status), CLIQUE in result.to_do) == ("failed", True)
+
+
+def test_labels_of_topograph_and_clouds_are_suggested_once_they_are_on_nodes():
+    label = "network.topology.nvidia.com/spine"
+    result = result_of(replace(GOOD, **pools(labels={**POOL.labels, label: 2})), "unused_labels")
+    assert (str(result.status), label in result.to_do) == ("passed", True)
+    assert all("/" in label for label in LABELS_TO_OFFER)
+
+
+def test_a_cluster_that_does_not_answer_fails_once_and_leaves_the_rest_unknown():
+    first, *others = check_cluster(replace(GOOD, probe=Probe(problem="no connection", reason="Unreachable")))
+    assert (first.check, str(first.status)) == ("reachable", "failed")
+    assert {str(result.status) for result in others} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("username", "account"),
+    [
+        ("system:serviceaccount:osmo-topology:worker", "worker"),
+        ("system:serviceaccount:osmo:release-osmo-topology-web", "web"),
+        ("system:serviceaccount:osmo:somebody", ""),
+        ("worker", ""),
+        ("administrator", ""),
+    ],
+)
+def test_the_account_of_credentials(username, account):
+    assert account_of(username) == account
+
+
+def test_an_account_needs_its_own_rights_alone_and_knows_none_of_the_others():
+    web = replace(
+        GOOD,
+        username="system:serviceaccount:osmo-topology:web",
+        rights={right: right in rights_of("web", optional=False) for right in EVERY_RIGHT},
+    )
+    assert str(result_of(web, "rights").status) == "passed"
+    others = result_of(web, "other_rights")
+    assert (str(others.status), "worker and observer" in others.message) == ("unknown", True)
+
+
+def test_another_scheduler_has_none_of_kais_checks():
+    facts = replace(GOOD, scheduler=Kubernetes(), scheduler_type="kubernetes", installed={})
+    assert not [result for result in check_cluster(facts) if result.check.startswith("kai_")]
+
+
+INSTALLATION = InstallationFacts(database=180004, pending=(), clock=0.1, broker=True)
+SERVERS = {
+    "a database that is away": ({"database": Unread("connection refused")}, "database", "failed"),
+    "a database that is too old": ({"database": 130011}, "database", "failed"),
+    "migrations to apply": ({"pending": ("pools.0042_x",)}, "migrations", "failed"),
+    "migrations unread": ({"pending": REFUSED}, "migrations", "unknown"),
+    "a clock that is off": ({"clock": -9.0}, "database_clock", "failed"),
+    "no clock": ({"clock": REFUSED}, "database_clock", "unknown"),
+    "a broker that is away": ({"broker": REFUSED}, "broker", "failed"),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_the_services_own_servers(case):
+    change, check, status = SERVERS[case]
+    assert {str(result.status) for result in check_installation(INSTALLATION)} == {"passed"}
+    results = check_installation(replace(INSTALLATION, **change))
+    assert {result.check: str(result.status) for result in results if result.status != "passed"} == {
+        check: status
+    }
+
+
+def test_a_report_is_as_good_as_its_worst_check():
+    good = tuple(check_installation(INSTALLATION))
+    unknown = tuple(check_installation(replace(INSTALLATION, clock=REFUSED)))
+    failed = tuple(check_installation(replace(INSTALLATION, broker=REFUSED)))
+    reports = [PreflightReport(good, (("east", results),)) for results in (good, unknown, failed)]
+    assert [(str(report.status), report.exit_code) for report in reports] == [
+        ("passed", 0),
+        ("unknown", 0),
+        ("failed", 1),
+    ]
+    assert as_json(reports[2])["counts"] == {"passed": 7, "failed": 1, "unknown": 0}
+    assert any("failed" in line and "broker" in line for line in as_text(reports[2]))
