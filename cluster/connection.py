@@ -1,7 +1,11 @@
 """The address and credentials of a cluster as connections, kept once per process.
 
 Configuration, credentials and TLS come from the ``kubernetes`` package: it knows kubeconfig files, contexts,
-exec plugins, rotating service account tokens and proxies. This module works around its weaknesses.
+rotating service account tokens and proxies. This module works around its weaknesses.
+
+A kubeconfig may name a program that gives credentials (``exec``, ``auth-provider``), and the package would
+run it in the service's process. Whoever configures a backend chooses the file, so such a file is refused
+before the package reads it.
 
 A client per call costs 28 ms of CPU, a CA file per new connection 2 ms, the system's CA bundle 21 ms
 (measured). So there is one pool per process and cluster, around one TLS context that is read once.
@@ -36,7 +40,7 @@ from kubernetes import client, config
 from kubernetes.config import ConfigException
 from kubernetes.utils.keepalive import tcp_keepalive_socket_options
 
-from cluster.errors import BadConnectionSettings
+from cluster.errors import BadConnectionSettings, CredentialProgram
 
 POOL_SIZE = 16  # connections kept per process and cluster; more threads than this open and drop extra ones
 TOKEN_SECONDS = 5.0  # tokens are refreshed a minute and more before they end
@@ -147,6 +151,7 @@ def _settings(access: Access) -> client.Configuration:
     settings.socket_options = tcp_keepalive_socket_options()  # a silent watch finds out that its peer died
     try:
         if access.kubeconfig:
+            _refuse_programs(access)
             config.load_kube_config(
                 config_file=access.kubeconfig,
                 context=access.context or None,
@@ -160,6 +165,28 @@ def _settings(access: Access) -> client.Configuration:
     if not isinstance(settings.host, str):
         raise BadConnectionSettings(f"{access}: the server of its cluster is no address")
     return settings
+
+
+_PROGRAMS = {"exec", "auth-provider"}
+
+
+def _refuse_programs(access: Access) -> None:
+    """Refuse a kubeconfig whose context gets its credentials from a program. Raises CredentialProgram.
+
+    The package joins several files at ``:`` and takes users from any of them, so each is read.
+    """
+    documents = [yaml.safe_load(Path(name).read_bytes()) for name in access.kubeconfig.split(os.pathsep)]
+    current = {access.context} if access.context else {d.get("current-context") for d in documents}
+    contexts = [entry for document in documents for entry in document.get("contexts") or ()]
+    users = [entry["context"].get("user") for entry in contexts if entry["name"] in current]
+    for document in documents:
+        for entry in document.get("users") or ():
+            if entry["name"] in users and _PROGRAMS & (entry.get("user") or {}).keys():
+                raise CredentialProgram(
+                    f'{access}: its user "{entry["name"]}" gets credentials from a program (exec or '
+                    "auth-provider), and the service runs none: give a kubeconfig with a service account's "
+                    "token, see docs/how-to/remote-cluster.md"
+                )
 
 
 def _cause_of(error: Exception) -> str:

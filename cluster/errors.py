@@ -70,6 +70,12 @@ class BadConnectionSettings(ClusterError):
     code = "BadConnectionSettings"
 
 
+class CredentialProgram(BadConnectionSettings):
+    """A kubeconfig that runs a program to get credentials; it was not run."""
+
+    code = "CredentialProgram"
+
+
 class ClusterUnreachable(ClusterError):
     """No usable reply: refused, timed out, cut off, or not a reply of an API server."""
 

@@ -100,6 +100,7 @@ def _service(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
         "admin_password": running.admin_password,
         "kubeconfig": str(running.kubeconfig),
         "environment": running.settings.environment(),
+        "processes": str(running.settings.processes),
     }
 
 

@@ -108,7 +108,7 @@ def running_service() -> dict[str, Any]:
     """The whole service on that cluster: ``api_url``, an administrator's ``token``, ``kubeconfig``.
 
     ``admin_user`` and ``admin_password`` log that administrator in to the pages; ``environment`` is what
-    its processes are told.
+    its processes are told, ``processes`` the directory with their working directories.
     """
     return shared.join("service", directory=_directory())
 

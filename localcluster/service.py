@@ -42,10 +42,14 @@ class Settings:
         own = {name: f"http://{LOOPBACK}:{port}/metrics" for name, port in self.metrics_ports.items()}
         return {"web": f"{self.api_url}/metrics", **own}
 
+    @property
+    def processes(self) -> Path:
+        """Where each process has a working directory of its own: a kubeconfig may name a file in it."""
+        return self.pod_logs.parent / "processes"
+
     def environment(self, process: str = "") -> dict[str, str]:
-        """What a process is told; its own name is there for plugins of a kubeconfig."""
+        """What a process is told."""
         return {
-            "LOCALCLUSTER_PROCESS": process,
             "DJANGO_SETTINGS_MODULE": "osmo_topology.settings",
             "OSMO_ADDRESS_SUBMITS_PER_MINUTE": "0",  # whoever runs it may submit as fast as they like
             "OSMO_DATABASE_URL": self.database_url,
@@ -76,14 +80,16 @@ def commands(settings: Settings) -> dict[str, Command]:
         ],
         "worker": [*celery, "worker", "--pool", "threads", "--concurrency", "8"],
         "beat": [*celery, "beat", "--pidfile", ""],
-        "observer": ["manage.py", "observe"],
+        "observer": [str(CHECKOUT / "manage.py"), "observe"],
     }  # fmt: skip
+    for name in table:
+        (settings.processes / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     return {
         name: Command(
             name=name,
             argv=[sys.executable, *arguments],
             env=settings.environment(name),
-            cwd=CHECKOUT,
+            cwd=settings.processes / name,
             stop_seconds=STOP_SECONDS,
         )
         for name, arguments in table.items()

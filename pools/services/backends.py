@@ -12,6 +12,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from cluster.errors import CredentialProgram
 from pools import selectors
 from pools.checks.backend import check_backend, check_backend_serves_pools, check_scheduler_holds_pools
 from pools.checks.names import check_name
@@ -213,6 +214,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     faults = []
     if probe and probe.refusal:
         faults.append(Fault(SCHEDULER, "scheduler_not_served", probe.refusal))
+    if probe and probe.reason == CredentialProgram.code:
+        faults.append(Fault(("kubeconfig",), "credential_program", f"{probe.problem}."))
     if backend is None:
         return faults
     kind = document.scheduler_settings.scheduler_type

@@ -6,6 +6,7 @@ import os
 import socket
 
 import pytest
+import yaml
 
 from cluster import bulk
 from cluster.clock import boot_seconds
@@ -13,6 +14,7 @@ from cluster.connection import Access, connection_for
 from cluster.errors import (
     BadConnectionSettings,
     ClusterUnreachable,
+    CredentialProgram,
     DeadlinePassed,
     ServerFault,
     TooManyRequests,
@@ -233,6 +235,38 @@ def test_a_kubeconfig_that_cannot_be_used_says_which_and_why(case, tmp_path):
 def test_an_unknown_context_is_answered_with_those_there_are(way):
     with pytest.raises(BadConnectionSettings, match="its contexts are: main"):
         ClusterGateway(Access(way.kubeconfig, "other")).server_version()
+
+
+def with_user(user, **more):
+    content = {
+        "apiVersion": "v1",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "main",
+        "users": [{"name": "other", "user": {}}, {"name": "u", "user": user}],
+    }
+    return yaml.safe_dump(content | more)
+
+
+@pytest.mark.parametrize("kind", ["exec", "auth-provider"])
+def test_a_program_that_would_give_credentials_is_refused_and_never_run(kind, tmp_path):
+    mark = tmp_path / "ran"
+    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(mark)]}
+    provider = {"name": "gcp", "config": {"cmd-path": "touch", "cmd-args": str(mark)}}
+    path = tmp_path / "kubeconfig"
+    path.write_text(with_user({kind: program if kind == "exec" else provider}))
+    for context in ("", "main"):
+        with pytest.raises(CredentialProgram, match=r"the service runs none: .*remote-cluster\.md"):
+            ClusterGateway(Access(str(path), context)).server_version()
+    assert not mark.exists()
+
+
+def test_a_program_of_a_user_that_the_context_does_not_use_hurts_nobody(tmp_path):
+    path = tmp_path / "kubeconfig"
+    other = {"name": "other", "user": {"exec": {"command": "touch"}}}
+    path.write_text(with_user({"token": "t"}, users=[other, {"name": "u", "user": {"token": "t"}}]))
+    with pytest.raises(ClusterUnreachable):
+        ClusterGateway(Access(str(path))).server_version()
 
 
 def test_in_cluster_settings_outside_a_cluster_are_refused(monkeypatch):

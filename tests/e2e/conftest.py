@@ -137,7 +137,9 @@ def stack(running_service, tmp_path_factory):
     world.namespace = f"osmo-{world.backend}"
     rights.grant(world.api, world.namespace)
     admin = Path(running_service["kubeconfig"])
-    world.kubeconfig = rights.kubeconfig(world.api, admin, tmp_path_factory.mktemp("accounts"))
+    processes = Path(running_service["processes"])
+    accounts = tmp_path_factory.mktemp("accounts")
+    world.kubeconfig = rights.kubeconfig(world.api, admin, accounts, processes=processes)
     for scheduler in ("kai", "kubernetes", "default"):
         content = {
             "kubeconfig": str(world.kubeconfig),

@@ -14,6 +14,7 @@ ROLES = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
 SYSTEM = "osmo-topology"
 ACCOUNTS = ("web", "worker", "observer")
 WORK = "osmo"
+TOKEN = "token"
 SECONDS = 20.0
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PLURALS = {
@@ -67,29 +68,21 @@ def _apply(api, body):
     api.apply(f"{root}{scope}/{plural}/{body['metadata']['name']}", body, manager="administrator")
 
 
-def kubeconfig(api, admin, directory):
+def kubeconfig(api, admin, directory, *, processes):
     """A kubeconfig with which each process of the service is its own account; returns its path.
 
-    Its plugin prints the token of the process that it is started by; operators' commands act as the worker.
+    It names a file of the process's own working directory, as each pod has a file of its own at one path.
     """
     for account in ACCOUNTS:
         path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
         spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         token = api.create(path, spec | {"spec": {"expirationSeconds": 86400}})["status"]["token"]
-        credential = {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "kind": "ExecCredential",
-            "status": {"token": token},
-        }
-        (directory / account).write_text(json.dumps(credential))
+        written = directory / account
+        written.write_text(token)
+        written.rename(processes / account / TOKEN)  # of several test workers, any token is good
     content = yaml.safe_load(admin.read_text())
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/bin/sh",
-        "args": ["-c", f'exec cat "{directory}/${{LOCALCLUSTER_PROCESS:-worker}}"'],
-        "interactiveMode": "Never",
-    }
-    content["users"] = [{"name": user["name"], "user": {"exec": plugin}} for user in content["users"]]
+    own = {"tokenFile": f"/proc/self/cwd/{TOKEN}"}
+    content["users"] = [{"name": user["name"], "user": own} for user in content["users"]]
     path = directory / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
     return path

@@ -20,8 +20,8 @@ def doctor(running_service, world):
 
     def ask(*options, mine):
         ended = subprocess.run(
-            [sys.executable, "manage.py", "doctor", "--json", *options],
-            cwd=ROOT,
+            [sys.executable, ROOT / "manage.py", "doctor", "--json", *options],
+            cwd=Path(running_service["processes"]) / "worker",
             env=running_service["environment"],
             capture_output=True,
             text=True,
