@@ -12,13 +12,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a kind is served. ``group`` is empty for the core group."""
+    """Where a kind is served. ``group`` is empty for the core group.
+
+    ``other_versions`` serve objects of the same shape; the gateway takes the one that its server has.
+    """
 
     name: str
     group: str
     version: str
     plural: str
     namespaced: bool = True
+    other_versions: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        return (self.version, *self.other_versions)
 
     @property
     def api_version(self) -> str:

@@ -16,7 +16,7 @@ from scheduling.backends.registry import installed
 
 def as_kind(resource: ResourceKind) -> Kind:
     group, _, version = resource.api_version.rpartition("/")
-    return Kind(resource.kind, group, version, resource.plural, resource.namespaced)
+    return Kind(resource.kind, group, version, resource.plural, resource.namespaced, resource.other_versions)
 
 
 def pod_group_kind(scheduler: SchedulerBackend) -> Kind | None:
@@ -73,7 +73,7 @@ def _scheduler_kinds() -> Iterator[ResourceKind]:
 
 
 def _is_of(resource: ResourceKind, manifest: Mapping[str, Any]) -> bool:
-    return (resource.api_version, resource.kind) == (manifest.get("apiVersion"), manifest.get("kind"))
+    return manifest.get("kind") == resource.kind and manifest.get("apiVersion") in resource.api_versions
 
 
 def _api(kind: Kind) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from uuid import UUID
 from cluster.errors import AlreadyExists, ClusterError, Invalid, NotServed, ObjectNotFound, RequestForbidden
 from cluster.interface import ClusterApi
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
+from cluster.versions import first_served
 from pools.clusters.kinds import as_kind
 from pools.conditions import Condition
 from pools.models import Backend
@@ -155,7 +156,7 @@ def _schema(cluster: ClusterApi, pod_group: ResourceKind) -> dict[str, Any] | No
 
 
 def _served(cluster: ClusterApi, kind: Kind) -> bool:
-    return kind.plural in (cluster.discover(kind.group, kind.version) or ())
+    return first_served(kind, cluster.discover) is not None
 
 
 def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:

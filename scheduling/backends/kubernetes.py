@@ -1,4 +1,4 @@
-"""Kubernetes' own scheduler (1.36, ``scheduling.k8s.io/v1alpha2``): gang and one required level.
+"""Kubernetes' own scheduler, 1.36 and later: gang and one required level.
 
 A PodGroup has a gang minimum and at most one topology key. It has no preferred level and no nesting, and a
 domain is one label value instead of a path. So a task group of several co-location sets becomes several pod
@@ -10,6 +10,11 @@ retry renders the living tasks as a gang of the next attempt.
 
 This scheduler reports nothing on some waits (pods before their PodGroup, fewer pods than the minimum); those
 reasons come from the service's own counts. Source: kube-scheduler 1.36.3, run.
+
+Kubernetes 1.36 serves PodGroups in ``scheduling.k8s.io/v1alpha2``, 1.37 in ``v1beta1`` and no longer in the
+former. All fields that are written here have the same names in both, the condition of an unplaced group has
+another. Source for 1.37: the types of ``k8s.io/api`` v0.37.2, never run; so no capability beyond those of
+1.36 is claimed (a minimum that can be edited, composite pod groups).
 """
 
 import json
@@ -42,6 +47,11 @@ from scheduling.subgroups import lay_out
 from scheduling.tree import Constraint, ConstraintTree
 
 OLDEST = SchedulerVersion(1, 36)
+BETA = SchedulerVersion(1, 37)
+ALPHA_API, BETA_API = "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1beta1"
+UNPLACED = {"PodGroupScheduled", "PodGroupInitiallyScheduled"}
+"""The condition that says whether a pod group was placed, in 1.36 and in 1.37."""
+
 SET_ANNOTATION = "osmo.topology_set"
 
 
@@ -54,7 +64,7 @@ class Kubernetes(ByTable):
         Capability.GANG: OLDEST,
         Capability.TOPOLOGY_REQUIRED: OLDEST,
     }
-    pod_group = ResourceKind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups")
+    pod_group = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))
     max_levels = MAX_LEVELS
     scheduler_name = "default-scheduler"
     read_back = ReadBack()
@@ -71,9 +81,10 @@ class Kubernetes(ByTable):
             )
         if pod_group_schema is None:
             raise UnsupportedCapability(
-                f"The cluster does not serve {self.pod_group.api_version}: its API server needs the feature "
-                "gates GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling and "
-                f"--runtime-config={self.pod_group.api_version}=true."
+                f"The cluster does not serve {ALPHA_API} (Kubernetes 1.36) or {BETA_API} (1.37), which have "
+                f"PodGroups: the API server of its Kubernetes {version} needs the feature gates "
+                "GenericWorkload, GangScheduling and TopologyAwareWorkloadScheduling and "
+                f"--runtime-config={_api_at(version)}=true."
             )
         return version
 
@@ -148,6 +159,11 @@ def _pieces(request: GangRequest, tree: ConstraintTree) -> tuple[_Piece, ...]:
     )
 
 
+def _api_at(version: SchedulerVersion | None) -> str:
+    """The group and version that a release of Kubernetes serves."""
+    return BETA_API if version is not None and version >= BETA else ALPHA_API
+
+
 def _pod_group(request: GangRequest, piece: _Piece) -> Manifest:
     spec: Manifest = {"schedulingPolicy": {"gang": {"minCount": len(piece.tasks)}}}
     if piece.constraint.required is not None:
@@ -157,7 +173,7 @@ def _pod_group(request: GangRequest, piece: _Piece) -> Manifest:
         spec["priorityClassName"] = request.priority_class
     words = json.dumps(piece.path, ensure_ascii=False)
     return {
-        "apiVersion": Kubernetes.pod_group.api_version,
+        "apiVersion": _api_at(request.version),
         "kind": Kubernetes.pod_group.kind,
         "metadata": {
             "name": piece.name,
@@ -196,7 +212,7 @@ def _reasons(waiting: Waiting) -> Iterator[WaitingReason]:
     for name, group in groups.items():
         conditions: Sequence[Mapping[str, Any]] = group.get("status", {}).get("conditions") or []
         for condition in conditions:
-            if condition.get("type") == "PodGroupScheduled" and condition.get("status") == "False":
+            if condition.get("type") in UNPLACED and condition.get("status") == "False":
                 yield _unplaced(name, group, str(condition.get("message", "")), waiting)
 
 

@@ -69,7 +69,8 @@ def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
         return ""
     scheduler = scheduler_backend(view.placement.scheduler_type)
     try:
-        scheduler.version_of(kubernetes=str(scheduler.oldest), pod_group_schema=None)
+        version = view.placement.scheduler_version or str(scheduler.oldest)
+        scheduler.version_of(kubernetes=version, pod_group_schema=None)
     except UnsupportedCapability as error:
         return f'Backend "{view.placement.backend}": {error.message}'
     return ""

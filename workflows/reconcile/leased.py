@@ -15,6 +15,7 @@ from cluster.clock import boot_seconds
 from cluster.errors import NotServed
 from cluster.interface import ClusterApi, DeleteTarget, Deletion, Obj, PatchType, WriteOutcome
 from cluster.kinds import Kind
+from cluster.versions import first_served
 from workflows.services.lease import Lease, extend
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class LeasedCluster:
     def serves(self, kind: Kind) -> bool:
         """Whether the API server lists the kind; for use after a call that reported it as not served."""
         self._cover()
-        return kind.plural in (self._cluster.discover(kind.group, kind.version) or ())
+        return first_served(kind, self._cluster.discover) is not None
 
     @contextmanager
     def _call(self, kind: Kind) -> Iterator[None]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pools.clusters.kinds import as_kind, kind_of
 from scheduling import names
 from scheduling.backends import registry
 from scheduling.backends.base import PoolRequest
@@ -13,6 +14,7 @@ from scheduling.backends.default import Default
 from scheduling.backends.kai.render import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.backends.priorities import priority_classes
+from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import Conflict, InvalidSpec, NotFound, UnsupportedCapability
 from tests.unit.scheduling.build import GROUP, INSTALLATION, gang, levels, request
 
@@ -209,3 +211,55 @@ def test_an_installed_package_may_name_the_built_in_ones_again():
 def test_two_backends_of_one_name_are_refused(name, monkeypatch):
     with pytest.raises(Conflict, match="belongs to one backend"):
         registry.collect([point(name, Toy, monkeypatch)])
+
+
+# Kubernetes' own pod groups, by what its releases serve
+
+TYPES_OF_1_37 = {
+    "schedulingPolicy": {"gang": {"minCount": {}}},
+    "schedulingConstraints": {"topology": {"key": {}}},
+    "priorityClassName": {},
+}
+"""The fields of ``PodGroupSpec`` of ``k8s.io/api`` v0.37.2, ``scheduling/v1beta1``, that are written here."""
+
+
+def outside(value, types):
+    """The fields of a rendered value that the types lack."""
+    if isinstance(value, list):
+        return [name for entry in value for name in outside(entry, types)]
+    if not isinstance(value, dict):
+        return []
+    unknown = [name for name in value if name not in types]
+    return unknown + [name for key in value.keys() & types.keys() for name in outside(value[key], types[key])]
+
+
+@pytest.mark.parametrize(
+    ("version", "api"), [(None, "v1alpha2"), ("1.36", "v1alpha2"), ("1.37", "v1beta1"), ("1.40", "v1beta1")]
+)
+def test_a_pod_group_of_kubernetes_is_of_the_version_that_its_release_serves(version, api):
+    known = SchedulerVersion.parse(version) if version else None
+    rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL, version=known, priority_class="p"))
+    (pod_group,) = rendered.pod_groups
+    assert pod_group["apiVersion"] == f"scheduling.k8s.io/{api}"
+    assert outside(pod_group["spec"], TYPES_OF_1_37) == []
+    assert kind_of(pod_group) == as_kind(Kubernetes.pod_group)
+    assert {parts.spec["schedulingGroup"]["podGroupName"] for parts in rendered.pods.values()} == {
+        pod_group["metadata"]["name"]
+    }
+
+
+@pytest.mark.parametrize(("version", "api"), [("v1.36.3", "v1alpha2"), ("v1.37.2", "v1beta1")])
+def test_where_no_pod_groups_are_served_both_versions_are_named(version, api):
+    with pytest.raises(UnsupportedCapability) as caught:
+        Kubernetes().version_of(kubernetes=version, pod_group_schema=None)
+    message = caught.value.message
+    assert "scheduling.k8s.io/v1alpha2 (Kubernetes 1.36)" in message
+    assert "scheduling.k8s.io/v1beta1 (1.37)" in message
+    assert (
+        f"--runtime-config=scheduling.k8s.io/{'v1alpha2' if '36' in version else 'v1beta1'}=true" in message
+    )
+
+
+def test_a_later_kubernetes_claims_no_more_than_the_one_that_was_tried():
+    tried, later = (Kubernetes().capabilities(SchedulerVersion(1, minor)) for minor in (36, 37))
+    assert later == tried

@@ -222,14 +222,13 @@ KUBERNETES = {
 }
 
 
+@pytest.mark.parametrize("condition", ["PodGroupScheduled", "PodGroupInitiallyScheduled"])
 @pytest.mark.parametrize("phrase", KUBERNETES)
-def test_kubernetes_is_translated(phrase):
+def test_kubernetes_is_translated(phrase, condition):
     raw, want = KUBERNETES[phrase]
     rendered = Kubernetes().render(request(gang("a b: rack! r"), POOL))
     status = {
-        "conditions": [
-            {"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable", "message": raw}
-        ]
+        "conditions": [{"type": condition, "status": "False", "reason": "Unschedulable", "message": raw}]
     }
     (reason,) = Kubernetes().waiting_reasons(
         waiting({**rendered.pod_groups[0], "status": status}, rendered=rendered)
