@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster import kinds
 from cluster.kinds import PRIORITY_CLASS, Kind
-from scheduling.backends.base import ResourceKind, SchedulerBackend, TopologyOwner
+from scheduling.backends.base import ResourceKind, SchedulerBackend, ShowsChildren, TopologyOwner
 from scheduling.backends.registry import installed
 
 
@@ -55,6 +55,16 @@ def parent_of(pool_object: Mapping[str, Any]) -> str:
         if any(_is_of(resource, pool_object) for resource in scheduler.pool_kinds):
             return scheduler.above(pool_object)
     return ""
+
+
+def children_of(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+    """The objects of the same kind that stand below this one, as its status has them."""
+    for scheduler in installed().values():
+        if isinstance(scheduler, ShowsChildren) and any(
+            _is_of(kind, pool_object) for kind in scheduler.pool_kinds
+        ):
+            return scheduler.children_of(pool_object)
+    return ()
 
 
 def topology_labels(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:

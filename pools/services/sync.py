@@ -10,6 +10,9 @@ A Topology of ours whose levels differ from those its name stands for was made b
 nobody edit them. It would place gangs against their requirements, so it is deleted and created again at once,
 whoever waits on it: a pending gang finds none for a moment and keeps waiting.
 
+A queue is deleted after its children, and only once its own status shows none: KAI 0.14 and later refuse it
+before. Until then the deletion is postponed to the next run.
+
 Objects without our label are never touched. A foreign object under a name that we need is reported (condition
 ``ForeignObjects``) and left alone. Queues and topologies that unreleased task groups name outlive their pool,
 because its deletion ends no group.
@@ -30,7 +33,7 @@ from cluster.interface import ClusterApi, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.kinds import kind_of, parent_of, pool_kinds, topology_labels
+from pools.clusters.kinds import children_of, kind_of, parent_of, pool_kinds, topology_labels
 from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Pool
@@ -40,7 +43,7 @@ from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
 from scheduling.backends.priorities import priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
-from scheduling.sentences import first
+from scheduling.sentences import first, plain_listing
 
 log = structlog.get_logger(__name__)
 
@@ -218,9 +221,22 @@ def _with_foreign(cluster: ClusterApi, desired: DesiredObjects, observed: Observ
     return ObservedObjects(own=observed.own, foreign=foreign, unserved=observed.unserved)
 
 
-def apply(cluster: ClusterApi, steps: SyncPlan) -> list[ClusterError]:
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """The refusals, and the deletions that the next run must try again, as sentences."""
+
+    errors: Sequence[ClusterError] = ()
+    postponed: Sequence[str] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not self.errors and not self.postponed
+
+
+def apply(cluster: ClusterApi, steps: SyncPlan) -> SyncResult:
     """Carry out the plan; a refusal stops no other action, an unreachable cluster stops all."""
     errors: list[ClusterError] = []
+    postponed: list[str] = []
     for manifest in steps.creates:
         _call(errors, partial(cluster.create, kind_of(manifest), manifest))
     for obj, manifest in steps.replaces:
@@ -231,9 +247,22 @@ def apply(cluster: ClusterApi, steps: SyncPlan) -> list[ClusterError]:
     for manifest in steps.updates:
         _call(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
     for obj in steps.deletes:
-        meta = obj["metadata"]
-        _call(errors, partial(cluster.delete, kind_of(obj), meta["name"], uid=meta["uid"]))
-    return errors
+        _call(errors, partial(_delete, cluster, obj, postponed))
+    return SyncResult(errors, postponed)
+
+
+def _delete(cluster: ClusterApi, obj: Obj, postponed: list[str]) -> None:
+    """Delete an object unless its status still shows children; their deletion may just have begun."""
+    kind, meta = kind_of(obj), obj["metadata"]
+    if children_of(obj):
+        obj = cluster.get(kind, meta["name"]) or {}
+        if children := children_of(obj):
+            names_of_children = plain_listing(sorted(children), limit=3)
+            postponed.append(
+                f"{kind.name} {meta['name']} still has {names_of_children} below it; it goes after that."
+            )
+            return
+    cluster.delete(kind, meta["name"], uid=meta["uid"])
 
 
 def _call(errors: list[ClusterError], call: Callable[[], object]) -> None:
@@ -279,14 +308,16 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     observed = observe(cluster, installation)
     desired = read_desired(uid, installation)
     steps = plan(desired, _with_foreign(cluster, desired, observed))
-    errors = apply(cluster, steps)
-    return [_outcome(errors, observed.unserved, desired), _foreign(steps.foreign)], not errors
+    result = apply(cluster, steps)
+    return [_outcome(result, observed.unserved, desired), _foreign(steps.foreign)], result.clean
 
 
-def _outcome(errors: Sequence[ClusterError], unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
-    if errors:
-        listed, others = first(errors, 3)
-        return _failed(errors[0].code, "; ".join([*map(str, listed), *filter(None, [others])]))
+def _outcome(result: SyncResult, unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:
+    if result.errors:
+        listed, others = first(result.errors, 3)
+        return _failed(result.errors[0].code, "; ".join([*map(str, listed), *filter(None, [others])]))
+    if result.postponed:
+        return _failed("ChildrenLeft", " ".join(result.postponed[:3]))
     if missing := sorted(str(kind) for kind in unserved if any(name[0] == kind for name in desired.objects)):
         return _failed("NotServed", f"The cluster does not serve {', '.join(missing)}.")
     return Condition(type="Synced", status="True", reason="InLine")

@@ -416,6 +416,17 @@ class TopologyOwner(Protocol):
 
 
 @runtime_checkable
+class ShowsChildren(Protocol):
+    """A scheduler whose pool objects say in their status which objects stand below them.
+
+    Its API refuses the deletion of an object while that is so.
+    """
+
+    def children_of(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names of the objects below this one, as its status has them."""
+
+
+@runtime_checkable
 class InstallationChecker(Protocol):
     """A scheduler backend that can judge how its scheduler is installed."""
 

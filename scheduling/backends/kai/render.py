@@ -137,6 +137,10 @@ class Kai(ByTable):
     def above(self, pool_object: Mapping[str, Any]) -> str:
         return str((pool_object.get("spec") or {}).get("parentQueue") or "")
 
+    def children_of(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+        """The child queues; KAI 0.14 and later refuse to delete a queue that has any in its status."""
+        return tuple(map(str, (pool_object.get("status") or {}).get("childQueues") or ()))
+
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return reasons.read(waiting)
 

@@ -174,6 +174,50 @@ def test_a_deleted_backend_leaves_nothing_once_its_groups_are_released(cluster, 
     assert Backend.objects.get().cleaned_at is not None
 
 
+def test_a_parent_queue_goes_once_its_status_shows_no_child(cluster):
+    def with_children(*names_of_children):
+        status = {"childQueues": list(names_of_children)}
+        cluster.edit(KAI_QUEUE, parent, lambda obj: obj.update(status=status))
+
+    parent, leaf = names.parent_queue("osmo"), names.queue("osmo", "train")
+    register()
+    save()
+    settle(cluster)
+    with_children(leaf)  # as KAI's controller writes it, some time after the queue came or went
+    services.delete_pool(name="train", change=ADMIN, force=False)
+    services.delete_backend(name="kai", change=ADMIN, force=False)
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == [parent]
+    assert (condition("Synced")["status"], condition("Synced")["reason"]) == ("False", "ChildrenLeft")
+    assert leaf in condition("Synced")["message"]
+    assert Backend.objects.get(name="kai").cleaned_at is None
+
+    with_children()
+    settle(cluster)
+    assert cluster.objects == {}
+    assert Backend.objects.get(name="kai").cleaned_at is not None
+
+
+def test_a_child_that_is_gone_by_the_time_of_its_parent_delays_nothing(cluster):
+    parent, leaf = names.parent_queue("osmo"), names.queue("osmo", "train")
+    register()
+    save()
+    settle(cluster)
+    cluster.edit(KAI_QUEUE, parent, lambda obj: obj.update(status={"childQueues": [leaf]}))
+
+    def controller(cluster):
+        if leaf not in cluster.names(KAI_QUEUE) and parent in cluster.names(KAI_QUEUE):
+            status = (cluster.get(KAI_QUEUE, parent) or {}).get("status")
+            if status != {"childQueues": []}:
+                cluster.edit(KAI_QUEUE, parent, lambda obj: obj.update(status={"childQueues": []}))
+
+    cluster.players.append(controller)
+    services.delete_pool(name="train", change=ADMIN, force=False)
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == []
+    assert condition("Synced")["status"] == "True"
+
+
 def test_a_pool_that_moves_leaves_what_its_groups_need_and_can_come_back(cluster, clusters, running):
     clusters["/etc/new"] = new = kai_cluster(uid="another")
     register()
