@@ -11,8 +11,9 @@ from osmo_topology_cli.show import Format
 
 EPILOG = (
     "Exit codes: 0 done; 1 refused by the service; 2 not understood, or no login; 3 watch: the workflow did "
-    "not complete, doctor: there are findings; 4 doctor: not every cluster could be read; 10 the service "
-    "cannot be reached or has failed; 75 too many requests, try later; 130 interrupted."
+    "not complete, doctor: there are findings, preflight: a check failed; 4 doctor: not every cluster could "
+    "be read; 10 the service cannot be reached or has failed; 75 too many requests, try later; 130 "
+    "interrupted."
 )
 app = typer.Typer(
     name="osmo-topology",
@@ -84,6 +85,23 @@ def doctor(context: typer.Context, *, wait: Wait = 300.0, output: Output = Forma
     if not printer.data(check, names=names):
         show_report(check["report"], printer)
     end(exit_code(check["report"]))
+
+
+@app.command()
+def preflight(
+    context: typer.Context,
+    *,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="Only this backend's cluster.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Check servers, clusters, rights, labels and schedulers, and say what to do; changes nothing."""
+    from osmo_topology_cli.preflight import checks_of, exit_code, show_report  # noqa: PLC0415 -- one command
+
+    service, printer = begin(context, output)
+    report = service.get("preflight", backend=backend or None)
+    if not printer.data(report, names=checks_of(report)):
+        show_report(report, printer)
+    end(exit_code(report))
 
 
 @app.command(hidden=True)

@@ -101,12 +101,12 @@ CALLS = {
     ("pools/clusters/guard.py", "get"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}", NAMESPACE]),
     ("pools/clusters/guard.py", "create"): ([WORKER], lambda: [CONFIG_MAP]),  # and the namespace
     ("pools/clusters/guard.py", "patch"): ([WORKER], lambda: [f"configmaps {CONFIG_MAP_NAME}"]),
-    ("pools.preflight.cluster.py", "create"): ([WORKER, WEB], list),  # reviews: system:basic-user
-    ("pools.preflight.cluster.py", "server_version"): ([WORKER, WEB], list),
-    ("pools.preflight.cluster.py", "server_time"): ([WORKER, WEB], list),
-    ("pools.preflight.cluster.py", "scan"): ([WORKER], lambda: [NODE]),  # and see PREFLIGHT
-    ("pools.preflight.cluster.py", "get"): ([WORKER, WEB], list),  # see PREFLIGHT
-    ("pools.preflight.cluster.py", "list"): ([WORKER, WEB], list),  # see PREFLIGHT
+    ("pools/preflight/cluster.py", "create"): ([WORKER, WEB], list),  # reviews: system:basic-user
+    ("pools/preflight/cluster.py", "server_version"): ([WORKER, WEB], list),
+    ("pools/preflight/cluster.py", "server_time"): ([WORKER, WEB], list),
+    ("pools/preflight/cluster.py", "scan"): ([WORKER], lambda: [NODE]),  # and see PREFLIGHT
+    ("pools/preflight/cluster.py", "get"): ([WORKER, WEB], list),  # see PREFLIGHT
+    ("pools/preflight/cluster.py", "list"): ([WORKER, WEB], list),  # see PREFLIGHT
     ("pools/services/sync.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("pools/services/sync.py", "list"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),

@@ -286,3 +286,34 @@ def test_whoever_interrupts_a_watch_is_not_shown_where_it_was(bare, answering):
 )
 def test_a_duration_is_said_with_its_largest_units(seconds, want):
     assert tables.seconds(seconds) == want
+
+
+def test_a_preflight_shows_what_to_do_and_ends_with_3_where_a_check_failed(bare, answering):
+    def check(status, to_do=""):
+        return {"check": "broker", "status": status, "message": "It is so.", "to_do": to_do}
+
+    def report(status, *checks):
+        counts = {"passed": 1, "failed": len(checks), "unknown": 0}
+        cluster = {"backend": "east", "checks": list(checks)}
+        return {"status": status, "counts": counts, "installation": [check("passed")], "backends": [cluster]}
+
+    good, bad = report("passed"), report("failed", check("failed", "Start Redis."))
+    service = answering((200, {}, json.dumps(bad)), (200, {}, json.dumps(good)), (200, {}, json.dumps(bad)))
+    login = {"OSMO_URL": service.url, "OSMO_TOKEN": "t"}
+    ended = bare.end(bare.start("preflight", "--backend", "east", **login))
+    assert (ended.code, ended.err) == (3, "")
+    assert ended.lines == [
+        "Installation",
+        "  passed   broker: It is so.",
+        "Backend east",
+        "  failed   broker: It is so.",
+        "           Start Redis.",
+        "1 passed, 1 failed, 0 unknown",
+    ]
+    assert bare("preflight", **login).code == 0
+    assert bare("preflight", "-o", "name", **login).lines == ["broker"]
+    assert [call[1] for call in service.asked] == [
+        "/api/preflight?backend=east",
+        "/api/preflight",
+        "/api/preflight",
+    ]
