@@ -253,6 +253,12 @@ class Backend(models.Model):
         max_length=253, default="kai-scheduler", help_text="schedulerName of pods."
     )
     scheduler_timeout = models.PositiveIntegerField(default=30, help_text="Seconds.")
+    queue_settings = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="How its scheduler's queues and shards are named, where others use it too.",
+    )
     dashboard_url = models.CharField(max_length=1024, blank=True, default="")
     grafana_url = models.CharField(max_length=1024, blank=True, default="")
     router_address = models.CharField(max_length=1024, blank=True, default="")

@@ -10,14 +10,17 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from itertools import takewhile
+from operator import or_
 from typing import TypeVar, cast
 from uuid import UUID
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
-from django.db.models import Count, Func, QuerySet, TextField
+from django.db.models import Count, Func, IntegerField, Q, QuerySet, Sum, TextField
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
 from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits
 from pools.interfaces import Room, usage
@@ -25,6 +28,7 @@ from pools.models import Backend, ConfigRevision, Installation, Node, Pool, Serv
 from pools.pod_templates.applied import node_selection
 from scheduling.errors import NotFound
 from scheduling.key_rows import NodeLabel
+from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Domain, Level, Levels
 from web.access import grants_of
 from web.policy import POOL_VISIBILITY, Action, refusal
@@ -125,6 +129,16 @@ def workflow_config() -> tuple[WorkflowConfigDocument, int]:
 def pool_nodes(pool: Pool) -> QuerySet[Node]:
     """The pool's nodes; none while its cluster was never reached."""
     return Node.objects.filter(cluster_id=pool.backend.cluster_id, labels__contains=node_selection(pool))
+
+
+def gpus_of(pools: Sequence[Pool]) -> int:
+    """The GPUs of all nodes of these pools of one backend, each node counted once. One query."""
+    if not pools:
+        return 0
+    of_any = reduce(or_, (Q(labels__contains=node_selection(pool)) for pool in pools))
+    nodes = Node.objects.filter(of_any, cluster_id=pools[0].backend.cluster_id).order_by()
+    counted = nodes.annotate(gpu=KeyTextTransform(GPU, "allocatable")).filter(gpu__regex=r"^\d{1,6}$")
+    return int(counted.aggregate(gpus=Sum(Cast("gpu", IntegerField())))["gpus"] or 0)
 
 
 @dataclass(frozen=True, slots=True)

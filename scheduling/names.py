@@ -114,19 +114,23 @@ def priority_class(priority: str) -> str:
     return f"osmo-{priority.lower()}"
 
 
-def parent_queue(namespace: str) -> str:
+QUEUE_PREFIX = "osmo-topology"
+"""What names of queues begin with; OSMO's own begin with ``osmo``, and both may use one cluster."""
+
+
+def parent_queue(namespace: str, *, prefix: str = QUEUE_PREFIX) -> str:
     """The queue above all pool queues of one backend."""
-    return _fitting("osmo-default-", namespace)
+    return _fitting(f"{prefix}-default-", namespace)
 
 
-def queue(namespace: str, pool: str) -> str:
-    """A pool's queue: ``osmo-pool-<namespace>-<pool>``, OSMO's name, if that is unambiguous.
+def queue(namespace: str, pool: str, *, prefix: str = QUEUE_PREFIX) -> str:
+    """A pool's queue: ``<prefix>-pool-<namespace>-<pool>``, as OSMO names them, if that is unambiguous.
 
     A pool's name may have capitals, ``_`` and ``.``, and ``a`` + ``b-c`` gives the same text as ``a-b`` +
     ``c``: such names end in a hash of both parts. A plain name that ends like a hash is hashed too, so the
     two kinds cannot collide.
     """
-    plain = f"osmo-pool-{namespace}-{pool}"
+    plain = f"{prefix}-pool-{namespace}-{pool}"
     if "-" not in namespace and is_dns_label(pool) and not _HASHED.fullmatch(pool) and len(plain) <= MAX_NAME:
         return plain
     return _hashed(plain, digest("queue", namespace, pool, length=10))

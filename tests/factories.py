@@ -10,6 +10,7 @@ import factory
 from django.utils import timezone
 from factory.django import DjangoModelFactory
 
+from pools.documents.backend import NEW_QUEUE_SETTINGS
 from pools.models import Backend, Cluster, ForeignUsage, Installation, Node, Platform, Pool, TopologyKey
 from scheduling import names
 from scheduling.levels import Level
@@ -77,6 +78,7 @@ class BackendFactory(DjangoModelFactory):
     name = factory.Sequence("backend-{}".format)
     cluster = factory.SubFactory(ClusterFactory)
     scheduler_version = "0.13"
+    queue_settings = factory.LazyFunction(lambda: dict(NEW_QUEUE_SETTINGS))
     kubernetes_version = "v1.36.3"
     probed_at = factory.LazyFunction(timezone.now)
     conditions = factory.LazyFunction(

@@ -41,6 +41,11 @@ class BackendForm(DocumentForm):
     )
     tests = YamlField(empty=[], help_text="Names as YAML.")
     node_conditions = YamlField(empty={}, help_text="As YAML: rules and prefix.")
+    queue_settings = YamlField(
+        empty={},
+        help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool; for a scheduler "
+        "that others use too.",
+    )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Why; kept in the history."
@@ -48,7 +53,7 @@ class BackendForm(DocumentForm):
 
     class Meta:
         model = Backend
-        fields: ClassVar = [*COLUMNS, *SETTINGS, "name", "namespace", "node_conditions"]
+        fields: ClassVar = [*COLUMNS, *SETTINGS, "name", "namespace", "node_conditions", "queue_settings"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,7 +82,13 @@ class BackendAdmin(ConfigurationAdmin):
     fieldsets = (
         (
             None,
-            {"fields": ("name", "description", "enabled", "kubeconfig", "context", "namespace", *SETTINGS)},
+            {
+                "fields": (
+                    *("name", "description", "enabled", "kubeconfig", "context", "namespace"),
+                    *SETTINGS,
+                    "queue_settings",
+                )
+            },
         ),
         ("State", {"fields": (*readonly_fields, "change_reason", "revision_read")}),
         (

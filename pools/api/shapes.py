@@ -139,6 +139,17 @@ class SchedulerSettingsShape(Shape):
     scheduler_timeout: int = about("Seconds.")
 
 
+class QueueSettingsShape(Shape):
+    """How the scheduler's queues and shards are named, where others use it too."""
+
+    prefix: str = about("What names of our queues begin with.")
+    parent: str = about("Somebody else's queue above the pools' queues; empty: one of ours.")
+    parent_quota: str = about("GPUs that our parent queue guarantees: a number, nodes or unlimited.")
+    label: str = about("Label key by which pods name their queue; empty: the scheduler's.")
+    node_pool_label: str = about("Node label that divides nodes into shards; empty: the scheduler's.")
+    node_pool: str = about("Its value on the nodes of this backend; empty: no shard is named.")
+
+
 class NodeConditionsShape(Shape):
     rules: dict[str, str]
     prefix: str
@@ -161,6 +172,7 @@ class BackendShape(Shape):
     context: str
     k8s_namespace: str = about("Made if missing.")
     scheduler_settings: SchedulerSettingsShape
+    queue_settings: QueueSettingsShape
     dashboard_url: str
     grafana_url: str
     router_address: str

@@ -4,7 +4,7 @@ Paths are relative to the backend; the caller prefixes them.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pools.checks.names import MAX_NAME
@@ -13,15 +13,22 @@ from pools.documents.backend import BackendDocument
 from pools.documents.reading import suggestion
 from scheduling.capabilities import Capabilities, check_pool_levels
 from scheduling.errors import Fault, Path, in_order
-from scheduling.kubernetes_syntax import is_dns_label
+from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value
 from scheduling.levels import Levels
 
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_QUOTA = re.compile(r"nodes|unlimited|[0-9]{1,7}")
+MAX_PREFIX = 20
 _URL = re.compile(r"https?://\S+")
 
 
-def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> list[Fault]:
-    """Find the faults of a backend that can be seen from the backend alone."""
+def check_backend(
+    document: BackendDocument, *, schedulers: Sequence[str], queue_schedulers: Collection[str] = ("kai",)
+) -> list[Fault]:
+    """Find the faults of a backend that can be seen from the backend alone.
+
+    ``queue_schedulers`` are those whose queues and shards can be named.
+    """
     faults: list[Fault] = []
     settings = document.scheduler_settings
     if settings.scheduler_type not in schedulers:
@@ -35,6 +42,7 @@ def check_backend(document: BackendDocument, *, schedulers: Sequence[str]) -> li
     if not is_dns_label(document.k8s_namespace):
         message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
+    faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
     faults += _kubeconfig(document)
     for field in ("dashboard_url", "grafana_url"):
         url = getattr(document, field)
@@ -84,6 +92,63 @@ def check_backend_serves_pools(
             "managed."
         )
         faults.append(Fault(path, "no_topology_objects", message))
+    return faults
+
+
+def _queues(document: BackendDocument, *, shares_queues: bool) -> Iterator[Fault]:
+    settings = document.queue_settings
+    kind = document.scheduler_settings.scheduler_type
+    shared = ("parent", "label", "node_pool_label", "node_pool")
+    for field in shared if not shares_queues else ():
+        if getattr(settings, field):
+            message = f'Scheduler "{kind}" has no queues and no shards: leave it out.'
+            yield Fault(("queue_settings", field), "no_queues", message, allowed=("",))
+    if settings.prefix and not (is_dns_label(settings.prefix) and len(settings.prefix) <= MAX_PREFIX):
+        message = f"A prefix is lower-case letters, digits and '-', at most {MAX_PREFIX} characters."
+        yield Fault(
+            ("queue_settings", "prefix"), "invalid_prefix", message, allowed=("osmo-topology", "osmo")
+        )
+    if settings.parent and not _SCHEDULER_NAME.fullmatch(settings.parent):
+        message = "A queue's name is lower-case letters, digits, '-' and '.', at most 253 characters."
+        yield Fault(("queue_settings", "parent"), "invalid_queue", message)
+    if settings.parent_quota and not _QUOTA.fullmatch(settings.parent_quota):
+        message = "A quota is a number of GPUs, nodes (as many as the pools' nodes have) or unlimited."
+        yield Fault(
+            ("queue_settings", "parent_quota"), "invalid_quota", message, allowed=("nodes", "unlimited", "64")
+        )
+    for field in ("label", "node_pool_label"):
+        if (label := getattr(settings, field)) and not is_label_key(label):
+            message = f"{label[:MAX_NAME]!r} is no Kubernetes label key."
+            yield Fault(("queue_settings", field), "invalid_label", message, allowed=("kai.scheduler/queue",))
+    if settings.node_pool and not is_label_value(settings.node_pool):
+        message = f"{settings.node_pool[:MAX_NAME]!r} is no value of a Kubernetes label."
+        yield Fault(("queue_settings", "node_pool"), "invalid_label_value", message)
+    if settings.node_pool_label and not settings.node_pool:
+        message = "It says nothing without node_pool, the value of that label on the shard's nodes."
+        yield Fault(("queue_settings", "node_pool_label"), "label_without_value", message)
+
+
+def check_shard(
+    selections: Mapping[str, Mapping[str, str]], *, label: str, shard: Mapping[str, str], path: Path
+) -> list[Fault]:
+    """Find the pools or platforms whose nodes the backend's shard never sees.
+
+    ``selections``: by what a message calls it, the node labels that it selects. A pod group without the label
+    belongs to the shard of the nodes without it.
+    """
+    faults = []
+    for subject, selection in sorted(selections.items()):
+        for key in sorted({label, *shard} - {""}):
+            selected, own = selection.get(key), shard.get(key)
+            if selected is None or selected == own:
+                continue
+            serves = f"{key}={own}" if own else f"nodes without label {key}"
+            message = (
+                f"{subject} selects nodes with {key}={selected}, and the backend's shard of the scheduler "
+                f"sees only {serves}: no gang there is ever scheduled. Set the backend's "
+                "queue_settings.node_pool, or correct the node_selector."
+            )
+            faults.append(Fault(path, "another_shard", message, allowed=(own,) if own else ()))
     return faults
 
 

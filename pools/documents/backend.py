@@ -1,12 +1,15 @@
 """The shape of a backend."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from pools.documents.reading import Document, Line, Text
 from pools.models import Backend
+from scheduling.backends.base import QueueSettings, SharesQueues
 from scheduling.backends.registry import installed
+from scheduling.names import QUEUE_PREFIX
 
 READ_ONLY = frozenset(
     {
@@ -42,6 +45,17 @@ class NodeConditionsDocument(Document):
     prefix: Line = ""
 
 
+class QueueDocument(Document):
+    """How queues and shards are named. Empty: as it is, in a new backend as this service names them."""
+
+    prefix: Line = ""
+    parent: Line = ""
+    parent_quota: Line = ""
+    label: Line = ""
+    node_pool_label: Line = ""
+    node_pool: Line = ""
+
+
 class BackendDocument(Document):
     """The whole configuration of a backend."""
 
@@ -51,6 +65,7 @@ class BackendDocument(Document):
     context: Line = ""
     k8s_namespace: Line = "osmo"
     scheduler_settings: SchedulerDocument = SchedulerDocument()
+    queue_settings: QueueDocument = QueueDocument()
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""
@@ -61,7 +76,7 @@ class BackendDocument(Document):
 COLUMNS = tuple(
     name
     for name in BackendDocument.model_fields
-    if name not in {"k8s_namespace", "scheduler_settings", "node_conditions"}
+    if name not in {"k8s_namespace", "scheduler_settings", "queue_settings", "node_conditions"}
 )
 """Fields of a backend that are columns of the same name and meaning."""
 
@@ -72,10 +87,55 @@ def write(document: BackendDocument, backend: Backend) -> None:
         setattr(backend, name, getattr(document, name))
     backend.namespace = document.k8s_namespace
     backend.node_conditions = document.node_conditions.model_dump()
+    backend.queue_settings = _queue_settings(document.queue_settings, backend)
     settings = document.scheduler_settings
     backend.scheduler_type = settings.scheduler_type
     backend.scheduler_name = settings.scheduler_name or default_name(settings.scheduler_type)
     backend.scheduler_timeout = settings.scheduler_timeout
+
+
+LASTING = ("prefix", "parent_quota")
+"""Settings that an empty value leaves as they are: a change would rename or bound what pools use now."""
+
+
+def _queue_settings(document: QueueDocument, backend: Backend) -> dict[str, str]:
+    before = backend.queue_settings if backend.pk else NEW_QUEUE_SETTINGS
+    written = {name: value for name, value in document.model_dump().items() if value}
+    return {name: before[name] for name in LASTING if name in before} | written
+
+
+def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) -> QueueSettings:
+    """The settings in force. ``node_gpus`` counts the GPUs of the nodes of the backend's pools."""
+    own = backend.queue_settings
+    quota = own.get("parent_quota", "unlimited")
+    return QueueSettings(
+        prefix=own.get("prefix", LEGACY_PREFIX),
+        parent=own.get("parent", ""),
+        parent_gpus=node_gpus() if quota == "nodes" else -1 if quota == "unlimited" else float(quota),
+        label=own.get("label", ""),
+        shard=shard_of(backend),
+    )
+
+
+def shard_of(backend: Backend) -> dict[str, str]:
+    """The node label of the backend's shard, and its value; empty for none."""
+    own = backend.queue_settings
+    if not own.get("node_pool"):
+        return {}
+    return {own.get("node_pool_label") or shard_label(backend.scheduler_type): own["node_pool"]}
+
+
+def shard_label(scheduler_type: str) -> str:
+    """The label by which a scheduler divides nodes, unless it is set otherwise; empty if it does not."""
+    scheduler = installed().get(scheduler_type)
+    return scheduler.shard_label if isinstance(scheduler, SharesQueues) else ""
+
+
+LEGACY_PREFIX = "osmo"
+"""Of backends from before there was a setting: OSMO's own."""
+
+NEW_QUEUE_SETTINGS = {"prefix": QUEUE_PREFIX, "parent_quota": "nodes"}
+"""Those of a new backend. One from before these settings has none, and keeps what it had."""
 
 
 def default_name(scheduler_type: str) -> str:
@@ -94,5 +154,8 @@ def document_of(backend: Backend) -> dict[str, Any]:
             "scheduler_name": backend.scheduler_name,
             "scheduler_timeout": backend.scheduler_timeout,
         },
+        "queue_settings": QueueDocument(
+            **{"prefix": LEGACY_PREFIX, "parent_quota": "unlimited", **backend.queue_settings}
+        ).model_dump(),
         "node_conditions": {"rules": {}, "prefix": "", **backend.node_conditions},
     }

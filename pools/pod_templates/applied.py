@@ -11,6 +11,7 @@ The result has ``pod``, the templates laid over one another, ``variables``, the 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pools.documents.backend import shard_of
 from pools.models import Platform, Pool
 from pools.pod_templates.merge import overlay
 
@@ -33,9 +34,11 @@ def applied(
 
 
 def apply_to_pool(pool: Pool, platforms: Sequence[Platform], templates: Templates) -> None:
-    """Set the results on unsaved rows."""
+    """Set the results on unsaved rows. The backend's shard selects nodes like a template below all others."""
+    shard = shard_of(pool.backend)
+    below = {"pod": {"spec": {"nodeSelector": shard}}} if shard else {}
     pool.applied_template = applied(
-        {}, named=pool.common_pod_template, variables=pool.common_default_variables, templates=templates
+        below, named=pool.common_pod_template, variables=pool.common_default_variables, templates=templates
     )
     for row in platforms:
         row.applied_template = applied(

@@ -325,7 +325,10 @@ def _installed(facts: ClusterFacts) -> Iterator[CheckResult]:
     if isinstance(facts.scheduler, InstallationChecker):
         version = facts.probe.kubernetes_version or "0.0"
         yield from facts.scheduler.check_installation(
-            facts.installed, kubernetes=SchedulerVersion.parse(version), scheduler_name=facts.scheduler_name
+            facts.installed,
+            kubernetes=SchedulerVersion.parse(version),
+            scheduler_name=facts.scheduler_name,
+            shard=facts.shard,
         )
 
 

@@ -17,6 +17,7 @@ from pools import selectors
 from pools.clusters.connect import cluster_for
 from pools.clusters.kinds import as_kind
 from pools.clusters.probe import PROBE_SECONDS, READ_SECONDS, Probe, probe_cluster
+from pools.documents.backend import shard_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.preflight.checks import CHANNEL_CLASS
@@ -54,6 +55,7 @@ def read_cluster(backend: Backend, *, seconds: float = PROBE_SECONDS) -> Cluster
         scheduler=scheduler,
         scheduler_type=backend.scheduler_type,
         scheduler_name=backend.scheduler_name,
+        shard=next(iter(shard_of(backend).values()), ""),
         probe=probe,
         username=read(lambda: _username(cluster)),
         rights=read(lambda: _rights(cluster, backend.namespace)),

@@ -26,8 +26,9 @@ class CheckedPool:
 class ClusterFacts:
     """A backend's cluster, as it was read with this process's credentials.
 
-    ``username`` is theirs in the cluster, ``rights`` says of each right whether they have it. ``channels``
-    are the nodes that offer a channel of NVLink. ``clock`` is the API server's time less ours, in seconds.
+    ``shard`` is the value of the backend's shard, empty for none. ``username`` is that of the credentials in
+    the cluster, ``rights`` says of each right whether they have it. ``channels`` are the nodes that offer a
+    channel of NVLink. ``clock`` is the API server's time less ours, in seconds.
     """
 
     backend: str
@@ -35,6 +36,7 @@ class ClusterFacts:
     scheduler: SchedulerBackend | None
     scheduler_type: str
     scheduler_name: str
+    shard: str
     probe: Probe
     username: Reading[str]
     rights: Reading[Mapping[Right, bool]]

@@ -14,7 +14,12 @@ from django.utils import timezone
 
 from cluster.errors import CredentialProgram
 from pools import selectors
-from pools.checks.backend import check_backend, check_backend_serves_pools, check_scheduler_holds_pools
+from pools.checks.backend import (
+    check_backend,
+    check_backend_serves_pools,
+    check_scheduler_holds_pools,
+    check_shard,
+)
 from pools.checks.names import check_name
 from pools.clusters.capabilities import capabilities_at
 from pools.clusters.connect import cluster_for
@@ -25,6 +30,7 @@ from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
 from pools.services import notices
 from pools.services.observed import note_probe
+from pools.services.pod_templates import all_templates, apply_to_pools
 from pools.services.recording import (
     ConfigChange,
     Saved,
@@ -35,7 +41,7 @@ from pools.services.recording import (
     refuse,
     refuse_declared,
 )
-from scheduling.backends.base import TopologyOwner
+from scheduling.backends.base import SharesQueues, TopologyOwner
 from scheduling.backends.registry import installed
 from scheduling.errors import Conflict, Fault, NotFound
 
@@ -174,7 +180,8 @@ def _read(
     document, unread = read(shape.BackendDocument, written, path=(), read_only=shape.READ_ONLY)
     faults += unread
     if document is not None:
-        faults += check_backend(document, schedulers=sorted(installed()))
+        queue_schedulers = [name for name, kind in installed().items() if isinstance(kind, SharesQueues)]
+        faults += check_backend(document, schedulers=sorted(installed()), queue_schedulers=queue_schedulers)
     return document, faults
 
 
@@ -220,8 +227,9 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         return faults
     kind = document.scheduler_settings.scheduler_type
     version = probe.scheduler_version if probe else backend.scheduler_version
-    pools = list(backend.pools.prefetch_related("topology_keys"))
+    pools = list(backend.pools.prefetch_related("topology_keys", "platforms"))
     levels = {pool.name: selectors.pool_levels(pool) for pool in pools}
+    faults += _other_shards(document, pools)
     faults += check_scheduler_holds_pools(levels, capabilities=capabilities_at(kind, version), path=SCHEDULER)
     faults += check_backend_serves_pools(
         _newly_lacking(backend, pools, probe),
@@ -239,6 +247,20 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         )
         faults.append(Fault(("kubeconfig",), "another_cluster", message))
     return faults
+
+
+def _other_shards(document: shape.BackendDocument, pools: Sequence[Pool]) -> list[Fault]:
+    """Find the pools whose own selectors name nodes of another shard than the backend would have."""
+    after = Backend(queue_settings={}, scheduler_type=document.scheduler_settings.scheduler_type)
+    after.queue_settings = document.queue_settings.model_dump()
+    label = document.queue_settings.node_pool_label or shape.shard_label(after.scheduler_type)
+    selections = {f'Pool "{pool.name}"': pool.node_selector for pool in pools} | {
+        f'Platform "{row.name}" of pool "{pool.name}"': row.node_selector
+        for pool in pools
+        for row in pool.platforms.all()
+    }
+    path = ("queue_settings", "node_pool")
+    return check_shard(selections, label=label, shard=shape.shard_of(after), path=path)
 
 
 def _newly_lacking(
@@ -269,6 +291,7 @@ def _write(
 ) -> Backend:
     """Write a checked document; an unchanged backend keeps its revision."""
     before = shape.document_of(backend) if backend.pk else None
+    shard = shape.shard_of(backend)
     shape.write(document, backend)
     content = shape.document_of(backend)
     if content == before:
@@ -278,6 +301,8 @@ def _write(
         backend.scheduler_version = ""  # of another address or scheduler
         note_probe(backend, probe)
     backend.save()
+    if before and shard != shape.shard_of(backend):
+        apply_to_pools(Pool.objects.filter(backend=backend), all_templates())
     enqueue("pools.probe_backend", backend.pk)
     enqueue("pools.sync_backend", backend.pk)
     return backend

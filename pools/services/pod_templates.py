@@ -6,7 +6,7 @@ document is unchanged, and its history would otherwise name a change that nobody
 the revisions of the templates it was accepted under beside that of its pool.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -136,6 +136,11 @@ def apply_again(changed: list[str], *, change: ConfigChange) -> None:
         why = "Pods of a pool that uses the template would change."
         refuse_unless_may_use(change, pool.backend.name, why=why)
     refuse([fault for pool in pools for fault in _unfit(pool, templates)])
+    apply_to_pools(pools, templates)
+
+
+def apply_to_pools(pools: Iterable[Pool], templates: Templates) -> None:
+    """Write the results of templates, and of the backend's shard, on pools and their platforms."""
     for pool in pools:
         platforms = list(pool.platforms.all())
         apply_to_pool(pool, platforms, templates)

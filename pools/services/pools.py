@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pools import conditions, selectors
+from pools.checks.backend import check_shard
 from pools.checks.names import check_name
 from pools.checks.pool import check_placement, check_pool, unknown_backend
 from pools.checks.privilege import widened
 from pools.clusters.capabilities import capabilities_of
 from pools.clusters.probe import lacks
 from pools.documents import pool as shape
+from pools.documents.backend import shard_label, shard_of
 from pools.documents.reading import merged, read
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Platform, Pool, TopologyKey
@@ -194,7 +196,17 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
     )
+    faults += _other_shard(draft.document, backend)
     return [_below(fault, draft.path) for fault in faults]
+
+
+def _other_shard(document: shape.PoolDocument, backend: Backend) -> list[Fault]:
+    """Find selectors of nodes that the backend's shard of the scheduler never sees."""
+    label = backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type)
+    selections = {"The pool": document.node_selector} | {
+        f'Platform "{name}"': platform.node_selector for name, platform in document.platforms.items()
+    }
+    return check_shard(selections, label=label, shard=shard_of(backend), path=("node_selector",))
 
 
 def _names_templates(document: shape.PoolDocument | None) -> bool:

@@ -35,11 +35,12 @@ from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
 from pools.clusters.kinds import children_of, kind_of, parent_of, pool_kinds, topology_labels
 from pools.conditions import Condition
+from pools.documents.backend import queues_of
 from pools.interfaces import usage
 from pools.models import Backend, Pool
 from pools.services.observed import record_cleaned, record_sync
 from scheduling import names
-from scheduling.backends.base import Manifest, PoolRequest, TopologyOwner
+from scheduling.backends.base import Manifest, PoolRequest, QueueSettings, TopologyOwner
 from scheduling.backends.priorities import priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
@@ -54,10 +55,14 @@ SYNC_SECONDS = 120.0  # for all calls of one sync
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObjects:
-    """The desired objects, and the queues that may stay because unreleased groups name them."""
+    """The desired objects, and the queues that may stay because unreleased groups name them.
+
+    ``foreign_parents`` are somebody else's objects that ours stand below.
+    """
 
     objects: Mapping[Name, Manifest]
     kept_queues: AbstractSet[str]
+    foreign_parents: AbstractSet[Name] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,24 +164,43 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
     """Read what configuration and running work need in a cluster."""
     pools = (
         Pool.objects.filter(backend__cluster_id=uid, backend__deleted_at=None)
-        .select_related("backend")
+        .select_related("backend__cluster")
         .prefetch_related("topology_keys")
     )
-    manifests = [manifest for pool in pools for manifest in pool_objects(pool, installation)]
+    backends = {pool.backend_id: pool.backend for pool in pools}
+    queues = {pk: queues_of(row, node_gpus=partial(_node_gpus, row)) for pk, row in backends.items()}
+    manifests = [
+        manifest
+        for pool in pools
+        for manifest in pool_objects(pool, installation, queues=queues[pool.backend_id])
+    ]
     for name, labels in sorted(usage().needed_topologies(uid)):
         owner = installed().get(name)
         if isinstance(owner, TopologyOwner):
             manifests.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
     if _in_use(uid):
         manifests += priority_classes(installation)
+    objects = {(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in manifests}
+    parents = {(kind, parent) for (kind, _), manifest in objects.items() if (parent := parent_of(manifest))}
     return DesiredObjects(
-        objects={(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in manifests},
+        objects=objects,
         kept_queues=usage().needed_queues(uid),
+        foreign_parents=parents - objects.keys(),
     )
 
 
-def pool_objects(pool: Pool, installation: UUID) -> Sequence[Manifest]:
-    """The cluster-scoped objects a pool needs."""
+def _node_gpus(backend: Backend) -> float:
+    """The GPUs of the nodes of the backend's pools; -1 until the nodes were listed once."""
+    cluster = backend.cluster
+    if cluster is None or cluster.nodes_synced_at is None:
+        return -1
+    return float(selectors.gpus_of(list(backend.pools.all())))
+
+
+def pool_objects(
+    pool: Pool, installation: UUID, *, queues: QueueSettings | None = None
+) -> Sequence[Manifest]:
+    """The cluster-scoped objects a pool needs; ``queues`` are the settings of its backend."""
     scheduler = installed().get(pool.backend.scheduler_type)
     if scheduler is None:
         return ()
@@ -191,6 +215,7 @@ def pool_objects(pool: Pool, installation: UUID) -> Sequence[Manifest]:
             gpu_maximum=gpu.get("maximum", -1),
             gpu_weight=gpu.get("weight", 1),
             external_topology=pool.topology_name,
+            queues=queues or queues_of(pool.backend),
         )
     )
 
@@ -309,7 +334,18 @@ def _sync(cluster: ClusterApi, uid: str) -> tuple[list[Condition], bool]:
     desired = read_desired(uid, installation)
     steps = plan(desired, _with_foreign(cluster, desired, observed))
     result = apply(cluster, steps)
+    if absent := _absent_parents(cluster, desired, observed):
+        message = f"Create it, or correct queue_settings.parent: there is no {', '.join(absent)}."
+        return [_failed("ParentNotFound", message), _foreign(steps.foreign)], False
     return [_outcome(result, observed.unserved, desired), _foreign(steps.foreign)], result.clean
+
+
+def _absent_parents(cluster: ClusterApi, desired: DesiredObjects, observed: ObservedObjects) -> list[str]:
+    """Somebody else's queues that pools of ours should stand below, and that do not exist."""
+    served = sorted(
+        (name for name in desired.foreign_parents if name[0] not in observed.unserved), key=lambda n: n[1]
+    )
+    return [f"{kind.name} {name}" for kind, name in served if cluster.get(kind, name) is None]
 
 
 def _outcome(result: SyncResult, unserved: Iterable[Kind], desired: DesiredObjects) -> Condition:

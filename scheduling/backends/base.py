@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
 
+from scheduling import names
 from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
@@ -101,6 +102,29 @@ class ReadBack:
     event_annotation: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """How a backend shares a scheduler with queues with others.
+
+    ``prefix`` begins the names of our queues. ``parent`` is somebody else's queue above the pools' queues;
+    empty: one of ours, which guarantees ``parent_gpus`` GPUs (-1: unlimited). ``label`` is the label key by
+    which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
+    nodes; both empty: the scheduler's usual ones.
+    """
+
+    prefix: str = names.QUEUE_PREFIX
+    parent: str = ""
+    parent_gpus: float = -1
+    label: str = ""
+    shard: Mapping[str, str] = field(default_factory=dict)
+
+    def queue(self, namespace: str, pool: str) -> str:
+        return names.queue(namespace, pool, prefix=self.prefix)
+
+    def parent_queue(self, namespace: str) -> str:
+        return self.parent or names.parent_queue(namespace, prefix=self.prefix)
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """The result of a check: a fault refuses the gang, a notice informs its user."""
@@ -118,7 +142,7 @@ class GangRequest:
     replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``).
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
-    the oldest supported.
+    the oldest supported. ``queue_label`` and ``shard`` are those of ``QueueSettings``.
     """
 
     group: UUID
@@ -136,6 +160,8 @@ class GangRequest:
     unsupported_preferred: UnsupportedPreferred = "refuse"
     external_topology: str = ""
     version: SchedulerVersion | None = None
+    queue_label: str = ""
+    shard: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +242,7 @@ class PoolRequest:
     gpu_maximum: float = -1
     gpu_weight: float = 1
     external_topology: str = ""
+    queues: QueueSettings = field(default_factory=QueueSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,6 +443,15 @@ class TopologyOwner(Protocol):
 
 
 @runtime_checkable
+class SharesQueues(Protocol):
+    """A scheduler with queues and shards, which settings of a backend may name (``QueueSettings``)."""
+
+    @property
+    def shard_label(self) -> str:
+        """The node label by which the scheduler divides a cluster into shards, unless it is set otherwise."""
+
+
+@runtime_checkable
 class ShowsChildren(Protocol):
     """A scheduler whose pool objects say in their status which objects stand below them.
 
@@ -435,6 +471,6 @@ class InstallationChecker(Protocol):
         """What to read for it."""
 
     def check_installation(
-        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
     ) -> tuple[CheckResult, ...]:
-        """Check what was read; ``kubernetes`` is the API server's version."""
+        """Check what was read. ``kubernetes`` is the API server's version, ``shard`` that of the backend."""

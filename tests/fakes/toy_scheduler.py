@@ -75,7 +75,7 @@ class Toy(ByTable):
         return None
 
     def pool_objects(self, request):
-        name = names.queue(request.namespace, request.pool)
+        name = request.queues.queue(request.namespace, request.pool)
         base = self._object(self.share, f"base-of-{name}", request, {})
         share = self._object(self.share, name, request, {"base": f"base-of-{name}"})
         fabric = (self.topology_of(request.installation, request.levels),) if request.levels else ()

@@ -115,7 +115,7 @@ def test_its_objects_are_shown_before_anything_is_made(world, admin, pool):
 
 
 def test_a_workflow_lives_and_ends_on_it(world, admin, pool):
-    shared = (["base-of-osmo-pool-osmo-train", "osmo-pool-osmo-train"], ["fabric-2"])
+    shared = (["base-of-osmo-topology-pool-osmo-train", "osmo-topology-pool-osmo-train"], ["fabric-2"])
     assert (world.cluster.names(SHARE), world.cluster.names(FABRIC)) == shared
     world.cluster.remove(FABRIC, "fabric-2")  # a group makes what it names, should it be missing
     status, reply = submit(admin, gang(2, topology=[same("rack")]))

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from pools.checks.backend import check_shard
 from scheduling import names
 from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
@@ -96,12 +97,14 @@ class _Admission:
             scheduler_type=facts.scheduler_type,
             scheduler_name=facts.scheduler_name,
             scheduler_version=facts.scheduler_version,
-            queue=names.queue(facts.namespace, facts.name),
+            queue=facts.queues.queue(facts.namespace, facts.name),
             priority_class=names.priority_class(self.scheduled_priority()),
             levels=facts.levels,
             split_gangs=facts.split_gangs,
             unsupported_preferred=facts.unsupported_preferred,
             external_topology=facts.external_topology if facts.levels else "",
+            queue_label=facts.queues.label,
+            shard=facts.queues.shard,
             exec_timeout=exec_timeout,
             queue_timeout=queue_timeout,
             start_timeout=facts.limits.max_pod_restart_limit,
@@ -197,9 +200,20 @@ class _Admission:
                 self.faults.append(platform)
                 self.platforms[resource.name] = None
             else:
+                self.faults += self.check_shard(resource, platform)
                 self.notices += node_notices(resource, platform)
                 self.platforms[resource.name] = platform
         return self.platforms[resource.name]
+
+    def check_shard(self, resource: Resource, platform: PlatformFacts) -> list[Fault]:
+        """Refuse nodes that the backend's shard of the scheduler never sees: the gang would wait for ever."""
+        subject = f'Platform "{platform.name}"' if platform.name else f'Pool "{self.facts.name}"'
+        return check_shard(
+            {subject: platform.node_selector},
+            label=self.facts.shard_label,
+            shard=self.facts.queues.shard,
+            path=resource.path,
+        )
 
     def check_topology(self, gang: Gang, *, queue_timeout: float) -> None:
         facts = self.facts

@@ -5,7 +5,7 @@ node of each platform has and which nodes lack a topology label.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -15,11 +15,13 @@ from django.db.models.functions import Cast
 
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.backend import queues_of, shard_label
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from pools.values.durations import parse_duration
+from scheduling.backends.base import QueueSettings
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.coverage import LevelCoverage, count, levels_named
@@ -76,6 +78,8 @@ class PoolFacts:
     scheduler_type: str
     scheduler_name: str
     scheduler_version: str
+    queues: QueueSettings = field(default_factory=QueueSettings)
+    shard_label: str = ""
     capabilities: Capabilities
     reachable: bool
     scheduler_served: bool
@@ -110,6 +114,8 @@ def pool_facts(pool: Pool) -> PoolFacts:
         scheduler_type=backend.scheduler_type,
         scheduler_name=backend.scheduler_name,
         scheduler_version=backend.scheduler_version,
+        queues=queues_of(backend),
+        shard_label=backend.queue_settings.get("node_pool_label") or shard_label(backend.scheduler_type),
         capabilities=capabilities_of(backend),
         reachable=conditions.status_of(backend.conditions, "Reachable") == "True",
         scheduler_served=conditions.status_of(backend.conditions, "SchedulerServed") != "False",

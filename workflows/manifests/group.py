@@ -100,6 +100,8 @@ class Renderer:
             unsupported_preferred=placement.unsupported_preferred,
             external_topology=placement.external_topology,
             version=SchedulerVersion.parse_known(placement.scheduler_version),
+            queue_label=placement.queue_label,
+            shard=placement.shard,
         )
         return scheduler_backend(placement.scheduler_type).render(request)
 

@@ -66,6 +66,8 @@ class GroupPlacement:
     split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
     external_topology: str = ""
+    queue_label: str = ""
+    shard: Mapping[str, str] = field(default_factory=dict)
     exec_timeout: float
     queue_timeout: float
     start_timeout: float = START_TIMEOUT

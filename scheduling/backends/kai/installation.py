@@ -36,15 +36,15 @@ Flags = Mapping[str, str]
 
 
 def check_installation(
-    observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str
+    observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
 ) -> Iterator[CheckResult]:
-    """Check what was read by ``QUERIES``."""
-    yield _shard(observed)
+    """Check what was read by ``QUERIES``; ``shard`` is the node-pool value of the backend, or empty."""
+    yield _shard(observed, shard)
     yield _eviction_condition(observed, scheduler_name)
     yield _binder(observed, kubernetes)
 
 
-def _shard(observed: Observed) -> CheckResult:
+def _shard(observed: Observed, own: str) -> CheckResult:
     check = "kai_shard"
     shards = observed[SHARDS.key]
     if isinstance(shards, Unread):
@@ -54,11 +54,15 @@ def _shard(observed: Observed) -> CheckResult:
         str((shard.get("spec") or {}).get("partitionLabelValue") or ""): str(shard["metadata"]["name"])
         for shard in shards
     }
-    if "" in values:
-        return passed(check, f'KAI\'s shard "{values[""]}" serves pod groups without a node-pool label.')
-    names = plain_listing(sorted(values.values()), limit=5) if values else "none"
-    message = f"No shard of KAI serves pod groups without a node-pool label; there is {names}."
-    return failed(check, message, "Create a SchedulingShard with an empty partitionLabelValue.")
+    served = f"with node-pool {own}" if own else "without a node-pool label"
+    if own in values:
+        return passed(check, f'KAI\'s shard "{values[own]}" serves pod groups {served}.')
+    names = plain_listing([f"{values[value]} ({value or 'no label'})" for value in sorted(values)], limit=5)
+    message = f"No shard of KAI serves pod groups {served}; there is {names or 'none'}."
+    to_do = (
+        f'Create a SchedulingShard with partitionLabelValue "{own}", or set the backend\'s queue_settings.'
+    )
+    return failed(check, message, to_do)
 
 
 def _eviction_condition(observed: Observed, scheduler_name: str) -> CheckResult:

@@ -86,6 +86,7 @@ class Kai(ByTable):
     pool_kinds = (queue, topology)
     features = FEATURES
     installation_queries = installation.QUERIES
+    shard_label = "kai.scheduler/node-pool"
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -119,7 +120,7 @@ class Kai(ByTable):
 
     def pool_objects(self, request: PoolRequest) -> tuple[Manifest, ...]:
         return (
-            _parent_queue(request),
+            *_parent_queues(request),
             _pool_queue(request),
             *(
                 topology(request.installation, request.levels[: rank + 1])
@@ -148,11 +149,12 @@ class Kai(ByTable):
         return evictions.read_eviction(message)
 
     def check_installation(
-        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str
+        self, observed: Observed, *, kubernetes: SchedulerVersion, scheduler_name: str, shard: str
     ) -> tuple[CheckResult, ...]:
-        return tuple(
-            installation.check_installation(observed, kubernetes=kubernetes, scheduler_name=scheduler_name)
+        results = installation.check_installation(
+            observed, kubernetes=kubernetes, scheduler_name=scheduler_name, shard=shard
         )
+        return tuple(results)
 
     def reads_label(self, key: str) -> bool:
         return pod_keys.reads_label(key)
@@ -181,7 +183,7 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
                 **request.labels,
                 names.INSTALLATION_LABEL: request.installation.hex,
                 names.GROUP_LABEL: request.group.hex,
-                QUEUE_LABEL: request.queue,
+                **_queue_labels(request),
             },
             "annotations": {**request.annotations, **_set_annotations(subgroups)},
         },
@@ -257,7 +259,7 @@ def _pods(
 
 
 def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
-    labels = {QUEUE_LABEL: request.queue, SKIP_PODGROUPER_LABEL: "true"}
+    labels = {**_queue_labels(request), SKIP_PODGROUPER_LABEL: "true"}
     if subgroup:
         labels[SUBGROUP_LABEL] = subgroup
     annotations = {POD_GROUP_ANNOTATION: names.pod_group(request.group)}
@@ -280,8 +282,17 @@ def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:
     return annotations
 
 
-def _parent_queue(request: PoolRequest) -> Manifest:
-    return _queue(request, names.parent_queue(request.namespace), gpu=_UNLIMITED)
+def _queue_labels(request: GangRequest) -> dict[str, str]:
+    """The labels by which KAI finds the queue and the shard of a pod group or pod."""
+    return {request.queue_label or QUEUE_LABEL: request.queue, **request.shard}
+
+
+def _parent_queues(request: PoolRequest) -> tuple[Manifest, ...]:
+    """Our parent queue; none where the pools' queues stand below somebody else's."""
+    if request.queues.parent:
+        return ()
+    gpu = {**_UNLIMITED, "quota": request.queues.parent_gpus}
+    return (_queue(request, request.queues.parent_queue(request.namespace), gpu=gpu),)
 
 
 def _pool_queue(request: PoolRequest) -> Manifest:
@@ -290,9 +301,9 @@ def _pool_queue(request: PoolRequest) -> Manifest:
         "limit": request.gpu_maximum,
         "overQuotaWeight": request.gpu_weight,
     }
-    queue = _queue(request, names.queue(request.namespace, request.pool), gpu=gpu)
+    queue = _queue(request, request.queues.queue(request.namespace, request.pool), gpu=gpu)
     queue["metadata"]["labels"][names.POOL_LABEL] = request.pool
-    queue["spec"]["parentQueue"] = names.parent_queue(request.namespace)
+    queue["spec"]["parentQueue"] = request.queues.parent_queue(request.namespace)
     return queue
 
 

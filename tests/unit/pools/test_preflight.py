@@ -67,6 +67,7 @@ GOOD = ClusterFacts(
     scheduler=Kai(),
     scheduler_type="kai",
     scheduler_name="kai-scheduler",
+    shard="",
     probe=PROBE,
     username="administrator",
     rights=EVERY_RIGHT,
@@ -169,7 +170,13 @@ CASES = {
         installed(shards=({"metadata": {"name": "blue"}, "spec": {"partitionLabelValue": "blue"}},)),
         "kai_shard",
         "failed",
-        "there is blue",
+        "there is blue (blue)",
+    ),
+    "no shard of the backend's value": (
+        {"shard": "green"},
+        "kai_shard",
+        "failed",
+        "with node-pool green; there is default (no label)",
     ),
     "shards nobody may read": (installed(shards=REFUSED), "kai_shard", "unknown", "forbidden"),
     "evictions without a condition": (

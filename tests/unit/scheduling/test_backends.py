@@ -9,7 +9,7 @@ import pytest
 from pools.clusters.kinds import as_kind, kind_of
 from scheduling import names
 from scheduling.backends import registry
-from scheduling.backends.base import PoolRequest
+from scheduling.backends.base import PoolRequest, QueueSettings
 from scheduling.backends.default import Default
 from scheduling.backends.kai.render import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
 from scheduling.backends.kubernetes import Kubernetes
@@ -115,10 +115,10 @@ def test_kai_queues_leave_processor_and_memory_open():
         if m["kind"] == "Queue"
     ]
     open_ = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
-    assert parent["metadata"]["name"] == "osmo-default-osmo"
+    assert parent["metadata"]["name"] == "osmo-topology-default-osmo"
     assert parent["spec"] == {"resources": {"gpu": open_, "cpu": open_, "memory": open_}}
-    assert queue["metadata"]["name"] == "osmo-pool-osmo-p"
-    assert queue["spec"]["parentQueue"] == "osmo-default-osmo"
+    assert queue["metadata"]["name"] == "osmo-topology-pool-osmo-p"
+    assert queue["spec"]["parentQueue"] == "osmo-topology-default-osmo"
     assert queue["spec"]["resources"] == {
         "gpu": {"quota": 4, "limit": 8, "overQuotaWeight": 2},
         "cpu": open_,
@@ -263,3 +263,23 @@ def test_where_no_pod_groups_are_served_both_versions_are_named(version, api):
 def test_a_later_kubernetes_claims_no_more_than_the_one_that_was_tried():
     tried, later = (Kubernetes().capabilities(SchedulerVersion(1, minor)) for minor in (36, 37))
     assert later == tried
+
+
+def test_kai_finds_queue_and_shard_by_the_backends_own_labels():
+    shard = {"kai.scheduler/node-pool": "blue"}
+    rendered = Kai().render(
+        request(gang("a b"), POOL, queue="q", queue_label="example.com/queue", shard=shard)
+    )
+    (pod_group,) = rendered.pod_groups
+    for labels in (pod_group["metadata"]["labels"], rendered.pods["a"].labels):
+        assert {"example.com/queue": "q", **shard}.items() <= labels.items()
+        assert "kai.scheduler/queue" not in labels
+
+
+def test_a_parent_queue_is_ours_or_somebody_elses():
+    own = QueueSettings(prefix="p", parent_gpus=8)
+    parent, queue = Kai().pool_objects(pool_request(levels=(), queues=own))
+    assert (parent["metadata"]["name"], parent["spec"]["resources"]["gpu"]["quota"]) == ("p-default-osmo", 8)
+    assert queue["spec"]["parentQueue"] == "p-default-osmo"
+    (queue,) = Kai().pool_objects(pool_request(levels=(), queues=QueueSettings(parent="theirs")))
+    assert queue["spec"]["parentQueue"] == "theirs"

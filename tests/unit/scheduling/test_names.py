@@ -58,15 +58,18 @@ def test_topologies_are_named_by_content_and_installation():
 
 
 def test_a_plain_pools_queue_is_named_as_osmo_names_it():
-    assert names.queue("osmo", "h100-east") == "osmo-pool-osmo-h100-east"
-    assert names.parent_queue("osmo") == "osmo-default-osmo"
+    assert names.queue("osmo", "h100-east") == "osmo-topology-pool-osmo-h100-east"
+    assert names.parent_queue("osmo") == "osmo-topology-default-osmo"
 
 
 ALIKE = {
     "capitals": [("osmo", "H100"), ("osmo", "h100")],
     "dots and underscores": [("osmo", "a.b"), ("osmo", "a_b"), ("osmo", "a-b")],
     "hyphens between namespace and pool": [("a", "b-c"), ("a-b", "c")],
-    "a pool that looks hashed": [("a", names.queue("a", "B").removeprefix("osmo-pool-a-")), ("a", "B")],
+    "a pool that looks hashed": [
+        ("a", names.queue("a", "B").removeprefix("osmo-topology-pool-a-")),
+        ("a", "B"),
+    ],
     "long names": [("osmo", "p" * 62 + "a"), ("osmo", "p" * 62 + "b")],
 }
 

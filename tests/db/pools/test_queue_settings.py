@@ -1,0 +1,173 @@
+"""A scheduler that others use too: names, parents and quotas of queues, and shards of nodes."""
+
+import pytest
+
+from pools import conditions, selectors, services, tasks
+from pools.documents.backend import document_of, queues_of
+from pools.models import Backend, Pool
+from pools.pod_templates.applied import node_selection
+from scheduling import names
+from scheduling.errors import InvalidSpec
+from tests.factories import NodeFactory
+from tests.fakes.kinds import KAI_QUEUE
+
+pytestmark = pytest.mark.django_db
+
+ADMIN = services.ConfigChange(username="root")
+SHARD = "kai.scheduler/node-pool"
+
+
+def register(**settings):
+    document = {"kubeconfig": "/etc/kai", "queue_settings": settings}
+    return services.put_backend(name="kai", document=document, change=ADMIN).value
+
+
+def save(name="train", **more):
+    return services.put_pool(name=name, document={"backend": "kai", **more}, change=ADMIN).value
+
+
+def settle(cluster):
+    tasks.sync_cluster(cluster.kube_system_uid())
+
+
+def synced():
+    return conditions.find(Backend.objects.get(name="kai").conditions, "Synced")
+
+
+def legacy():
+    """A backend from before there were such settings."""
+    backend = register()
+    Backend.objects.filter(pk=backend.pk).update(queue_settings={})
+    return Backend.objects.get(pk=backend.pk)
+
+
+def faults(refused):
+    return [(fault.path, fault.code) for fault in refused.value.faults]
+
+
+def test_queues_of_a_new_backend_have_names_that_osmo_does_not_use(cluster):
+    register()
+    save()
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == ["osmo-topology-default-osmo", "osmo-topology-pool-osmo-train"]
+
+
+def test_a_backend_from_before_keeps_its_names_and_its_quota_whatever_else_is_saved(cluster):
+    backend = legacy()
+    assert document_of(backend)["queue_settings"]["prefix"] == "osmo"
+    services.put_backend(name="kai", document={"kubeconfig": "/etc/kai", "description": "x"}, change=ADMIN)
+    save()
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == ["osmo-default-osmo", "osmo-pool-osmo-train"]
+    assert cluster.get(KAI_QUEUE, "osmo-default-osmo")["spec"]["resources"]["gpu"]["quota"] == -1
+
+    services.post_backend(name="kai", changes={"queue_settings": {"prefix": "ours"}}, change=ADMIN)
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == ["ours-default-osmo", "ours-pool-osmo-train"]
+
+
+def test_the_parent_queue_guarantees_what_the_pools_nodes_have(cluster):
+    backend = register()
+    save("a", node_selector={"pool": "a"})
+    save("b", node_selector={"rack": "r1"})
+    settle(cluster)
+    parent = names.parent_queue("osmo")
+    assert cluster.get(KAI_QUEUE, parent)["spec"]["resources"]["gpu"]["quota"] == -1  # none was listed yet
+    for labels in ({"pool": "a", "rack": "r1"}, {"pool": "a"}, {"pool": "c"}):
+        NodeFactory(cluster=backend.cluster, labels=labels, allocatable={"nvidia.com/gpu": "8"})
+    NodeFactory(cluster=backend.cluster, labels={"pool": "a"}, allocatable={"cpu": "8"})
+    type(backend.cluster).objects.update(nodes_synced_at=backend.created_at)
+    settle(cluster)
+    gpu = cluster.get(KAI_QUEUE, parent)["spec"]["resources"]["gpu"]
+    assert gpu == {"quota": 16, "limit": -1, "overQuotaWeight": 1}
+    assert selectors.gpus_of([]) == 0
+
+
+@pytest.mark.parametrize(("quota", "want"), [("64", 64), ("unlimited", -1)])
+def test_the_parents_quota_can_be_chosen(cluster, quota, want):
+    register(parent_quota=quota)
+    save()
+    settle(cluster)
+    parent = cluster.get(KAI_QUEUE, names.parent_queue("osmo"))
+    assert parent["spec"]["resources"]["gpu"]["quota"] == want
+
+
+def test_pools_stand_below_somebody_elses_queue_which_is_never_written(cluster):
+    register(parent="research")
+    save()
+    settle(cluster)
+    assert (synced()["status"], synced()["reason"]) == ("False", "ParentNotFound")
+    assert "research" in synced()["message"]
+    cluster.put(KAI_QUEUE, {"metadata": {"name": "research"}, "spec": {"resources": {}}})
+    settle(cluster)
+    assert synced()["status"] == "True"
+    assert cluster.names(KAI_QUEUE) == ["osmo-topology-pool-osmo-train", "research"]
+    child = cluster.get(KAI_QUEUE, "osmo-topology-pool-osmo-train")
+    assert child["spec"]["parentQueue"] == "research"
+    services.delete_pool(name="train", change=ADMIN, force=False)
+    services.delete_backend(name="kai", change=ADMIN, force=False)
+    settle(cluster)
+    assert cluster.names(KAI_QUEUE) == ["research"]
+    assert Backend.objects.get().cleaned_at is not None
+
+
+def test_a_shard_selects_the_pools_nodes_and_follows_the_backend(cluster):
+    register(node_pool="blue")
+    pool = save(node_selector={"gpu": "h100"}, platforms={"big": {"node_selector": {"size": "big"}}})
+    assert node_selection(pool) == {"gpu": "h100", SHARD: "blue"}
+    (platform,) = pool.platforms.all()
+    assert node_selection(pool, platform) == {"gpu": "h100", "size": "big", SHARD: "blue"}
+    register(node_pool="green", node_pool_label="example.com/shard")
+    moved = Pool.objects.select_related("backend").get()
+    assert node_selection(moved) == {"gpu": "h100", "example.com/shard": "green"}
+    assert queues_of(moved.backend).shard == {"example.com/shard": "green"}
+    register()
+    assert node_selection(Pool.objects.get()) == {"gpu": "h100"}
+
+
+def test_nodes_of_another_shard_are_refused_at_every_side(cluster):
+    register(node_pool="blue")
+    with pytest.raises(InvalidSpec) as refused:
+        save(node_selector={SHARD: "green"})
+    assert faults(refused) == [(("node_selector",), "another_shard")]
+    assert "no gang there is ever scheduled" in refused.value.message
+    save(platforms={"a": {"node_selector": {SHARD: "blue"}}})
+    with pytest.raises(InvalidSpec) as refused:
+        register(node_pool="green")
+    assert faults(refused) == [(("queue_settings", "node_pool"), "another_shard")]
+    assert 'Platform "a" of pool "train"' in refused.value.message
+
+
+def test_a_backend_of_no_shard_never_sees_nodes_with_the_label(cluster):
+    register()
+    with pytest.raises(InvalidSpec) as refused:
+        save(node_selector={SHARD: "green"})
+    assert "sees only nodes without label kai.scheduler/node-pool" in refused.value.message
+
+
+WRONG = {
+    "a prefix of another alphabet": ({"prefix": "Ours_"}, "prefix", "invalid_prefix"),
+    "a long prefix": ({"prefix": "p" * 21}, "prefix", "invalid_prefix"),
+    "a queue that is no name": ({"parent": "Research"}, "parent", "invalid_queue"),
+    "a quota of words": ({"parent_quota": "much"}, "parent_quota", "invalid_quota"),
+    "a negative quota": ({"parent_quota": "-1"}, "parent_quota", "invalid_quota"),
+    "a label that is none": ({"label": "a b"}, "label", "invalid_label"),
+    "a value that is none": ({"node_pool": "a b"}, "node_pool", "invalid_label_value"),
+    "a label without a value": ({"node_pool_label": "a/b"}, "node_pool_label", "label_without_value"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_settings_that_are_wrong_are_named(cluster, case):
+    settings, field, code = WRONG[case]
+    with pytest.raises(InvalidSpec) as refused:
+        register(**settings)
+    assert (("queue_settings", field), code) in faults(refused)
+
+
+def test_a_scheduler_without_queues_takes_no_such_settings(cluster):
+    settings = {"scheduler_type": "default"}
+    document = {"scheduler_settings": settings, "queue_settings": {"parent": "x", "node_pool": "y"}}
+    with pytest.raises(InvalidSpec) as refused:
+        services.put_backend(name="plain", document=document, change=ADMIN)
+    assert {code for _, code in faults(refused)} == {"no_queues"}
