@@ -134,6 +134,13 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         """Nothing here speaks it, so that the request is answered like any other."""
         return False
 
+    def _send_response_start(self, status: int, headers: Any, request: Any, close: bool = False) -> None:  # noqa: FBT001, FBT002 -- gunicorn's signature
+        """Write the headers of an answer without a length at once: its text may be long in coming."""
+        super()._send_response_start(status, headers, request, close=close)
+        if not any(bytes(name).lower() == b"content-length" for name, _ in headers):
+            self._safe_write(self._response_buffer)
+            self._response_buffer: bytes | None = None
+
     def _set_deadline(self, seconds: float, reason: str) -> None:
         self._cancel_deadline()
         self._deadline = self.worker.loop.call_later(seconds, self._expire, reason)
