@@ -224,6 +224,12 @@ def neighbours_of(workflow: Workflow) -> Mapping[UUID, Neighbours]:
     return neighbours
 
 
+def variables_of(workflow: Workflow) -> dict[str, str]:
+    """The variables given at submission; of a name that was given twice the last one holds."""
+    pairs = (str(text).partition("=") for text in workflow.env_vars)
+    return {name: value for name, _, value in pairs}
+
+
 def compute_domains_of(groups: Iterable[TaskGroup]) -> dict[UUID, ObservedObject]:
     """The ComputeDomain of each group that has one in its cluster, as last seen. One query."""
     ids = [group.pk for group in groups if group.placement.get("nvlink")]

@@ -28,7 +28,7 @@ from workflows.explain.summary import status_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle.statuses import LIVE_ORDER, WORKFLOW_TERMINAL, TaskStatus, WorkflowStatus
 from workflows.models import Event, Task, TaskGroup, Workflow
-from workflows.selectors import compute_domains_of, neighbours_of
+from workflows.selectors import compute_domains_of, neighbours_of, variables_of
 
 Json = Mapping[str, Any]
 
@@ -53,6 +53,7 @@ class WorkflowContent:
     cancelled_by: str
     priority: str
     labels: tuple[tuple[str, str], ...]
+    variables: tuple[tuple[str, str], ...]
     tags: tuple[str, ...]
     parent: str
     warnings: tuple[str, ...]
@@ -113,6 +114,7 @@ def workflow_content(
         cancelled_by=workflow.cancelled_by,
         priority=workflow.priority.capitalize(),
         labels=tuple(sorted((str(key), str(value)) for key, value in workflow.labels.items())),
+        variables=tuple(variables_of(workflow).items()),
         tags=tuple(map(str, workflow.tags)),
         parent=f"{workflow.parent_name}-{workflow.parent_job_id}" if workflow.parent_name else "",
         warnings=tuple(_warning(warning) for warning in workflow.warnings),

@@ -118,6 +118,7 @@ def test_a_workflow_is_looked_at_from_its_text_to_its_second_run(command, world,
     assert "MATCH" in drawn.lines[-1]
     left_out, *timeline = command("events", name, "-n", "3").lines
     assert (left_out, len(timeline)) == ("(only the last 3 events are shown)", 3)
+    assert command("explain", name, "-o", "json").json["workflow"]["env_vars"] == {"SIZE": "7"}
     refused = command("restart", name)
     assert (refused.code, refused.out) == (1, "")
     command("cancel", name)
@@ -125,7 +126,8 @@ def test_a_workflow_is_looked_at_from_its_text_to_its_second_run(command, world,
     again = command("restart", name, "-o", "name")
     assert again.code == 0, again.err
     (second,) = again.lines
-    assert command("explain", second, "-o", "json").json["workflow"]["parent_name"] == name
+    run = command("explain", second, "-o", "json").json["workflow"]
+    assert f"{run['parent_name']}-{run['parent_job_id']}" == name
     command("cancel", second)
 
 

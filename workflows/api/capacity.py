@@ -134,7 +134,18 @@ class ResourcesView(APIView):
         return Response(NodeListShape(resources=_nodes(_requested_pools(request, Action.RESOURCES_READ))))
 
 
-def _nodes(pools: Sequence[Pool]) -> list[NodeShape]:
+class ResourceView(APIView):
+    access = {"GET": Needs(Action.RESOURCES_READ, on=None)}
+
+    @extend_schema(operation_id="get_resource", responses=NodeListShape)
+    def get(self, request: Request, name: str) -> Response:
+        """Show one node, in each cluster where the caller's pools have a node of this name."""
+        pools = _requested_pools(request, Action.RESOURCES_READ)
+        nodes = _nodes(pools, node=name)
+        return Response(NodeListShape(resources=nodes))
+
+
+def _nodes(pools: Sequence[Pool], *, node: str = "") -> list[NodeShape]:
     used = used_by_node(placed_tasks(_clusters(pools)))
     platforms = {(pool.name, row.name): row for pool in pools for row in pool.platforms.all()}
     levels = {pool.name: pool_levels(pool) for pool in pools}
@@ -150,4 +161,4 @@ def _nodes(pools: Sequence[Pool]) -> list[NodeShape]:
         )
         return NodeShape(**fields)
 
-    return [shape(node) for node in nodes_of(pools)]
+    return [shape(pool_node) for pool_node in nodes_of(pools, name=node)]

@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,11 +14,11 @@ from rest_framework.views import APIView
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import Query, flag, texts
-from web.shapes import Instant, Shape, about
+from web.shapes import Instant, Shape, about, absent
 from workflows import selectors
 from workflows.api.representations import address_of, overview
 from workflows.api.shapes import TIME, PriorityText, TaskStatusText
-from workflows.api.task_page import ListedTask, TaskFilter, task_page
+from workflows.api.task_page import ListedTask, TaskFilter, TaskSum, task_page, task_sums
 from workflows.api.views import base_address, username
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Workflow
@@ -48,6 +48,8 @@ class TaskListQuery(Query):
     priority = serializers.ListField(
         child=serializers.ChoiceField(choices=Workflow.Priority.choices), max_length=3, default=list
     )
+    summary = flag("What tasks ask for, summed by user, pool and priority, in place of the tasks.")
+    aggregate_by_workflow = flag("The same, summed by workflow.")
     started_after = serializers.DateTimeField(default=None, help_text="UTC.")
     started_before = serializers.DateTimeField(default=None, help_text="UTC.")
 
@@ -94,22 +96,56 @@ class TaskListShape(Shape):
     tasks: list[ListedTaskShape]
 
 
+class TaskSumShape(Shape):
+    user: str
+    workflow_id: str | None = absent("With aggregate_by_workflow.")
+    pool: str
+    priority: PriorityText
+    storage: float = about("GiB.")
+    cpu: int
+    memory: float = about("GiB.")
+    gpu: int
+
+
+class TaskSumsShape(Shape):
+    summaries: list[TaskSumShape]
+
+
+_SHAPES: list[Any] = [TaskListShape, TaskSumsShape]  # drf-spectacular reads them through an extension
+_TASKS_OR_SUMS = PolymorphicProxySerializer(
+    component_name="TasksOrSums", serializers=_SHAPES, resource_type_field_name=None
+)
+
+
 class TaskListView(APIView):
     access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
 
-    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=TaskListShape)
+    @extend_schema(operation_id="task_list", parameters=[TaskListQuery], responses=_TASKS_OR_SUMS)
     def get(self, request: Request) -> Response:
-        """List tries of tasks, the newest first, in pages."""
+        """List tries of tasks, the newest first, in pages; or what they ask for together."""
         query = TaskListQuery.of(request)
-        page = task_page(
-            _filter(query, user=username(request)),
-            user=request.user,
-            limit=query["limit"],
-            offset=query["offset"],
-            order=query["order"],
-        )
+        criteria = _filter(query, user=username(request))
+        page = {name: query[name] for name in ("limit", "offset", "order")}
+        by_workflow = query["aggregate_by_workflow"] and not query["summary"]  # as OSMO decides
+        if query["summary"] or by_workflow:
+            sums = task_sums(criteria, user=request.user, by_workflow=by_workflow, **page)
+            return Response(TaskSumsShape(summaries=[_sum(task_sum) for task_sum in sums]))
+        tasks = task_page(criteria, user=request.user, **page)
         base, now = base_address(request), timezone.now()
-        return Response(TaskListShape(tasks=[_listed(task, base=base, now=now) for task in page]))
+        return Response(TaskListShape(tasks=[_listed(task, base=base, now=now) for task in tasks]))
+
+
+def _sum(task_sum: TaskSum) -> TaskSumShape:
+    return TaskSumShape(
+        user=task_sum.user,
+        workflow_id=task_sum.workflow or None,
+        pool=task_sum.pool,
+        priority=task_sum.priority,
+        storage=task_sum.asks.storage / GIB,
+        cpu=int(task_sum.asks.cpu),
+        memory=task_sum.asks.memory / GIB,
+        gpu=task_sum.asks.gpu,
+    )
 
 
 def _listed(task: ListedTask, *, base: str, now: datetime) -> ListedTaskShape:

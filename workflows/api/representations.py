@@ -13,7 +13,7 @@ from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
-from workflows.selectors import Neighbours
+from workflows.selectors import Neighbours, variables_of
 
 Json = dict[str, Any]
 
@@ -118,6 +118,7 @@ def detailed(
         plugins=shapes.WorkflowPluginsShape(rsync=False),
         priority=workflow.priority,
         labels=workflow.labels,
+        env_vars=variables_of(workflow),
         warnings=workflow.warnings,
         request_id=workflow.request_id or None,
     )

@@ -304,6 +304,7 @@ class WorkflowShape(Shape):
     plugins: WorkflowPluginsShape
     priority: PriorityText
     labels: dict[str, str]
+    env_vars: dict[str, str] = about("Given at submission, laid over the environment of every task.")
     warnings: list[str]
     request_id: str | None
 

@@ -7,6 +7,7 @@ from workflows.api import capacity, fit, listing, logs, outcomes, views
 urlpatterns = [
     path("api/pool_quota", capacity.PoolQuotaView.as_view()),
     path("api/resources", capacity.ResourcesView.as_view()),
+    path("api/resources/<str:name>", capacity.ResourceView.as_view()),
     path("api/tag", listing.TagsView.as_view()),
     path("api/task", listing.TaskListView.as_view()),
     path("api/users", listing.UsersView.as_view()),

@@ -87,17 +87,21 @@ class _Selectors:
             self.memberships.append((NodeMembership(pool=pool.name, platform=platform.name), selector))
 
 
-def nodes_of(pools: Iterable[Pool]) -> list[PoolNode]:
-    """The nodes of these pools, by cluster and name. Two queries; each pool came with its platforms."""
+def nodes_of(pools: Iterable[Pool], *, name: str = "") -> list[PoolNode]:
+    """The nodes of these pools, by cluster and name; ``name`` narrows them to those of this name.
+
+    Two queries; each pool came with its platforms.
+    """
     selectors: dict[str, _Selectors] = defaultdict(_Selectors)
     for pool in pools:
         if pool.backend.cluster_id is not None:
             selectors[pool.backend.cluster_id].add(pool)
     fields = ("cluster_id", "name", "labels", "taints", "allocatable", "ready", "unschedulable")
-    rows = Node.objects.filter(cluster_id__in=list(selectors)).order_by("cluster_id", "name").values(*fields)
+    nodes = Node.objects.filter(cluster_id__in=list(selectors))
+    rows = (nodes.filter(name=name) if name else nodes).order_by("cluster_id", "name").values(*fields)
     others = others_on(selectors)
-    nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
-    return [node for node in nodes if node.pools]
+    pool_nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
+    return [node for node in pool_nodes if node.pools]
 
 
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:

@@ -28,6 +28,9 @@ class Amounts:
             self.storage + other.storage,
         )
 
+    def times(self, number: int) -> "Amounts":
+        return Amounts(self.gpu * number, self.cpu * number, self.memory * number, self.storage * number)
+
     def without(self, used: "Amounts") -> "Amounts":
         """The difference, never below zero."""
         return Amounts(

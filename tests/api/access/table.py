@@ -36,6 +36,7 @@ GET    /api/users                             403     ok       ok       ok      
 
 GET    /api/pool_quota                        403     ok       ok       403      403      ok     ok
 GET    /api/resources                         403     ok       ok       403      403      ok     ok
+GET    /api/resources/{name}                  403     ok       ok       403      403      ok     ok
 GET    /api/pool                              403     ok       ok       403      403      ok     ok
 GET    /api/topology                          403     ok       ok       403      403      ok     ok
 GET    /api/pool/{pool}/fragmentation         403     404/404  ok/404   403/403  403/403  ok/ok  ok/ok

@@ -190,6 +190,15 @@ def test_what_is_hidden_and_what_is_not_there_are_the_same_page(browser, pool, s
     assert len(re.findall(r"<h1>There is nothing here</h1>", "".join(texts))) == len(texts) == 1
 
 
+def test_the_variables_given_at_submission_are_shown(browser, pool):
+    page = page_of(browser, workflow_in(pool, env_vars=["SIZE=7", "MODE=a=b", "SIZE=8", f"X={HOSTILE}"]))
+    assert "Variables given at submission (3)" in page
+    assert "SIZE=8" in page
+    assert "SIZE=7" not in page
+    assert "MODE=a=b" in page
+    assert HOSTILE not in page
+
+
 def test_hostile_text_stays_text(browser, pool):
     workflow = workflow_in(
         pool,

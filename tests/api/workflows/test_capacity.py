@@ -126,6 +126,17 @@ def test_a_resource_tells_what_a_node_has_what_is_used_and_where_it_stands(api, 
     assert (entry["backend"], entry["resource_type"], entry["conditions"]) == ("east", "RESERVED", None)
 
 
+def test_one_node_is_shown_by_its_name_and_another_not(api, backend, cluster):
+    PoolFactory(name="train", backend=backend, node_selector={"pool": "train"})
+    for name in ("n1", "n2"):
+        NodeFactory(name=name, cluster=cluster, labels={"pool": "train"})
+    NodeFactory(name="n3", cluster=cluster)
+    listed = {one["hostname"]: one for one in api.get("/api/resources").json()["resources"]}
+    assert api.get("/api/resources/n1").json() == {"resources": [listed["n1"]]}
+    for name in ("n3", "nosuch"):
+        assert api.get(f"/api/resources/{name}").json() == {"resources": []}
+
+
 def test_a_node_says_what_keeps_work_away(api, backend, cluster):
     PoolFactory(backend=backend)
     NodeFactory(cluster=cluster, ready=False, unschedulable=True)

@@ -54,6 +54,36 @@ def test_tasks_are_narrowed_by_user_status_pool_node_and_workflow(api):
     assert found(f"workflow_id={other.workflow.name}&all_users=True") == ["c"]
 
 
+def test_what_tasks_ask_for_is_summed_by_user_pool_and_priority_or_by_workflow(api):
+    """Two workflows of ann's in train, one of them with a finished task; one of bob's."""
+    pool = PoolFactory(name="train")
+    first, second = (WorkflowFactory(pool=pool, base_name=name) for name in ("first", "second"))
+    group = TaskGroupFactory(pods=0, status="RUNNING", pool=pool, workflow=first)
+    for name, gpus, memory in (("a", 4, "1Gi"), ("b", 4, "1Gi"), ("c", 8, "512Mi")):
+        TaskFactory(group=group, name=name, placement__gpu=gpus, placement__cpu=2, placement__memory=memory)
+    other = TaskGroupFactory(pods=0, status="RUNNING", pool=pool, workflow=second)
+    TaskFactory(group=other, placement__gpu=1, placement__cpu=1)
+    TaskFactory(group=other, placement__gpu=1, placement__cpu=1, status="COMPLETED")
+    TaskFactory(group=TaskGroupFactory(pods=0, workflow=WorkflowFactory(submitted_by="bob")))
+
+    def sums(query):
+        return api.get(f"/api/task?statuses=RUNNING&order=ASC&{query}").json()["summaries"]
+
+    whose = {"user": "ann", "pool": "train", "priority": "NORMAL"}
+    by_user = {**whose, "gpu": 17, "cpu": 7, "memory": 3.5, "storage": 0.0}
+    by_workflow = [
+        {**whose, "workflow_id": first.name, "gpu": 16, "cpu": 6, "memory": 2.5, "storage": 0.0},
+        {**whose, "workflow_id": second.name, "gpu": 1, "cpu": 1, "memory": 1.0, "storage": 0.0},
+    ]
+    assert sums("summary=True") == [by_user]
+    assert sums("summary=True&aggregate_by_workflow=True") == [by_user]
+    assert sums("aggregate_by_workflow=True") == by_workflow
+    assert sums("aggregate_by_workflow=True&limit=1&offset=1") == by_workflow[1:]
+    newest_first = api.get("/api/task?statuses=RUNNING&aggregate_by_workflow=True").json()["summaries"]
+    assert newest_first == by_workflow[::-1]
+    assert {entry["user"] for entry in sums("summary=True&all_users=True")} <= {"ann", "bob"}
+
+
 def test_tasks_come_in_pages_the_newest_first(api):
     group = TaskGroupFactory(pods=0)
     for name in "abc":
