@@ -153,15 +153,6 @@ def test_it_is_predicted_what_more_nodes_would_do_for_what_waits(command, world,
     command("cancel", waits)
 
 
-def test_a_default_pool_is_chosen_shown_and_given_up(command, pool):
-    assert command("pool", "default", pool, "-o", "name").out == f"{pool}\n"
-    assert command("pool", "default").out.startswith(f"default pool: {pool}; you may use: ")
-    assert command("pool", "default", "--none", "-o", "name").out == ""
-    refused = command("pool", "default", "nosuch")
-    assert refused.code == 1
-    assert "nosuch" in refused.err
-
-
 def test_configuration_is_shown_changed_and_taken_back(command, world, pool, tmp_path):
     shown = command("config", "show", "POOL", pool)
     assert shown.code == 0, shown.err
@@ -193,10 +184,18 @@ def test_a_wrong_file_of_configuration_is_refused_with_its_line(command, pool, t
     assert command("config", "show", "POOL:999999").code == 1
 
 
-def test_somebody_without_a_default_pool_is_told_which_there_are(command, pool):
+def test_a_default_pool_is_missed_chosen_shown_and_given_up(command, pool):
+    """One test of it: a default pool belongs to the user, whom all tests of the command share."""
     ended = command("submit", "-", given=spec(["a"]))
     assert ended.code == 2
     assert pool in ended.err
+    assert command("pool", "default", pool, "-o", "name").out == f"{pool}\n"
+    assert command("pool", "default").out.startswith(f"default pool: {pool}; you may use: ")
+    assert command("submit", "-", "--dry-run", given=spec(["a"])).code == 0
+    assert command("pool", "default", "--none", "-o", "name").out == ""
+    refused = command("pool", "default", "nosuch")
+    assert refused.code == 1
+    assert "nosuch" in refused.err
 
 
 def test_it_is_explained_why_a_gang_waits_and_watched_to_its_end(command, world, pool):
