@@ -79,6 +79,7 @@ class Site:
             "kubeconfig": str(self.running.kubeconfig),
             "k8s_namespace": namespace_of(name),
             "scheduler_settings": {"scheduler_type": scheduler},
+            "queue_settings": {"parent_quota": "unlimited"},  # as in all earlier measurements
         }
         self.rest.put(f"/api/configs/backend/{name}", {"configs": settings})
         self.wait(

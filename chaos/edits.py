@@ -40,6 +40,7 @@ def _put_backend(storm: Storm, name: str, kubeconfig: str) -> None:
         "kubeconfig": kubeconfig,
         "k8s_namespace": scenario.namespace(name),
         "scheduler_settings": {"scheduler_type": scenario.BACKENDS[name]},
+        "queue_settings": scenario.QUEUE_SETTINGS,
     }
     storm.site.rest().put(f"/api/configs/backend/{name}", {"configs": content})
 

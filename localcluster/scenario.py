@@ -148,10 +148,15 @@ def curl(*, api_url: str, token: str, pool: str, file: str) -> str:
     )
 
 
+QUEUE_SETTINGS = {"parent_quota": "unlimited"}
+"""Nobody else uses this KAI, and its nodes come and go faster than a guarantee follows them."""
+
+
 def _backend(running: stack.Running, name: str, scheduler: str) -> dict[str, Any]:
     return {
         "description": f"the local cluster, scheduled by {scheduler}",
         "kubeconfig": str(running.kubeconfig),
         "k8s_namespace": namespace(name),
         "scheduler_settings": {"scheduler_type": scheduler},
+        "queue_settings": QUEUE_SETTINGS,
     }

@@ -132,7 +132,7 @@ def pool_nodes(pool: Pool) -> QuerySet[Node]:
 
 
 def gpus_of(pools: Sequence[Pool]) -> int:
-    """The GPUs of all nodes of these pools of one backend, each node counted once. One query."""
+    """The GPUs of all nodes of these pools of one cluster, each node counted once. One query."""
     if not pools:
         return 0
     of_any = reduce(or_, (Q(labels__contains=node_selection(pool)) for pool in pools))

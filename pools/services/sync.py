@@ -18,9 +18,10 @@ Objects without our label are never touched. A foreign object under a name that 
 because its deletion ends no group.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -167,8 +168,7 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
         .select_related("backend__cluster")
         .prefetch_related("topology_keys")
     )
-    backends = {pool.backend_id: pool.backend for pool in pools}
-    queues = {pk: queues_of(row, node_gpus=partial(_node_gpus, row)) for pk, row in backends.items()}
+    queues = _queue_settings(pools)
     manifests = [
         manifest
         for pool in pools
@@ -189,12 +189,29 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
     )
 
 
-def _node_gpus(backend: Backend) -> float:
-    """The GPUs of the nodes of the backend's pools; -1 until the nodes were listed once."""
-    cluster = backend.cluster
+def _queue_settings(pools: Iterable[Pool]) -> dict[int, QueueSettings]:
+    """The settings by backend. Backends that share a parent queue guarantee there the most that any does."""
+    below: dict[str, list[Pool]] = defaultdict(list)
+    for pool in pools:
+        below[queues_of(pool.backend).parent_queue(pool.backend.namespace)].append(pool)
+    settings: dict[int, QueueSettings] = {}
+    for sharing in below.values():
+        own = {
+            pool.backend_id: queues_of(pool.backend, node_gpus=partial(_node_gpus, sharing))
+            for pool in sharing
+        }
+        quotas = [queues.parent_gpus for queues in own.values()]
+        most = -1 if min(quotas) < 0 else max(quotas)
+        settings |= {pk: replace(queues, parent_gpus=most) for pk, queues in own.items()}
+    return settings
+
+
+def _node_gpus(pools: Sequence[Pool]) -> float:
+    """The GPUs of the nodes of these pools of one cluster; -1 until the nodes were listed once."""
+    cluster = pools[0].backend.cluster
     if cluster is None or cluster.nodes_synced_at is None:
         return -1
-    return float(selectors.gpus_of(list(backend.pools.all())))
+    return float(selectors.gpus_of(pools))
 
 
 def pool_objects(

@@ -145,6 +145,7 @@ def stack(running_service, tmp_path_factory):
             "kubeconfig": str(world.kubeconfig),
             "k8s_namespace": world.namespace,
             "scheduler_settings": {"scheduler_type": scheduler},
+            "queue_settings": {"parent_quota": "unlimited"},  # nodes of other tests come and go
         }
         world.service.call("POST", f"/api/configs/backend/{world.backend}-{scheduler}", {"configs": content})
     return world

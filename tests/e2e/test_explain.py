@@ -267,6 +267,7 @@ def dark(bare, stack):
         "kubeconfig": str(mine.kubeconfig),
         "k8s_namespace": mine.namespace,
         "scheduler_settings": {"scheduler_type": "kai"},
+        "queue_settings": {"parent_quota": "unlimited"},
     }
     mine.service.call("POST", f"/api/configs/backend/{name}-kai", {"configs": content})
     made = []

@@ -83,6 +83,27 @@ def test_the_parent_queue_guarantees_what_the_pools_nodes_have(cluster):
     assert selectors.gpus_of([]) == 0
 
 
+def test_backends_that_share_a_parent_queue_guarantee_the_nodes_of_both(cluster):
+    backend = register()
+    document = {"kubeconfig": "/etc/same"}
+    services.put_backend(name="same", document=document, change=ADMIN)
+    save("a", node_selector={"pool": "a"})
+    other = {"backend": "same", "node_selector": {"pool": "b"}}
+    services.put_pool(name="b", document=other, change=ADMIN)
+    for pool in ("a", "b", "b"):
+        NodeFactory(cluster=backend.cluster, labels={"pool": pool}, allocatable={"nvidia.com/gpu": "8"})
+    type(backend.cluster).objects.update(nodes_synced_at=backend.created_at)
+
+    def quota():
+        settle(cluster)
+        return cluster.get(KAI_QUEUE, names.parent_queue("osmo"))["spec"]["resources"]["gpu"]["quota"]
+
+    assert quota() == 24
+    settings = {"queue_settings": {"parent_quota": "unlimited"}}
+    services.post_backend(name="same", changes=settings, change=ADMIN)
+    assert quota() == -1
+
+
 @pytest.mark.parametrize(("quota", "want"), [("64", 64), ("unlimited", -1)])
 def test_the_parents_quota_can_be_chosen(cluster, quota, want):
     register(parent_quota=quota)
