@@ -13,7 +13,7 @@ def named(objects, kind, name):
 
 
 def pod_of(workload):
-    return workload["spec"]["template"]["spec"]
+    return workload["spec"] if workload["kind"] == "Pod" else workload["spec"]["template"]["spec"]
 
 
 def container_of(workload):

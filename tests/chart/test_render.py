@@ -6,6 +6,7 @@ import re
 import kombu
 import pytest
 import yaml
+from django.core.management import get_commands
 
 from tests.chart.objects import (
     WORKLOADS,
@@ -96,6 +97,22 @@ def test_no_secret_is_written_but_those_of_the_quickstart(objects):
     secrets = [one["metadata"]["name"] for one in of_kind(objects, "Secret")]
     quick = bool(of_kind(objects, "StatefulSet"))
     assert secrets == (["train-osmo-topology-quickstart"] if quick else [])
+
+
+def test_every_command_of_the_product_is_there(objects):
+    commands = [container_of(one)["command"] for one in of_kind(objects, *WORKLOADS, "Pod")]
+    own = {command[2] for command in commands if command[:2] == ["python", "manage.py"]}
+    assert {"migrate", "observe", "prepare_removal", "preflight"} <= own <= set(get_commands())
+
+
+def test_the_preflight_has_the_rights_and_credentials_of_a_worker(objects):
+    (pod,) = of_kind(objects, "Pod")
+    worker = ours(objects)["worker"]
+    assert hooks(pod) == "test"
+    assert environment_of(pod) == environment_of(worker)
+    for part in ("serviceAccountName", "automountServiceAccountToken", "volumes", "securityContext"):
+        assert pod_of(pod)[part] == pod_of(worker)[part]
+    assert container_of(pod)["volumeMounts"] == container_of(worker)["volumeMounts"]
 
 
 def test_names_and_selectors_fit_together(objects):

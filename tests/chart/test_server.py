@@ -98,6 +98,9 @@ def test_every_object_is_one_that_the_server_takes(cluster_api, definitions, res
         assert accepted["kind"] == body["kind"]
     workloads = of_kind(objects, *WORKLOADS)
     assert workloads
+    (preflight,) = of_kind(objects, "Pod")
+    path = path_of(cluster_api, preflight)
+    assert cluster_api.call("POST", path, body=preflight, query=STRICT)["spec"]["containers"]
     for workload in workloads:
         pod = create_pod(cluster_api, restricted, workload, workload["metadata"]["name"])
         assert pod["spec"]["containers"]
