@@ -8,7 +8,8 @@ from tests.chart.values import ROOT, TABLE
 from tests.e2e.rights import _expanded
 
 RBAC = ROOT / "deploy" / "rbac"
-ACCOUNTS = ("web", "worker", "observer")
+KAI = "kai-scheduler"
+"""The namespace of which ``deploy/rbac`` speaks; the chart grants nothing in it unless it is named."""
 
 
 def granted(objects, *, account):
@@ -30,7 +31,12 @@ def granted(objects, *, account):
 
 
 def of_the_repository(namespaces, *, leave_out=()):
-    cluster = list(yaml.safe_load_all((RBAC / "cluster.yaml").read_text()))
+    cluster = [
+        one
+        for name in ("cluster.yaml", "preflight.yaml")
+        for one in yaml.safe_load_all((RBAC / name).read_text())
+        if one["metadata"].get("namespace") != KAI
+    ]
     own = list(yaml.safe_load_all((RBAC / "namespace.yaml").read_text()))
     objects = [one for one in cluster if one["metadata"]["name"] not in leave_out]
     plain = granted([*objects, *own], account=lambda subject: subject["name"])
@@ -63,6 +69,16 @@ def test_they_are_granted_in_each_namespace_of_tasks_and_no_other(render):
 def test_the_sight_of_other_tenants_pods_is_a_choice(render):
     objects = render(TABLE["no look at other tenants' pods"])
     assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-others"])
+
+
+def test_what_the_preflight_reads_besides_is_a_choice(render):
+    objects = render({"rights": {"preflight": False}})
+    assert of_the_chart(objects) == of_the_repository(["osmo"], leave_out=["osmo-topology-preflight"])
+
+
+def test_kais_namespace_is_read_where_it_is_named(render):
+    more = of_the_chart(render({"rights": {"kaiNamespace": "kai"}})) - of_the_repository(["osmo"])
+    assert more == {("kai", account, "list", "deployments.apps") for account in ("web", "worker")}
 
 
 def test_an_administrator_may_make_the_rights_alone(render):

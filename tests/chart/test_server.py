@@ -89,7 +89,8 @@ def create_pod(api, namespace, workload, name):
 
 @pytest.mark.parametrize("case", TABLE)
 def test_every_object_is_one_that_the_server_takes(cluster_api, definitions, restricted, render, case):
-    changes = TABLE[case] | {"taskNamespaces": [{"name": "default", "create": True}]}
+    namespaces = {"taskNamespaces": [{"name": "default", "create": True}]}
+    changes = merged({"rights": {"kaiNamespace": "default"}}, TABLE[case] | namespaces)
     objects = render(changes, namespace=restricted)
     for account in of_kind(objects, "ServiceAccount"):
         cluster_api.create(path_of(cluster_api, account), account)
