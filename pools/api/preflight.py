@@ -8,7 +8,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from pools import selectors
+from pools.checks.pool import unknown_backend
 from pools.preflight.report import as_json, preflight
+from scheduling.errors import InvalidSpec
 from web.permissions import Needs
 from web.policy import Action
 from web.queries import Query
@@ -57,6 +59,9 @@ class PreflightView(APIView):
         name = PreflightQuery.of(request)["backend"]
         rows = selectors.backends_visible_to(request.user).select_related("cluster").order_by("name")
         if name:
-            backend = selectors.backend_visible_to(request.user, name)
-            rows = rows.filter(pk=backend.pk)
+            names = list(rows.values_list("name", flat=True))
+            if name not in names:
+                fault = unknown_backend(name, names=names)
+                raise InvalidSpec(fault.message, [fault])
+            rows = rows.filter(name=name)
         return Response(PreflightShape.model_validate(as_json(preflight(rows, seconds=SECONDS))))

@@ -41,7 +41,7 @@ def test_one_backend_alone_and_one_that_is_not_there(admin, put, kai, clusters):
     report = admin.get("/api/preflight?backend=west").json()
     assert [entry["backend"] for entry in report["backends"]] == ["west"]
     absent = admin.get("/api/preflight?backend=nowhere")
-    assert (absent.status_code, "west" in absent.json()["message"]) == (404, True)
+    assert (absent.status_code, "west" in str(absent.json()["details"])) == (400, True)
     assert admin.get("/api/preflight?backends=west").status_code == 400
 
 
@@ -52,7 +52,8 @@ def test_a_backend_that_the_caller_may_not_read_is_not_checked(ann, kai, setting
     )
     report = ann.get("/api/preflight").json()
     assert report["backends"] == []
-    assert ann.get("/api/preflight?backend=kai").status_code == 404
+    refused = ann.get("/api/preflight?backend=kai")
+    assert (refused.status_code, refused.json()["details"][0]["code"]) == (400, "unknown_backend")
 
 
 def test_a_caller_who_asks_too_often_waits(admin, kai, monkeypatch):
