@@ -33,6 +33,8 @@ def assign(browser, user, *roles):
             "date_joined_1": "00:00:00",
             "role_assignments-TOTAL_FORMS": len(roles),
             "role_assignments-INITIAL_FORMS": 0,
+            "identities-TOTAL_FORMS": 0,
+            "identities-INITIAL_FORMS": 0,
             **{f"role_assignments-{i}-user": user.pk for i in range(len(roles))},
             **forms,
         },
