@@ -29,7 +29,9 @@ Send = Callable[[Message], Awaitable[None]]
 Wsgi = Callable[[dict[str, Any], Any], Any]
 Headers = list[tuple[bytes, bytes]]
 
-PIECE = 64 * 1024
+PIECE = 16 * 1024
+"""What is written at once, and read of a file: a connection whose client does not read holds three."""
+
 QUEUE_SECONDS = 20.0
 RETRY_SECONDS = 2
 READINESS_THREADS = 2

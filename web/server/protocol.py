@@ -19,6 +19,8 @@ from gunicorn.workers import gasgi
 
 from web import gateway
 from web.env import Environment, environment
+from web.server.allocator import return_large_blocks
+from web.server.application import PIECE
 from web.server.counts import REFUSALS
 
 LEAST_BYTES = 16 * 1024
@@ -86,6 +88,7 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE)
         self.address = _counted_address(transport.get_extra_info("peername"), self._env)
         self._connections.opened()
         self._connections.begin_wait(self)
@@ -194,6 +197,7 @@ class BoundedWorker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no 
     """A process that serves connections with limits."""
 
     def init_process(self) -> None:
+        return_large_blocks()
         self.env = environment()
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.connections = Connections(

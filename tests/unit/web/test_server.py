@@ -1,15 +1,22 @@
 """The parts of web's server that need no connection: environments, bounds, and the lane of threads."""
 
 import asyncio
+import ctypes
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from web.server.application import PIECE, Application, Limits
 from web.server.budget import ByteBudget
 from web.server.environ import environ_of
 from web.server.protocol import Connections
 from web.server.threads import ThreadLane, ThreadsBusy
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def scope(*headers, raw_path=b"/a%20b"):
@@ -92,6 +99,56 @@ def test_who_has_held_memory_longest_is_cut_off():
     asyncio.run(run())
 
 
+class Text:
+    """A stream that gives one text, and what Django's handler says of it."""
+
+    streaming = is_async = True
+
+    def __init__(self, text):
+        self._text = text
+
+    async def __aiter__(self):
+        yield self._text
+
+    def close(self):
+        pass
+
+
+def test_a_text_that_a_stream_gave_at_once_is_sent_by_pieces_and_counted():
+    text = b"x" * 700_000
+
+    def wsgi(_environ, start):
+        start("200 OK", [])
+        return Text(text)
+
+    async def run():
+        limits = Limits(threads=1, queue=9, body_bytes=10, held_bytes=1_000_000)
+        application, sent, begun = Application(wsgi, limits), {"unread": [], "read": []}, asyncio.Event()
+
+        async def receive():
+            return {"type": "http.request"}
+
+        async def call(name):
+            async def send(message):
+                sent[name].append(message.get("body", b""))
+                if name == "unread" and sent[name][-1]:
+                    begun.set()
+                    await asyncio.sleep(60)
+
+            await application({"type": "http", "path": "/a", **scope()}, receive, send)
+
+        unread = asyncio.create_task(call("unread"))
+        await begun.wait()
+        await call("read")
+        await asyncio.wait([unread], timeout=5)
+        assert unread.cancelled()
+        return sent
+
+    sent = asyncio.run(run())
+    assert b"".join(sent["read"]) == text
+    assert max(map(len, sent["read"] + sent["unread"])) == PIECE
+
+
 class Waiter:
     def __init__(self, connections, address):
         self.address, self.connections, self.reasons = address, connections, []
@@ -151,3 +208,31 @@ def test_who_waited_too_long_in_the_queue_is_refused():
             await lane.admit(SimpleNamespace, discard=lambda _: None)
 
     asyncio.run(run())
+
+
+KEPT_MIB = """
+import sys
+sys.path.insert(0, {root!r})
+from web.server.allocator import return_large_blocks
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 // 2**20
+
+if {is_set}:
+    return_large_blocks()
+bytes(30 * 2**20)  # by which glibc learns that this is no large block
+before, held = resident(), []
+for _ in range(100):
+    held.append((bytearray(b"x" * 2**20), bytearray(3000)))
+held = [small for _, small in held]
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
+def test_the_memory_of_large_answers_goes_back_to_the_system():
+    def kept(*, is_set):
+        code = KEPT_MIB.format(root=str(ROOT), is_set=is_set)
+        return int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+
+    assert kept(is_set=True) < 20 < kept(is_set=False)
