@@ -8,17 +8,26 @@ seconds.
 import re
 import uuid
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.middleware.common import CommonMiddleware
 from django_structlog.middlewares import RequestMiddleware
 
+from scheduling.errors import Fault
 from web import errors
 from web.auth import caller_address
 from web.unreadable import is_path_unreadable, unreadable_part
 
+log = structlog.get_logger(__name__)
+
 PROBES = frozenset({"/livez", "/readyz", "/metrics"})
+MOST_HOST = 255
+_OTHER_HOST = (
+    "The service does not answer to the name in Host; OSMO_ALLOWED_HOSTS has those that it answers to."
+)
 _DOUBLED = re.compile(r"/{2,}(?=api/)")
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -51,7 +60,17 @@ class RequestIdMiddleware:
 
 
 class HostMiddleware(CommonMiddleware):
-    """Django's check of the Host header, for every address but those of probes."""
+    """Django's check of the Host header, for every address but those of probes.
+
+    It refuses here: Django would write a trace for each request that a stranger sends with another name.
+    """
+
+    def __call__(self, request: HttpRequest) -> Any:
+        try:
+            return super().__call__(request)
+        except DisallowedHost:
+            log.warning("host_refused", host=request.META.get("HTTP_HOST", "")[:MOST_HOST])
+            return errors.unreadable(request, Fault(("Host",), "host", _OTHER_HOST))
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
         return None if request.path_info in PROBES else super().process_request(request)

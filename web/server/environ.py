@@ -9,7 +9,7 @@ import io
 import sys
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 from web import gateway
 
@@ -62,7 +62,11 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _path(target: bytes) -> bytes:
-    """The path of a request's target, which is a whole URL where the client takes us for a proxy."""
+    """The path of a request's target, which is a whole URL where the client takes us for a proxy.
+
+    Of that URL nothing else is read: its host may be anything, and the Host header has the one that counts.
+    """
     if target.startswith(b"/") or b"://" not in target:
         return target
-    return urlsplit(target).path or b"/"
+    _, slash, path = target.partition(b"://")[2].partition(b"?")[0].partition(b"/")
+    return slash + path or b"/"

@@ -108,7 +108,12 @@ class BoundedProtocol(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no ty
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except ValueError:  # a length of more digits than Python reads, in gunicorn 27.0.1
+            self._send_error_response(400, "The request cannot be read.")
+            self._close_transport()
+            return
         if self._header_bytes is not None and not self._closed:
             self._header_bytes += len(data)
             if self._header_bytes > HEADER_BYTES:

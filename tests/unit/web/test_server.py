@@ -65,7 +65,18 @@ def test_a_repeated_identity_header_is_worth_nothing():
 
 
 @pytest.mark.parametrize(
-    ("target", "want"), [(b"http://h/a?", "/a"), (b"http://h", "/"), (b"//api/x", "//api/x"), (b"*", "*")]
+    ("target", "want"),
+    [
+        (b"http://h/a?", "/a"),
+        (b"http://h", "/"),
+        (b"http://h?/a", "/"),
+        (b"http://[::1/a", "/a"),
+        (b"http://[h]/a//b", "/a//b"),
+        (b"http://h\xff\xe2\x84\x80/a", "/a"),
+        (b"://", "/"),
+        (b"//api/x", "//api/x"),
+        (b"*", "*"),
+    ],
 )
 def test_a_target_may_be_a_whole_url(target, want):
     assert environ_of(scope(raw_path=target), b"")["PATH_INFO"] == want
