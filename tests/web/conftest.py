@@ -24,6 +24,7 @@ SECONDS = 30
 class WebServer:
     port: int
     log: Path
+    pid: int = 0
 
     def connect(self, sent=b"", *, address=LOOPBACK):
         """A connection from one of this machine's addresses, on which something has been sent."""
@@ -65,6 +66,7 @@ def started_web(directory, redis_url, **variables):
     with Supervisor(log_dir=directory) as supervisor:
         server = WebServer(settings.port, directory / "web.log")
         web = supervisor.start(service.commands(settings)["web"])
+        server.pid = web.pid
         supervisor.wait_ready(web, lambda: _missing(server), seconds=SECONDS)
         yield server
 

@@ -1,0 +1,44 @@
+"""What gunicorn's hooks do for the counts of web's processes, under this worker as under any other."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.web.conftest import SECONDS, started_web
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def counts_directory(pid):
+    """Where a process keeps its counts; None before it has any."""
+    mapped = [line.split()[-1] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return next((Path(name).parent for name in mapped if name.endswith(f"_{pid}.db")), None)
+
+
+def wait_for(condition):
+    until = time.monotonic() + SECONDS
+    while not (result := condition()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return result
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_the_live_values_of_a_process_end_with_it_and_its_counts_stay(tmp_path, redis_url):
+    with started_web(tmp_path, redis_url) as server:
+        (worker, *_) = children(server.pid)
+        directory = wait_for(lambda: counts_directory(worker))
+        live = directory / f"gauge_liveall_{worker}.db"
+        live.touch()
+        counted = list(directory.glob(f"counter_{worker}.db"))
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: worker not in children(server.pid) and len(children(server.pid)) == 2)
+        wait_for(lambda: not live.exists())
+        assert counted == list(directory.glob(f"counter_{worker}.db")) != []
+        assert server.send(path="/livez")[0] == 200
+    assert not directory.exists()
