@@ -1,6 +1,7 @@
 """The memory of one web process whose callers follow the log of a task that runs."""
 
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from bench.site import Progress, Site, started_site
@@ -16,6 +17,7 @@ WARM_UP = 100
 POOL = BACKEND = "logs"
 WANTED_MIB = 200
 OPEN_SECONDS = 60
+AT_ONCE = 50
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
@@ -29,14 +31,11 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
             timed(lambda: web.rest.get("/api/pool"), count=WARM_UP, concurrency=CALLERS)
             report["alone"] = _figures(web, requests=requests)
             progress(f"log_followers: alone: {report['alone']}")
-            with SlowClients(web.api_url, _request(web, name), count=followers) as clients:
-                site.wait(
-                    lambda: web.memory().files > 2 * followers,  # the caller's and the cluster's connection
-                    seconds=OPEN_SECONDS,
-                    awaited="as many streams from the cluster as followers",
-                )
+            with ExitStack() as stack:
+                clients = _follow(stack, web, _request(web, name), count=followers)
                 report["beside_followers"] = _figures(web, requests=requests)
-                report["beside_followers"]["connections"] = clients.open_connections()
+                connected = sum(group.open_connections() for group in clients)
+                report["beside_followers"]["connections"] = connected
             progress(f"log_followers: beside followers: {report['beside_followers']}")
     kib = (report["beside_followers"]["process_rss_mib"] - report["alone"]["process_rss_mib"]) * 1024
     return report | {"kib_per_follower": round(kib / followers, 1)}
@@ -51,6 +50,20 @@ def _running_workflow(site: Site) -> str:
         lambda: site.rest.workflow(name)["status"] == "RUNNING", seconds=60, awaited="a running workflow"
     )
     return name
+
+
+def _follow(stack: ExitStack, web: Web, request: bytes, *, count: int) -> list[SlowClients]:
+    """Let followers come, a few at a time as requests wait for threads, until each has its stream."""
+    before = web.memory().files
+    clients = []
+    for opened in range(AT_ONCE, count + 1, AT_ONCE):
+        clients.append(stack.enter_context(SlowClients(web.api_url, request, count=AT_ONCE)))
+        web.site.wait(
+            lambda opened=opened: web.memory().files >= before + 2 * opened,  # type: ignore[misc]
+            seconds=OPEN_SECONDS,
+            awaited=f"the cluster's streams of {opened} followers",
+        )
+    return clients
 
 
 def _request(web: Web, workflow: str) -> bytes:

@@ -3,7 +3,7 @@
 So that a figure belongs to a known number of processes, and to a known kind of worker.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -34,13 +34,17 @@ class Web:
 
 @contextmanager
 def started_web(
-    site: Site, name: str, *arguments: str, more: Mapping[str, str] | None = None
+    site: Site,
+    name: str,
+    *arguments: str,
+    application: str = "osmo_topology.asgi",
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[Web]:
     """Start gunicorn as the site does; ``arguments`` come after the site's own, ``more`` are settings."""
     settings = site.running.settings
     settings = replace(settings, port=free_ports(1)[0], more={**settings.more, **(more or {})})
     command = service.commands(settings)["web"]
-    command = replace(command, name=name, argv=[*command.argv, *arguments])
+    command = replace(command, name=name, argv=[*_with(command.argv, application), *arguments])
     web = Web(site, name, settings.api_url, Rest(api_url=settings.api_url, token=site.running.token))
     child = site.supervisor.start(command)
     try:
@@ -48,6 +52,10 @@ def started_web(
         yield web
     finally:
         site.supervisor.stop_one(name)
+
+
+def _with(argv: Sequence[str], application: str) -> list[str]:
+    return [application if argument == "osmo_topology.asgi" else argument for argument in argv]
 
 
 def _missing(rest: Rest) -> str | None:

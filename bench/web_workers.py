@@ -18,7 +18,8 @@ REQUESTS, SMALL_REQUESTS = 200, 50
 BLOCKS = 6
 CALLERS = 8
 WARM_UP = 200
-THREADED = ("--worker-class", "gthread", "--threads", "8", "osmo_topology.wsgi")
+APPLICATION = "osmo_topology.wsgi"
+THREADED = ("--worker-class", "gthread", "--threads", "8")
 
 
 def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
@@ -31,7 +32,10 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
         site.add_pool(POOL, backend=BACKEND, topology=False)
         for name in ("beat", "worker", "web"):
             site.supervisor.stop_one(name)
-        with started_web(site, "bounded") as bounded, started_web(site, "gthread", *THREADED) as gthread:
+        with (
+            started_web(site, "bounded") as bounded,
+            started_web(site, "gthread", *THREADED, application=APPLICATION) as gthread,
+        ):
             report |= _compare(bounded, gthread, requests=requests)
     progress(f"web_workers: {report}")
     return report
