@@ -71,6 +71,7 @@ def observed_nodes(
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
         without=without,
+        with_others=others_known,
     )
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
     snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
@@ -83,10 +84,12 @@ def nodes_with_usage(
     selectors: Sequence[Mapping[str, str]],
     labels: Iterable[str],
     without: Sequence[UUID] = (),
+    with_others: bool,
 ) -> list[fit.FitNode]:
-    """The nodes alone, with these labels and those of the selectors. Three queries."""
+    """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
     columns = sorted({key for selector in selectors for key in selector}.union(labels))
-    holdings, others = _holdings(cluster, without), _others(cluster)
+    holdings = _holdings(cluster, without)
+    others = _others(cluster) if with_others else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
     pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
     return [
