@@ -59,6 +59,14 @@ def _put_native(storm: Storm) -> None:
     _put_pool(storm, "native")
 
 
+def configure(storm: Storm) -> None:
+    """Have every backend and pool as it was in the beginning, soon; what fails is tried again."""
+    for name in scenario.BACKENDS:
+        storm.later(0.0, partial(_put_backend, storm, name, str(storm.site.running.kubeconfig)))
+    for name in scenario.PLACES:
+        storm.later(0.1, partial(_put_pool, storm, name))
+
+
 FAULTS = {
     "edit pool": (3, edit_pool),
     "edit backend": (2, edit_backend),

@@ -44,6 +44,7 @@ class Submission:
     name: str = ""
     refused: int = 0
     attempts: int = 0
+    answered_at: float = 0.0
 
 
 def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
@@ -209,6 +210,7 @@ class Submitter:
         client.headers["Idempotency-Key"] = submission.key
         try:
             submission.name = str(client.submit(submission.pool, submission.text)["name"])
+            submission.answered_at = time.monotonic()
         except Refused as refusal:
             self.counts[f"answered {refusal.status}"] += 1
             if refusal.status < 500 and refusal.status != 429:

@@ -135,6 +135,11 @@ def start_postgres(supervisor: Supervisor, home: Home, *, durable: bool) -> str:
     return create_database(f"{server}/postgres", DATABASE)
 
 
+def postgres_program(name: str) -> Path:
+    """A program that comes with PostgreSQL, such as ``pg_dump``; it may run as anybody."""
+    return _packages() / POSTGRES / "bin" / name
+
+
 def start_redis(supervisor: Supervisor, home: Home) -> str:
     """Start Redis and return its URL; what it held at its last end is there again."""
     data = home.data / "redis"
