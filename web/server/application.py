@@ -1,10 +1,10 @@
 """The application that the event loop serves: Django behind a bounded pool of threads.
 
 A request goes to a thread only when its body is there, and comes back as status, headers and content. The
-loop runs a stream that is a coroutine, without a thread; any other stream takes one for each piece. The loop
-itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its own, so that a queue of
-requests does not take a process out of service. A request that must wait for its turn (``web.turns``) gives
-its thread up, and is run again when its turn has come.
+loop runs a stream that is a coroutine, and reads static files, without a thread; any other stream takes one
+for each piece. The loop itself answers ``/livez``, which says that it turns; ``/readyz`` has threads of its
+own, so that a queue of requests does not take a process out of service. A request that must wait for its turn
+(``web.turns``) gives its thread up, and is run again when its turn has come.
 """
 
 import asyncio
@@ -185,6 +185,8 @@ class Application:
         if response.is_async:
             pieces, close = aiter(response), response.close
             self._streams.add(task)
+        elif hasattr(response, "block_size"):
+            pieces, close = _from_file(response), response.close
         else:
             stream = _SyncStream(response)
             pieces, close = _in_thread(lane, stream), stream.close
@@ -214,8 +216,6 @@ class _SyncStream:
     """A stream that threads read, one piece at a time; it is closed when no thread is in it."""
 
     def __init__(self, response: Any) -> None:
-        if hasattr(response, "block_size"):  # a file, by 4 KiB otherwise
-            response.block_size = PIECE
         self._response = response
         self._pieces: Iterator[bytes] = iter(response)
         self._lock = threading.Lock()
@@ -236,6 +236,16 @@ class _SyncStream:
                 self._response.close()
             finally:
                 self._lock.release()
+
+
+async def _from_file(response: Any) -> AsyncIterator[bytes]:
+    """The pieces of a static file, which the loop reads itself.
+
+    Handing each to a thread is more work than the reading, and requests would wait behind a thousand of them.
+    """
+    response.block_size = PIECE  # 4 KiB otherwise
+    for piece in response:
+        yield piece
 
 
 async def _in_thread(lane: ThreadLane, stream: _SyncStream) -> AsyncIterator[bytes]:

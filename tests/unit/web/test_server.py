@@ -160,6 +160,42 @@ def test_a_text_that_a_stream_gave_at_once_is_sent_by_pieces_and_counted():
     assert max(map(len, sent["read"] + sent["unread"])) == PIECE
 
 
+class File:
+    """A static file, as Django streams one."""
+
+    streaming, is_async, block_size = True, False, 4096
+
+    def __init__(self, size):
+        self._size, self.readers = size, set()
+
+    def __iter__(self):
+        for start in range(0, self._size, self.block_size):
+            self.readers.add(threading.current_thread())
+            yield b"x" * min(self.block_size, self._size - start)
+
+    def close(self):
+        pass
+
+
+def test_files_are_read_without_threads_which_requests_would_wait_for():
+    file, sent = File(100_000), []
+
+    def wsgi(_environ, start):
+        start("200 OK", [])
+        return file
+
+    async def receive():
+        return {"type": "http.request"}
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+
+    application = Application(wsgi, Limits(threads=1, queue=0, body_bytes=10, held_bytes=1_000_000))
+    asyncio.run(application({"type": "http", "path": "/a", **scope()}, receive, send))
+    assert b"".join(sent) == b"x" * 100_000
+    assert file.readers == {threading.current_thread()}
+
+
 class Waiter:
     def __init__(self, connections, address):
         self.address, self.connections, self.reasons = address, connections, []
