@@ -1,9 +1,13 @@
 """The memory of one web process whose callers follow the log of a task that runs."""
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import yaml
+
+from bench.log_server import LogServer
 from bench.site import Progress, Site, started_site
 from bench.slow_clients import SlowClients
 from bench.submission import percentiles, timed
@@ -27,7 +31,12 @@ def measure(*, small: bool, progress: Progress) -> dict[str, Any]:
     with started_site(progress=progress, standins=False) as site:
         report["servers"] = site.servers()
         name = _running_workflow(site)
-        with started_web(site, "web_measured", "--workers", "1", more=allowed) as web:
+        for process in ("beat", "worker", "observer", "web"):
+            site.supervisor.stop_one(process)
+        with (
+            _logs_from_here(site),
+            started_web(site, "web_measured", "--workers", "1", more=allowed) as web,
+        ):
             timed(lambda: web.rest.get("/api/pool"), count=WARM_UP, concurrency=CALLERS)
             report["alone"] = _figures(web, requests=requests)
             progress(f"log_followers: alone: {report['alone']}")
@@ -50,6 +59,23 @@ def _running_workflow(site: Site) -> str:
         lambda: site.rest.workflow(name)["status"] == "RUNNING", seconds=60, awaited="a running workflow"
     )
     return name
+
+
+@contextmanager
+def _logs_from_here(site: Site) -> Iterator[None]:
+    """Let the service's kubeconfig name a server of logs; nothing else of the service runs any more."""
+    assert site.running.plane is not None
+    path, certificates = site.running.kubeconfig, site.running.plane.directory / "certs"
+    text = path.read_text()
+    content = yaml.safe_load(text)
+    with LogServer(certificates) as server:
+        for entry in content["clusters"]:
+            entry["cluster"]["server"] = server.url
+        path.write_text(yaml.safe_dump(content))
+        try:
+            yield
+        finally:
+            path.write_text(text)
 
 
 def _follow(stack: ExitStack, web: Web, request: bytes, *, count: int) -> list[SlowClients]:

@@ -87,6 +87,9 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/web/test_limits.py::test_an_address_cuts_its_own_oldest_and_nobody_elses",
             "tests/web/test_limits.py::test_an_answer_that_nobody_reads_is_cut",
             "tests/web/test_limits.py::test_who_comes_when_all_threads_are_busy_is_asked_to_come_again",
+            "tests/web/test_garbage_on_the_wire.py::test_what_is_no_request",
+            "tests/web/test_garbage_on_the_wire.py::test_a_host_of_garbage",
+            "tests/cluster/test_log_stream_memory.py::test_a_log_that_is_written_faster_than_it_is_read_waits_in_the_cluster",
         ),
         "REST and the gateway": (
             "tests/api/test_every_answer.py::test_nothing_but_health_and_the_login_answers_a_stranger",
