@@ -12,7 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 from uuid import UUID
 
-from cluster.errors import AlreadyExists, ClusterError, Invalid, NotServed, ObjectNotFound, RequestForbidden
+from cluster.errors import (
+    AlreadyExists,
+    ClusterError,
+    Invalid,
+    NotServed,
+    ObjectNotFound,
+    RequestForbidden,
+    WritesUnconfirmed,
+)
 from cluster.interface import ClusterApi
 from cluster.kinds import COMPUTE_DOMAIN, NAMESPACE, Kind
 from cluster.versions import first_served
@@ -170,6 +178,9 @@ def ensure_namespace(cluster: ClusterApi, name: str) -> Condition:
     except (RequestForbidden, NotServed) as error:
         message = f'Whether namespace "{name}" is there is unknown: {error}'
         return Condition(type="NamespaceReady", status="Unknown", reason="Forbidden", message=message)
+    except WritesUnconfirmed as error:  # nothing was tried, so nobody knows whether it can be created
+        message = f'Namespace "{name}" is missing and was not created: {error}'
+        return Condition(type="NamespaceReady", status="Unknown", reason=error.code, message=message)
     except ClusterError as error:
         message = f'Namespace "{name}" could not be created: {error}'
         return Condition(type="NamespaceReady", status="False", reason=error.code, message=message)

@@ -166,11 +166,11 @@ def test_a_deleted_backend_leaves_nothing_once_its_groups_are_released(cluster, 
     running.unreleased = 1
     services.delete_backend(name="kai", change=ADMIN, force=True)
     settle(cluster)
-    assert cluster.kinds() == {"PriorityClass"}
+    assert cluster.kinds() == {"PriorityClass", "ConfigMap"}  # the installation's mark stays
     assert Backend.objects.get().cleaned_at is None
     running.unreleased = 0
     settle(cluster)
-    assert cluster.objects == {}
+    assert cluster.kinds() == {"ConfigMap"}
     assert Backend.objects.get().cleaned_at is not None
 
 
@@ -194,7 +194,7 @@ def test_a_parent_queue_goes_once_its_status_shows_no_child(cluster):
 
     with_children()
     settle(cluster)
-    assert cluster.objects == {}
+    assert cluster.kinds() == {"ConfigMap"}  # the installation's mark stays
     assert Backend.objects.get(name="kai").cleaned_at is not None
 
 
