@@ -27,7 +27,7 @@ REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time 
 BACKUP_AT = 0.5  # of the storm
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
-MORE_SECONDS = 90  # longest that the storm goes on for what has not happened yet
+MORE_SECONDS = 150  # longest that the storm goes on for what has not happened yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
