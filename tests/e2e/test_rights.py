@@ -1,10 +1,17 @@
 """The roles of ``deploy/rbac`` grant what a full run needs, and nothing that it does not."""
 
 from tests.e2e import rights
-from tests.e2e.conftest import workflow
+from tests.e2e.conftest import CLIQUE, RACK, workflow
 
 PAIR = ("g", ["a", "b"], {"exitActions": '{RESCHEDULE: "3"}', "files": "[{path: /x, contents: y}]"})
 SAME_RACK = "one: {gpu: 4, topology: [{key: rack}]}"
+
+KEYS = [
+    {"key": "rack", "label": RACK},
+    {"key": "clique", "label": CLIQUE},
+    {"key": "host", "label": "kubernetes.io/hostname"},
+]
+"""Levels of no other test's pool, so that their Topology goes with this one."""
 
 RARE = {
     ("worker", "get", "pods"): "whose a name is that is taken, and whether a delete met another object",
@@ -31,7 +38,7 @@ RARE = {
 def full_run(world):
     """Every scheduler, a ComputeDomain, a file, a second try, logs, an end and a pool that goes."""
     world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
-    kai = world.make_pool("kai", nvlink=True)
+    kai = world.make_pool("kai", nvlink=True, topology_keys=KEYS)
     name = world.submit(kai, workflow(PAIR, resources=SAME_RACK))
     world.wait_group(name, "g", "RUNNING")
     assert world.service.call("GET", f"/api/workflow/{name}/logs?follow=False")
