@@ -58,7 +58,7 @@ def show_config(
         sections = _present(service, _type(kind) if kind else "")
     if name:
         sections = _named(sections, name)
-    names = [f"{section}/{each}" for section, objects in sections.items() for each in objects]
+    names = [f"{section}/{key}" for section, objects in sections.items() for key in _by_name(objects)]
     if not printer.data(sections, names=names):
         printer.text(as_yaml(sections))
 
@@ -213,14 +213,17 @@ def _set_after(service: "Service", config_type: str, number: int) -> dict[str, A
 def _named(sections: dict[str, Any], name: str) -> dict[str, Any]:
     narrowed = {}
     for section, objects in sections.items():
-        if isinstance(objects, list):  # OSMO's shape of backends
-            objects = {each["name"]: each for each in objects}  # noqa: PLW2901 -- the same objects
-        if name in objects:
-            narrowed[section] = {name: objects[name]}
+        if name in (by_name := _by_name(objects)):
+            narrowed[section] = {name: by_name[name]}
     if not narrowed:
-        offered = ", ".join(str(each) for objects in sections.values() for each in objects) or "none"
+        offered = ", ".join(key for objects in sections.values() for key in _by_name(objects)) or "none"
         raise Failure(f"There is no {name} among {', '.join(sections)}; there is {offered}.")
     return narrowed
+
+
+def _by_name(objects: Any) -> dict[str, Any]:
+    """The objects of a section by name; a revision of backends has them as a list, as OSMO does."""
+    return {obj["name"]: obj for obj in objects} if isinstance(objects, list) else objects
 
 
 def _type(text: str) -> str:
