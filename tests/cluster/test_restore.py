@@ -16,13 +16,16 @@ from django.db import connection, connections
 from django.db.models import F
 from django.db.models.functions import Now
 
+from cluster.interface import FIELD_MANAGER
 from cluster.kinds import CONFIG_MAP, NAMESPACE, POD
 from pools.clusters import guard
 from pools.clusters.connect import cluster_for
 from pools.conditions import status_of
 from pools.models import Backend, ClusterGuard
+from pools.selectors import installation
 from pools.services.sync import sync_cluster
 from pools.tasks import probe_backend
+from scheduling.names import INSTALLATION_LABEL
 from tests.factories import BackendFactory, PoolFactory, TaskGroupFactory
 from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY
 from workflows.logs.archive import keep_before_delete
@@ -126,9 +129,12 @@ def begin_work(backend):
 
 
 def written(real, namespace):
-    """(kind, name) -> (uid, resource version) of all that the service writes."""
+    """(kind, name) -> (uid, data, what the service's field manager wrote and when) of all that it writes.
+
+    The API server is everybody's: schedulers write on the same objects, other installations have their own.
+    """
     objects = [
-        (kind.name, obj["metadata"])
+        (kind.name, obj)
         for kind, place in (
             (POD, namespace),
             (KAI_POD_GROUP, namespace),
@@ -138,7 +144,19 @@ def written(real, namespace):
         )
         for obj in real.list(kind, namespace=place).items
     ]
-    return {(kind, meta["name"]): (meta["uid"], meta["resourceVersion"]) for kind, meta in objects}
+    return {
+        (kind, obj["metadata"]["name"]): (obj["metadata"]["uid"], obj.get("data"), own_writes(obj))
+        for kind, obj in objects
+        if own_writes(obj) and (obj["metadata"].get("namespace") or is_ours(obj))
+    }
+
+
+def own_writes(obj):
+    return [entry for entry in obj["metadata"]["managedFields"] if entry["manager"] == FIELD_MANAGER]
+
+
+def is_ours(obj):
+    return obj["metadata"].get("labels", {}).get(INSTALLATION_LABEL) == installation().hex
 
 
 def do_everything(backend):
@@ -166,6 +184,7 @@ def test_the_database_of_yesterday_leaves_running_work_alone_until_it_is_adopted
     copy(database, f"{database}_backup")
     begin_work(backend)
     before = written(real, backend.namespace)
+    assert {kind for kind, _ in before} >= {"PodGroup", "ConfigMap", "Queue"}
     pods = {name for kind, name in before if kind == "Pod"}
     assert len(pods) == 2
 
