@@ -138,19 +138,23 @@ class Application:
     async def _answer_in_turn(
         self, lane: ThreadLane, scope: MutableMapping[str, Any], body: bytes
     ) -> HttpAnswer:
-        """Run Django, again if the request had to wait for its turn."""
-        place: Place | None = None
-        try:
-            while True:
-                run = partial(self._begin, environ_of(scope, body), place)
-                answer = await lane.admit(run, discard=_discard)
-                if isinstance(answer, HttpAnswer):
-                    return answer
-                place = answer
+        """Run Django, again if the request had to wait for its turn.
+
+        The turn lasts until its thread has ended, whether or not the caller is still there. It includes the
+        wait for a thread: that is in the queue of all requests, lasts ``QUEUE_SECONDS`` at most, and ends if
+        the caller goes. So a turn that waits keeps no thread idle, and no user has more than one.
+        """
+        answer = await lane.admit(partial(self._begin, environ_of(scope, body), None), discard=_discard)
+        while isinstance(answer, Place):
+            place = answer
+            try:
                 await _turn_of(place)
-        finally:
-            if place is not None:
+                run = partial(self._begin, environ_of(scope, body), place)
+            except BaseException:
                 place.leave()
+                raise
+            answer = await lane.admit(run, discard=_discard, end=place.leave)
+        return answer
 
     def _begin(self, environ: dict[str, Any], place: Place | None) -> HttpAnswer | Place:
         """Run Django, in a thread; a place if the request must wait for its turn."""

@@ -32,11 +32,27 @@ class ThreadLane:
     def is_full(self) -> bool:
         return self._pending >= self._most
 
-    async def admit(self, function: Callable[[], R], *, discard: Callable[[R], None]) -> R:
+    async def admit(
+        self,
+        function: Callable[[], R],
+        *,
+        discard: Callable[[R], None],
+        end: Callable[[], None] = lambda: None,
+    ) -> R:
         """Run a function that begins a request. Raises ThreadsBusy.
 
-        ``discard`` gets a result that nobody waits for any more.
+        ``discard`` gets a result that nobody waits for any more. ``end`` is called once, when the function
+        has ended or will never begin: a thread goes on when its caller has gone.
         """
+        try:
+            future = self._admitted(function)
+        except BaseException:
+            end()
+            raise
+        future.add_done_callback(lambda _: end())
+        return await self._wait_for(future, discard)
+
+    def _admitted(self, function: Callable[[], R]) -> Future[R]:
         if self.is_full:
             raise ThreadsBusy
         queued_at = time.monotonic()
@@ -46,7 +62,7 @@ class ThreadLane:
                 raise ThreadsBusy
             return function()
 
-        return await self._wait_for(self._submit(run), discard)
+        return self._submit(run)
 
     async def run(self, function: Callable[[], R]) -> R:
         """Run a function of a request that was admitted."""
@@ -65,15 +81,18 @@ class ThreadLane:
         self._submit(function)
 
     def _submit(self, function: Callable[[], R]) -> Future[R]:
-        with self._lock:
-            self._pending += 1
-        future = self._executor.submit(function)
-        future.add_done_callback(self._ended)
+        self._count(1)
+        try:
+            future = self._executor.submit(function)
+        except BaseException:  # the process stops
+            self._count(-1)
+            raise
+        future.add_done_callback(lambda _: self._count(-1))
         return future
 
-    def _ended(self, future: Future[R]) -> None:  # noqa: ARG002 -- the callback's signature
+    def _count(self, change: int) -> None:
         with self._lock:
-            self._pending -= 1
+            self._pending += change
 
 
 def _discard(future: Future[R], discard: Callable[[R], None]) -> None:

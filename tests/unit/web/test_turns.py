@@ -8,6 +8,7 @@ import pytest
 from scheduling.errors import Busy
 from web import turns
 from web.server.application import Application, Limits
+from web.server.threads import ThreadLane, ThreadsBusy
 from web.turns import RETRY_SECONDS, Turns, turn
 
 
@@ -202,5 +203,112 @@ def test_nobody_waits_for_a_turn_in_a_process_that_stops(queue, monkeypatch):
         assert (await second).startswith(b"busy: Your expensive request has waited too long")
         site.end.set()
         assert await first == b"done "
+
+    asyncio.run(run())
+
+
+class Gated:
+    """A WSGI application of one user; each request ends when the gate of its body opens."""
+
+    def __init__(self):
+        self.gates = {body: threading.Event() for body in (b"1", b"2", b"3")}
+        self.begun = []
+
+    def __call__(self, environ, start):
+        body = environ["wsgi.input"].read()
+        start("200 OK", [])
+        with turn("ann"):
+            self.begun.append(body)
+            self.gates[body].wait(30)
+        return Response(b"done " + body)
+
+    def open(self, *bodies):
+        for body in bodies or self.gates:
+            self.gates[body].set()
+
+
+async def two_of_one_user(application, site, queue):
+    """Two requests of a user, the second of which waits for the first."""
+    first = asyncio.create_task(call(application, "/", b"1"))
+    await until(lambda: site.begun == [b"1"])
+    second = asyncio.create_task(call(application, "/", b"2"))
+    await until(lambda: len(queue._waiting) == 1)
+    return first, second
+
+
+def test_a_turn_lasts_as_long_as_its_thread_though_the_caller_has_gone(queue):
+    async def run():
+        site = Gated()
+        application = application_of(site, threads=3)
+        try:
+            first, second = await two_of_one_user(application, site, queue)
+            site.open(b"1")
+            await first
+            await until(lambda: site.begun == [b"1", b"2"])
+            third = asyncio.create_task(call(application, "/", b"3"))
+            await until(lambda: len(queue._waiting) == 1)
+            second.cancel()
+            await asyncio.wait([second])
+            assert len(queue._waiting) == 1  # the thread of the second is at work
+            site.open(b"2", b"3")
+            assert await third == b"done 3"
+        finally:
+            site.open()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("trouble", [ThreadsBusy, RuntimeError])
+def test_a_turn_ends_where_the_request_gets_no_thread(queue, monkeypatch, trouble):
+    """The queue is full, or the process stops."""
+
+    async def run():
+        site = Gated()
+        application = application_of(site, threads=3)
+        try:
+            first, second = await two_of_one_user(application, site, queue)
+            if trouble is RuntimeError:
+                application._lane._executor.shutdown(wait=False)
+            else:
+                monkeypatch.setattr(ThreadLane, "is_full", True)
+            site.open(b"1")
+            await first
+            await asyncio.gather(second, return_exceptions=True)
+            assert site.begun == [b"1"]
+            assert queue.is_idle
+            with pytest.raises(trouble):
+                await application._lane.admit(bytes, discard=lambda _: None)
+            monkeypatch.undo()
+            assert application._lane._pending == 0
+        finally:
+            site.open()
+
+    asyncio.run(run())
+
+
+def test_who_goes_while_the_turn_waits_for_a_thread_gives_it_up(queue):
+    async def run():
+        site, busy = Gated(), threading.Event()
+        application = application_of(site, threads=2)
+        lane = application._lane
+        try:
+            first, second = await two_of_one_user(application, site, queue)
+            others = [
+                asyncio.create_task(lane.admit(lambda: busy.wait(30), discard=lambda _: None))
+                for _ in range(2)
+            ]
+            await until(lambda: lane._pending == 3)
+            site.open(b"1")
+            await first
+            await until(lambda: "ann" in queue._running and lane._pending == 3)
+            second.cancel()
+            await asyncio.wait([second])
+            assert queue.is_idle
+            busy.set()
+            await asyncio.gather(*others)
+            assert site.begun == [b"1"]
+        finally:
+            busy.set()
+            site.open()
 
     asyncio.run(run())
