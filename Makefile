@@ -11,7 +11,7 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 unexport KUBECONFIG DATABASE_URL REDIS_URL
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv programs chart setup own browser demo up down test test-unit lint bench chaos docs clean
+.PHONY: help venv programs chart setup own browser debian demo up down test test-unit lint bench chaos docs clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -29,7 +29,7 @@ up: $(if $(CLUSTER_KUBECONFIG),venv,setup) ## start the service and a local clus
 down: venv ## stop what `make up` started
 	@$(RUN) -m localcluster down
 
-test: setup own browser chart ## run all tests, on real servers
+test: setup own browser chart debian ## run all tests, on real servers
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 test-unit: venv ## run the tests that need no server, in seconds
@@ -79,6 +79,10 @@ chart:
 # Debian's Chromium, where that can be installed; without one the tests in tests/browser are skipped
 browser:
 	@command -v chromium >/dev/null || $(PYTHON) -m localcluster.chromium
+
+# PgBouncer, nginx and a Redis with TLS from Debian's packages; without them the tests in tests/servers are skipped
+debian:
+	@$(PYTHON) -m localcluster.debian
 
 own: venv
 	@$(RUN) -m localcluster own
