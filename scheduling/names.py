@@ -27,7 +27,9 @@ OWN_PREFIX = "osmo-"
 INSTALLATION_LABEL = "osmo.nvidia.com/installation"
 """Carries our installation's uuid; only objects with ours on them may be edited or removed."""
 
-NAMESPACE_LABEL = "osmo.namespace"
+NAMESPACE_LABEL = "osmo.nvidia.com/namespace"
+"""Of a Queue. Not OSMO's ``osmo.namespace``: an OSMO beside us deletes what it does not know with its own."""
+
 POOL_LABEL = "osmo.pool"
 GROUP_LABEL = "osmo.nvidia.com/task-group"
 """Carries the task group's uuid, on everything made for it."""

@@ -126,6 +126,12 @@ def test_kai_queues_leave_processor_and_memory_open():
     }
 
 
+def test_an_osmo_beside_us_deletes_none_of_our_queues():
+    """OSMO deletes each Queue and Topology that it does not know and that has its label of the namespace."""
+    for manifest in Kai().pool_objects(pool_request()):
+        assert "osmo.namespace" not in manifest["metadata"].get("labels", {})
+
+
 def test_a_pool_whose_name_is_no_label_value_still_has_a_queue():
     long = "P" * 63
     for manifest in Kai().pool_objects(pool_request(pool=long)):
