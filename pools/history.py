@@ -24,6 +24,7 @@ from pools.selectors import Caller
 from scheduling.errors import Fault, InvalidSpec, NotFound
 from web.access import grants_of
 from web.policy import Action
+from web.transactions import one_transaction
 
 MAX_OBJECTS = 20_000
 """Objects in all sets of one reply together: a thousand sets of a thousand pools are no reply."""
@@ -135,11 +136,12 @@ def sets_after(user: Caller, rows: Iterable[ConfigRevision]) -> dict[tuple[str, 
     for row in rows:
         revisions_by_type.setdefault(row.config_type, []).append(row.revision)
     sets: dict[tuple[str, int], Contents] = {}
-    for config_type, revisions in revisions_by_type.items():
-        for revision, contents in _sets(user, config_type, sorted(set(revisions))):
-            sets[config_type, revision] = contents
-            if sum(map(len, sets.values())) > MAX_OBJECTS:
-                raise _too_much()
+    with one_transaction():
+        for config_type, revisions in revisions_by_type.items():
+            for revision, contents in _sets(user, config_type, sorted(set(revisions))):
+                sets[config_type, revision] = contents
+                if sum(map(len, sets.values())) > MAX_OBJECTS:
+                    raise _too_much()
     return sets
 
 

@@ -34,6 +34,7 @@ PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Signatures that are verified with a key which is no secret."""
+_BROKERS = ("redis://", "rediss://", "redis+socket://", "memory://")
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
 
@@ -87,11 +88,7 @@ class Environment(BaseSettings):
     database_password: SecretStr = Field(
         default=SecretStr(""), description="That user's password, as it is: nothing is quoted."
     )
-    redis_url: str = Field(
-        default="redis://127.0.0.1:6379/0",
-        pattern=r"^(rediss?|redis\+socket|memory)://",
-        description="Celery's broker.",
-    )
+    redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="Celery's broker.")
     redis_user: str = Field(default="", description="Redis' user, in place of the address's.")
     redis_password: SecretStr = Field(
         default=SecretStr(""), description="The password of Redis, as it is: nothing is quoted."
@@ -419,6 +416,11 @@ def _retention_faults(env: Environment) -> Iterator[str]:
 
 
 def _server_faults(env: Environment) -> Iterator[str]:
+    if not env.redis_url.startswith(_BROKERS):
+        yield (
+            "OSMO_REDIS_URL: the address of one Redis, redis://, rediss:// (TLS) or redis+socket://. "
+            "Sentinel and Cluster are not supported: name a proxy or a Service that follows the primary"
+        )
     if env.redis_url.startswith("redis+socket:") and (
         env.redis_user or env.redis_password.get_secret_value()
     ):

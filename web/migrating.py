@@ -5,7 +5,7 @@ A change that waits for a lock on a table makes all later statements wait too, s
 ``OSMO_MIGRATION_LOCK_SECONDS`` for a lock or works longer than ``OSMO_MIGRATION_STATEMENT_SECONDS``; a change
 that got no lock is undone and tried again a little later, while the queued statements run. Of several
 processes that migrate at once, one migrates and the others wait: an advisory lock of the session, which ends
-with it.
+with it. A pooler may give each statement another session, so there is no migrating through one.
 
 Rejected: ``lock_timeout`` in the connection's options, which would also bind the service's own short waits
 for a row; and a blocking advisory lock, whose waiter holds a snapshot that ``CREATE INDEX CONCURRENTLY``
@@ -29,6 +29,12 @@ TRIES = 30
 PAUSE_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
+
+
+def is_pooled(connection: BaseDatabaseWrapper) -> bool:
+    """Whether a pooler stands between: it tells its clients process ids that are not PostgreSQL's."""
+    connection.ensure_connection()
+    return bool(_ask(connection, "SELECT pg_backend_pid()") != connection.connection.info.backend_pid)
 
 
 @contextmanager

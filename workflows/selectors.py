@@ -19,6 +19,7 @@ from pools.selectors import Caller
 from scheduling.errors import NotFound
 from web.access import grants_of
 from web.policy import Action, refusal
+from web.transactions import one_transaction
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, ObservedObject, Task, TaskGroup, Workflow
@@ -216,11 +217,12 @@ def neighbours_of(workflow: Workflow) -> Mapping[UUID, Neighbours]:
         )
     )
     neighbours: defaultdict[UUID, Neighbours] = defaultdict(Neighbours)
-    for waiting, name, source, source_name, source_status in pairs.iterator():
-        neighbours[waiting].upstream.append(source_name)
-        if source_status != TaskStatus.COMPLETED:
-            neighbours[waiting].remaining.append(source_name)
-        neighbours[source].downstream.append(name)
+    with one_transaction():
+        for waiting, name, source, source_name, source_status in pairs.iterator():
+            neighbours[waiting].upstream.append(source_name)
+            if source_status != TaskStatus.COMPLETED:
+                neighbours[waiting].remaining.append(source_name)
+            neighbours[source].downstream.append(name)
     return neighbours
 
 

@@ -28,6 +28,13 @@ LABELS_TO_OFFER = (
 )
 """Labels, or how they begin, that Topograph and clouds put on nodes to say where they stand."""
 
+UNFIT_BROKERS = {
+    "sentinel": "a Redis Sentinel, which carries no messages",
+    "cluster": "a server of a Redis Cluster, which is not supported",
+    "slave": "a replica, which cannot be written",
+}
+"""What a Redis may be that answers and takes no messages."""
+
 Rule = Callable[[ClusterFacts], Iterator[CheckResult]]
 
 
@@ -65,6 +72,12 @@ def _database(facts: InstallationFacts) -> CheckResult:
     if facts.database < OLDEST_POSTGRES:
         message = f"The database is PostgreSQL {version}, which is too old."
         return failed(check, message, f"Upgrade it to PostgreSQL {OLDEST_POSTGRES // 10000} or later.")
+    if facts.bounded is False:
+        message = (
+            "The database bounds no statement: a pooler drops the limits with which the service connects."
+        )
+        to_do = "Set statement_timeout and idle_in_transaction_session_timeout for its user (ALTER ROLE)."
+        return failed(check, message, to_do)
     return passed(check, f"PostgreSQL {version} answers.")
 
 
@@ -85,6 +98,9 @@ def _broker(facts: InstallationFacts) -> CheckResult:
     if isinstance(facts.broker, Unread):
         to_do = "Check OSMO_REDIS_URL, and that Redis runs and accepts this process."
         return failed("broker", f"The broker does not answer: {facts.broker.reason}.", to_do)
+    if facts.broker in UNFIT_BROKERS:
+        to_do = "Name one server that can be written, or a proxy or Service that follows the primary."
+        return failed("broker", f"OSMO_REDIS_URL names {UNFIT_BROKERS[facts.broker]}.", to_do)
     return passed("broker", "The broker answers.")
 
 

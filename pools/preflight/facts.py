@@ -51,11 +51,13 @@ class ClusterFacts:
 class InstallationFacts:
     """The service's own servers. ``clock`` is the database's time less ours, in seconds.
 
-    ``database`` is PostgreSQL's version as a number (180004); ``pending`` names migrations that are not
-    applied. ``broker`` is True, or why it could not be reached.
+    ``database`` is PostgreSQL's version as a number (180004); ``bounded`` whether it ends statements that
+    take too long; ``pending`` names migrations that are not
+    applied. ``broker`` is Redis' role by its own account, such as ``master``; empty if it may not be read.
     """
 
     database: Reading[int]
+    bounded: Reading[bool]
     pending: Reading[tuple[str, ...]]
     clock: Reading[float]
-    broker: Reading[bool]
+    broker: Reading[str]

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+import redis
 from celery import current_app
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from kombu.connection import Connection
 
 from pools.preflight.facts import InstallationFacts
 from scheduling.preflight import Reading, Unread
@@ -20,7 +22,11 @@ BROKER_SECONDS = 10.0
 
 def read_installation() -> InstallationFacts:
     return InstallationFacts(
-        database=_read(_version), pending=_read(_pending), clock=_read(_clock), broker=_broker_answers()
+        database=_read(_version),
+        bounded=_read(_bounded),
+        pending=_read(_pending),
+        clock=_read(_clock),
+        broker=_broker_role(),
     )
 
 
@@ -34,6 +40,14 @@ def _read(read: Callable[[], T]) -> Reading[T]:
 def _version() -> int:
     connection.ensure_connection()
     return int(connection.pg_version)  # type: ignore[attr-defined]  # PostgreSQL alone
+
+
+def _bounded() -> bool:
+    """Whether the limits with which the service connects are in force; a pooler may drop them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setting <> '0' FROM pg_settings WHERE name = 'statement_timeout'")
+        (bounded,) = cursor.fetchone()
+    return bool(bounded)
 
 
 def _pending() -> tuple[str, ...]:
@@ -52,15 +66,15 @@ def _clock() -> float:
     return float((database_now - before - (after - before) / 2).total_seconds())
 
 
-def _broker_answers() -> Reading[bool]:
+def _broker_role() -> Reading[str]:
     """Connect as Celery does, in a thread: no time limit of a driver covers a silent server."""
-    readings: list[Reading[bool]] = []
+    readings: list[Reading[str]] = []
 
     def connect() -> None:
         try:
             with current_app.connection_for_write() as broker:
                 broker.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
-            readings.append(True)
+                readings.append(_role(broker))
         except Exception as error:  # noqa: BLE001 -- of whichever driver the address names
             readings.append(Unread(_one_line(error)))
 
@@ -68,6 +82,19 @@ def _broker_answers() -> Reading[bool]:
     thread.start()
     thread.join(BROKER_SECONDS)
     return readings[0] if readings else Unread(f"no answer within {BROKER_SECONDS:.0f} s")
+
+
+def _role(broker: Connection) -> str:
+    """What the server is by its own account, such as ``master``; empty if it may not be read."""
+    client = getattr(broker.default_channel, "client", None)
+    if client is None:
+        return ""
+    try:
+        facts = client.info()
+    except redis.ResponseError:  # not among the rights of this user
+        return ""
+    mode = str(facts.get("redis_mode", ""))
+    return mode if mode in {"sentinel", "cluster"} else str(facts.get("role", ""))
 
 
 def _one_line(error: Exception) -> str:

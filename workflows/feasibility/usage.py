@@ -13,6 +13,7 @@ from typing import Any
 from pools.models import Cluster, Node, Platform, Pool
 from pools.pod_templates.applied import node_selection
 from scheduling.kubernetes_syntax import selects
+from web.transactions import one_transaction
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Task
 from workflows.values.amounts import NO_AMOUNTS, Amounts, allocatable, requested
@@ -100,8 +101,9 @@ def nodes_of(pools: Iterable[Pool], *, name: str = "") -> list[PoolNode]:
     nodes = Node.objects.filter(cluster_id__in=list(selectors))
     rows = (nodes.filter(name=name) if name else nodes).order_by("cluster_id", "name").values(*fields)
     others = others_on(selectors)
-    pool_nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
-    return [node for node in pool_nodes if node.pools]
+    with one_transaction():
+        pool_nodes = (_pool_node(row, selectors[row["cluster_id"]], others) for row in rows.iterator())
+        return [node for node in pool_nodes if node.pools]
 
 
 def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
@@ -110,10 +112,11 @@ def others_on(clusters: Iterable[str]) -> dict[str, dict[str, Amounts]]:
         "pk", *(f"foreign_usage__{field}" for field in ("node", "gpu", "cpu", "memory", "storage"))
     )
     by_cluster: dict[str, dict[str, Amounts]] = {}
-    for cluster, node, gpu, cpu, memory, storage in rows.iterator():
-        by_node = by_cluster.setdefault(cluster, {})
-        if node is not None:
-            by_node[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
+    with one_transaction():
+        for cluster, node, gpu, cpu, memory, storage in rows.iterator():
+            by_node = by_cluster.setdefault(cluster, {})
+            if node is not None:
+                by_node[node] = Amounts(gpu, Decimal(cpu) / 1000, memory, storage)
     return by_cluster
 
 

@@ -214,7 +214,7 @@ def test_redis_by_tls_is_verified_by_both_of_its_clients(start):
 
 @pytest.mark.parametrize("url", ["sentinel://a:26379", "redis-cluster://a", "amqp://a"])
 def test_a_broker_that_is_no_single_redis_is_refused(start, url):
-    with pytest.raises(ValidationError, match="redis_url"):
+    with pytest.raises(ValidationError, match=r"OSMO_REDIS_URL: the address of one Redis.* Sentinel"):
         start(env="development", redis_url=url)
 
 

@@ -298,15 +298,19 @@ def test_another_scheduler_has_none_of_kais_checks():
     assert not [result for result in check_cluster(facts) if result.check.startswith("kai_")]
 
 
-INSTALLATION = InstallationFacts(database=180004, pending=(), clock=0.1, broker=True)
+INSTALLATION = InstallationFacts(database=180004, bounded=True, pending=(), clock=0.1, broker="master")
 SERVERS = {
     "a database that is away": ({"database": Unread("connection refused")}, "database", "failed"),
     "a database that is too old": ({"database": 130011}, "database", "failed"),
+    "a database that bounds no statement": ({"bounded": False}, "database", "failed"),
     "migrations to apply": ({"pending": ("pools.0042_x",)}, "migrations", "failed"),
     "migrations unread": ({"pending": REFUSED}, "migrations", "unknown"),
     "a clock that is off": ({"clock": -9.0}, "database_clock", "failed"),
     "no clock": ({"clock": REFUSED}, "database_clock", "unknown"),
     "a broker that is away": ({"broker": REFUSED}, "broker", "failed"),
+    "Redis Sentinel": ({"broker": "sentinel"}, "broker", "failed"),
+    "Redis Cluster": ({"broker": "cluster"}, "broker", "failed"),
+    "a replica of Redis": ({"broker": "slave"}, "broker", "failed"),
 }
 
 

@@ -3,15 +3,23 @@
 from typing import Any
 
 from django.conf import settings
+from django.core.management import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
 
-from web.migrating import alone, bounded, patiently
+from web.migrating import alone, bounded, is_pooled, patiently
+
+POOLED = (
+    "Migrations need PostgreSQL itself, and a pooler stands between: they hold a lock of their session. Run "
+    "this with OSMO_DATABASE_URL naming the server (in the chart: database.direct)."
+)
 
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
+        if is_pooled(connection):
+            raise CommandError(POOLED)
         apply = super().handle
         limits = bounded(
             connection,
