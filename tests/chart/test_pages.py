@@ -1,4 +1,4 @@
-"""The pages about the chart show values that it accepts and names that it gives."""
+"""The how-to pages show values that the chart accepts and names that it gives."""
 
 import re
 
@@ -6,18 +6,57 @@ import pytest
 import yaml
 
 from tests.chart.objects import of_kind
-from tests.chart.values import ROOT
+from tests.chart.values import DEFAULTS, ROOT, merged
 
-INSTALL = (ROOT / "docs/how-to/install.md").read_text()
-PAGES = INSTALL + (ROOT / "docs/how-to/uninstall.md").read_text()
-BLOCKS = [
-    yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", INSTALL, re.MULTILINE | re.DOTALL)
-]
+HOW_TO = ROOT / "docs/how-to"
+INSTALL = (HOW_TO / "install.md").read_text()
 
 
-@pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_values_on_the_page_are_an_installation(helm, number):
-    assert helm.template(values=BLOCKS[number])
+def yaml_blocks(page):
+    texts = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [yaml.safe_load(text) for text in texts if "{{" not in text]
+
+
+def is_values(block):
+    return isinstance(block, dict) and block.keys() <= DEFAULTS.keys()
+
+
+BLOCKS = [block for block in yaml_blocks(HOW_TO / "install.md") if is_values(block)]
+VALUES = {
+    f"{page.stem} {number}": block
+    for page in sorted(HOW_TO.glob("*.md"))
+    for number, block in enumerate(yaml_blocks(page))
+    if is_values(block)
+}
+OTHERS = {
+    "a workflow": lambda block: "workflow" in block,
+    "what Prometheus reads": lambda block: "scrape_configs" in block,
+    "annotations of an Ingress": lambda block: block.keys() == {"metadata"},
+    "values of OSMO's gateway chart": lambda block: block.keys() == {"upstreams", "envoy"},
+    "a declared configuration": lambda block: (
+        block.keys() <= {"backends", "pools", "pod_templates", "workflow"}
+    ),
+    "a part of a workflow": lambda block: block.keys() <= {"resources", "groups", "tasks", "topology"},
+}
+
+
+@pytest.mark.parametrize("page", sorted(HOW_TO.glob("*.md")), ids=lambda page: page.stem)
+def test_every_yaml_on_a_page_is_of_a_kind_that_some_test_reads(page):
+    for block in yaml_blocks(page):
+        assert is_values(block) or any(fits(block) for fits in OTHERS.values()), block
+
+
+@pytest.mark.parametrize("place", VALUES)
+def test_values_on_a_page_are_an_installation(helm, place):
+    """By themselves if they have an address, else in place of those of the installation page."""
+    block = VALUES[place]
+    assert helm.template(values=block if "url" in block and "database" in block else over_the_page(block))
+
+
+def over_the_page(block):
+    if "quickstart" in block:
+        return block
+    return merged(block, {name: value for name, value in BLOCKS[0].items() if name != "ingress"})
 
 
 def test_the_page_shows_a_quickstart_and_an_installation_with_ones_own_servers():
@@ -25,13 +64,17 @@ def test_the_page_shows_a_quickstart_and_an_installation_with_ones_own_servers()
     assert len(BLOCKS) > 1
 
 
-def test_secrets_on_the_page_have_the_names_and_keys_of_its_values():
+def test_every_secret_that_values_name_is_made_on_a_page_with_its_keys():
+    """Of those whose making the pages show."""
+    pages = "\n".join(page.read_text() for page in HOW_TO.glob("*.md"))
+    made = dict(re.findall(r"secret (?:generic|tls) (\S+) (.*)", pages))
     values = BLOCKS[0]
-    made = {name: line for line in INSTALL.splitlines() for name in re.findall(r"secret generic (\S+)", line)}
     for name, key in {
         values["secretKey"]["existingSecret"]: "secret-key=",
         values["database"]["existingSecret"]: "password=",
         values["administrator"]["existingSecret"]: "password=",
+        VALUES["monitoring 0"]["metrics"]["existingSecret"]: "token=",
+        values["ingress"]["tlsSecret"]: "--cert=",
     }.items():
         assert key in made[name]
 
@@ -39,4 +82,23 @@ def test_secrets_on_the_page_have_the_names_and_keys_of_its_values():
 def test_jobs_on_the_pages_are_those_of_the_release(helm):
     objects = helm.template(values=BLOCKS[0])
     jobs = {one["metadata"]["name"] for one in of_kind(objects, "Job")}
-    assert set(re.findall(r"job/([\w-]+)", PAGES)) <= jobs
+    pages = "".join(page.read_text() for page in HOW_TO.glob("*.md"))
+    assert set(re.findall(r"job/([\w-]+)", pages)) <= jobs
+
+
+def test_values_that_a_text_names_are_values_of_the_chart():
+    """Such as ``networkPolicy.webFrom`` in a sentence or after ``--set``."""
+    sections = "|".join(re.escape(name) for name, value in DEFAULTS.items() if isinstance(value, dict))
+    for page in HOW_TO.glob("*.md"):
+        for path in re.findall(rf"(?:`|--set )((?:{sections})\.[\w.]+)", page.read_text()):
+            assert known(path), f"{page.name}: {path}"
+
+
+def known(path):
+    own = {"nodeSelector", "extraEnv", "extraVolumes", "extraVolumeMounts", "podLabels", "podAnnotations"}
+    place = DEFAULTS
+    for part in path.rstrip(".").split("."):
+        if not isinstance(place, dict) or (part not in place and part not in own):
+            return False
+        place = place.get(part, {})
+    return True
