@@ -9,6 +9,8 @@ directory may hold a cluster of an earlier run, which is then as it was. What is
 - the scheduler's default client limit (50 requests/s) would be the bottleneck of everything;
 - the API server makes its own serving certificate with its CA in ``--cert-dir``. That file is the
   ``certificate-authority`` of every kubeconfig here, and the pair serves kwok's kubelet port too;
+- ``--shutdown-watch-termination-grace-period``: without it a watch that a client leaves open keeps the
+  API server from its end for as long as the watch may last;
 - ``--allow-privileged``: a pool may allow it, so the cluster does;
 - no node controller runs: nobody moves pods off nodes, and nobody would take away the not-ready
   taint that admission puts on a new node, so that admission plugin is off.
@@ -190,6 +192,7 @@ def _start_api_server(
         "--disable-admission-plugins=TaintNodesByCondition",
         f"--feature-gates={FEATURE_GATES}",
         "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+        "--shutdown-watch-termination-grace-period=1s",
         "--profiling=false",
     ]  # fmt: skip
     child = supervisor.start(Command(name="kube-apiserver", argv=argv, stop_seconds=20))
