@@ -6,7 +6,10 @@ Rejected: raising at the first fault, which costs the author one round trip for 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+MAX_FAULTS = 1_000
+"""Faults that an error keeps: nobody reads more, and each may list all that would be accepted."""
 
 Path = tuple[str | int, ...]
 
@@ -56,6 +59,21 @@ def in_order(faults: Iterable[Fault]) -> list[Fault]:
     return sorted(once.values(), key=lambda fault: (path_order(fault.path), fault.code, fault.message))
 
 
+def more_faults(number: int, *, path: Path) -> Fault:
+    """The last fault of a list that leaves out at least so many."""
+    return Fault(path, "too_many_faults", f"There are at least {number:,} more faults, which are not listed.")
+
+
+def at_most(faults: Iterable[Fault], limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
+    """The first faults, and one that counts the others."""
+    faults = tuple(faults)
+    if len(faults) <= limit + 1:
+        return faults
+    place = faults[limit]
+    last = more_faults(len(faults) - limit, path=place.path)
+    return (*faults[:limit], replace(last, line=place.line, column=place.column))
+
+
 class TopologyError(Exception):
     """Base of everything this product raises on purpose; ``code`` is stable and machine-readable."""
 
@@ -64,7 +82,7 @@ class TopologyError(Exception):
     def __init__(self, message: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(message)
         self.message = message
-        self.faults = tuple(faults)
+        self.faults = at_most(faults)
 
 
 class InvalidSpec(TopologyError):

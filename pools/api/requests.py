@@ -8,7 +8,7 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from pools.documents.reading import unknown_field
+from pools.documents.reading import unknown_fields
 from pools.services import ConfigChange, WriteMode
 from pools.services.recording import MAX_TAGS
 from scheduling.errors import Fault, InvalidSpec, Path, PreconditionFailed, in_order
@@ -38,7 +38,7 @@ def envelope(request: Request, *, holds: str | None, also: Collection[str] = ())
             "The body must be a JSON object.", [Fault((), "not_a_mapping", "An object is needed.")]
         )
     fields = [*([holds] if holds else ["force"]), *also, "description", "tags"]
-    faults = [unknown_field((str(key),), fields) for key in body if key not in fields]
+    faults = unknown_fields([str(key) for key in body if key not in fields], fields)
     if holds and holds not in body:
         faults.append(Fault((holds,), "required", f'The configuration is given as "{holds}".'))
     description, tags = body.get("description") or "", body.get("tags") or []

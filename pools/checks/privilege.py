@@ -7,11 +7,13 @@ do something, or do it on some node, that they could not do before. A change of 
 counts always, because a template may as well take privilege away.
 
 A platform is compared with every platform that was there, not with the one of its name: a new name for the
-same thing widens nothing.
+same thing widens nothing. Their number and size are the author's choice, so the comparison costs the size of
+both pools together: each thing that was allowed has a mask with one bit for each platform that allowed it.
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,25 +30,63 @@ class _Grant:
     mounts: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
     selector: frozenset[tuple[str, str]]
-    tolerations: tuple[Mapping[str, Any], ...]
+    tolerations: tuple[tuple[tuple[str, Any], ...], ...]
 
     @property
     def reaches_nodes(self) -> bool:
         return bool(self.privileged or self.host_network or self.mounts or self.templates)
 
-    def covers(self, other: "_Grant") -> bool:
-        """Whether everything that the other allows was allowed, there too."""
-        allows = (
-            self.privileged >= other.privileged
-            and self.host_network >= other.host_network
-            and all(_is_within(path, self.mounts) for path in other.mounts)
-            and self.templates == other.templates
+    def things(self) -> Iterator[tuple[str, Hashable]]:
+        """What it allows, apart from the nodes that it selects."""
+        yield "templates", self.templates
+        if self.privileged:
+            yield "privileged", True
+        if self.host_network:
+            yield "host_network", True
+        for path in self.mounts:
+            yield "mount", path
+        for toleration in self.tolerations:
+            yield "toleration", toleration
+
+
+class _Earlier:
+    """The grants before a change; ``_masks`` has a bit for each grant that allows a thing."""
+
+    def __init__(self, grants: Sequence[_Grant]) -> None:
+        self._grants = grants
+        self._masks: defaultdict[tuple[str, Hashable], int] = defaultdict(int)
+        for place, grant in enumerate(grants):
+            for thing in grant.things():
+                self._masks[thing] |= 1 << place
+
+    def covers(self, grant: _Grant) -> bool:
+        """Whether one of them allowed everything that the grant allows, there too."""
+        mask = (1 << len(self._grants)) - 1
+        for kind, value in grant.things():
+            if kind == "mount":
+                mask &= self._within(str(value))
+            elif kind != "toleration" or grant.reaches_nodes:
+                mask &= self._masks.get((kind, value), 0)
+            if not mask:
+                return False
+        return not grant.reaches_nodes or any(
+            earlier.selector <= grant.selector for earlier in self._of(mask)
         )
-        if not allows or not other.reaches_nodes:
-            return allows
-        return self.selector <= other.selector and all(
-            toleration in self.tolerations for toleration in other.tolerations
-        )
+
+    def _of(self, mask: int) -> Iterator[_Grant]:
+        while mask:
+            place = mask.bit_length() - 1
+            yield self._grants[place]
+            mask ^= 1 << place
+
+    def _within(self, path: str) -> int:
+        """The grants that allowed a directory or one above."""
+        mask = self._masks.get(("mount", "/"), 0)
+        end = len(path)
+        while end > 0:
+            mask |= self._masks.get(("mount", path[:end]), 0)
+            end = path.rfind("/", 0, end)
+        return mask
 
 
 def widened(before: Content, after: Content) -> list[str]:
@@ -62,9 +102,9 @@ def _widened(before: Content, after: Content) -> Iterator[str]:
     grants = [_grant(before, platform) for platform in _platforms(before).values()]
     if not any(grant.templates for grant in grants):
         grants.append(_grant(before, {}))  # a platform that allows nothing was as good as there
+    earlier = _Earlier(grants)
     for name, platform in _platforms(after).items():
-        grant = _grant(after, platform)
-        if not any(earlier.covers(grant) for earlier in grants):
+        if not earlier.covers(_grant(after, platform)):
             yield f"platforms.{name}" if name else "platforms"
 
 
@@ -78,12 +118,16 @@ def _grant(pool: Content, platform: Content) -> _Grant:
     return _Grant(
         privileged=platform.get("privileged_allowed", False),
         host_network=platform.get("host_network_allowed", False),
-        mounts=tuple(posixpath.normpath(mount.partition(":")[0]) for mount in mounts),
+        mounts=tuple(_directory(mount) for mount in mounts),
         templates=(*pool["common_pod_template"], *platform.get("override_pod_template", ())),
         selector=frozenset({**platform.get("node_selector", {}), **pool["node_selector"]}.items()),
-        tolerations=(*pool["tolerations"], *platform.get("tolerations", ())),
+        tolerations=tuple(
+            tuple(sorted(toleration.items()))
+            for toleration in (*pool["tolerations"], *platform.get("tolerations", ()))
+        ),
     )
 
 
-def _is_within(path: str, roots: Sequence[str]) -> bool:
-    return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in roots)
+def _directory(mount: str) -> str:
+    """The node's directory that a mount names; two slashes in front are one to a node."""
+    return "/" + posixpath.normpath(mount.partition(":")[0]).lstrip("/")

@@ -41,7 +41,7 @@ class SchedulerDocument(Document):
 
 
 class NodeConditionsDocument(Document):
-    rules: dict[Line, Line] = {}
+    rules: Annotated[dict[Line, Line], Field(max_length=64)] = {}
     prefix: Line = ""
 
 
@@ -69,7 +69,7 @@ class BackendDocument(Document):
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""
-    tests: list[Line] = []
+    tests: Annotated[list[Line], Field(max_length=64)] = []
     node_conditions: NodeConditionsDocument = NodeConditionsDocument()
 
 

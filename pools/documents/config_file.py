@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from pools.documents.reading import unknown_field
+from pools.documents.reading import unknown_fields
 from pools.documents.yaml_text import ParsedDocument, TextLimits, is_large, parse_document
 from scheduling.errors import Fault, InvalidSpec, Path
 from web.children import Exceeded, JobBounds, children
@@ -67,6 +67,7 @@ def read_config_file(text: str) -> ConfigFile:
         message = f"A mapping with one or more of {', '.join(SECTIONS)} is needed."
         file.faults.append(Fault((), "not_a_mapping", message, allowed=tuple(SECTIONS)))
         return file
+    unknown = []
     for name, written in sections.items():
         if name in SECTIONS:
             _section(file, name, {} if written is None else written)
@@ -75,7 +76,8 @@ def read_config_file(text: str) -> ConfigFile:
         elif name in NOT_CARRIED:
             file.faults += _not_carried(name, written)
         else:
-            file.faults.append(unknown_field((name,), [*SECTIONS, GENERATION]))
+            unknown.append(name)
+    file.faults += unknown_fields(unknown, [*SECTIONS, GENERATION])
     return file
 
 

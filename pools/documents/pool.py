@@ -42,6 +42,9 @@ NoTemplates = Annotated[
 ]
 TemplateNames = Annotated[list[Line], Field(max_length=16)]
 Variables = Annotated[dict[Line, Line | int | float], Field(max_length=16)]
+Mount = Annotated[Line, Field(max_length=512)]
+Mounts = Annotated[list[Mount], Field(max_length=64)]
+Selector = Annotated[dict[Line, Line], Field(max_length=64)]
 
 Most = Annotated[int, Field(ge=1, le=1_000_000)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1, le=1e9)]
@@ -67,6 +70,9 @@ class TolerationDocument(Document):
     tolerationSeconds: Annotated[int, Field(ge=0, le=2**31)] | None = None  # noqa: N815 -- Kubernetes' name
 
 
+Tolerations = Annotated[list[TolerationDocument], Field(max_length=64)]
+
+
 class GpuDocument(Document):
     """GPUs of a pool: guaranteed, at most, and its share of free ones. -1 is unlimited."""
 
@@ -83,12 +89,12 @@ class PlatformDocument(Document):
     """A kind of hardware inside a pool."""
 
     description: Text = ""
-    node_selector: dict[Line, Line] = {}
-    tolerations: list[TolerationDocument] = []
+    node_selector: Selector = {}
+    tolerations: Tolerations = []
     host_network_allowed: bool = False
     privileged_allowed: bool = False
-    allowed_mounts: list[Line] = []
-    default_mounts: list[Line] = []
+    allowed_mounts: Mounts = []
+    default_mounts: Mounts = []
     override_pod_template: TemplateNames = []
     default_variables: Variables = {}
     resource_validations: NoTemplates = []
@@ -100,12 +106,12 @@ class PoolDocument(Document):
     description: Text = ""
     backend: Line
     nvlink: bool = False
-    topology_keys: list[TopologyKeyDocument] = []
+    topology_keys: Annotated[list[TopologyKeyDocument], Field(max_length=64)] = []
     enable_maintenance: bool = False
     default_platform: Line = ""
-    platforms: dict[str, PlatformDocument] = {}
-    node_selector: dict[Line, Line] = {}
-    tolerations: list[TolerationDocument] = []
+    platforms: Annotated[dict[Line, PlatformDocument], Field(max_length=100)] = {}
+    node_selector: Selector = {}
+    tolerations: Tolerations = []
     split_gangs: Literal["refuse", "warn"] = "refuse"
     unsupported_preferred: Literal["refuse", "warn"] = "refuse"
     infeasible: Literal["accept", "warn", "refuse"] = "warn"
@@ -119,7 +125,7 @@ class PoolDocument(Document):
     default_queue_timeout: Line = ""
     max_exec_timeout: Line = ""
     max_queue_timeout: Line = ""
-    default_exit_actions: dict[Line, Line] = {}
+    default_exit_actions: Annotated[dict[Line, Line], Field(max_length=16)] = {}
     resources: ResourcesDocument = ResourcesDocument()
     max_num_workflows: Most | None = None
     max_num_tasks: Most | None = None

@@ -4,7 +4,7 @@ pydantic reads; this module turns its errors into faults with a path and a sugge
 given", as in OSMO's own replies, and takes the default.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -12,7 +12,10 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from scheduling.errors import Fault, Path
+from scheduling.errors import Fault, Path, more_faults
+
+MAX_FAULTS = 100
+"""Faults that are reported of one document: the comparison of an unknown name with the known ones is slow."""
 
 
 class Document(BaseModel):
@@ -63,7 +66,11 @@ def read(
     try:
         return shape.model_validate(_without_nulls(fields)), []
     except ValidationError as error:
-        return None, [_fault(shape, entry, path) for entry in error.errors(include_url=False)]
+        entries = error.errors(include_url=False, include_context=False, include_input=False)
+    faults = [_fault(shape, entry, path) for entry in entries[:MAX_FAULTS]]
+    if others := len(entries) - len(faults):
+        faults.append(more_faults(others, path=path))
+    return None, faults
 
 
 def _without_nulls(value: Any, *, depth: int = 8) -> Any:
@@ -88,15 +95,22 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
 
 
 def unknown_field(path: Path, fields: Collection[str]) -> Fault:
-    """The fault of an unknown field, with the most similar known one."""
+    """The fault of an unknown field, with the most similar known one. Slow: see ``MAX_FAULTS``."""
     name = str(path[-1])
     message = f'There is no field "{name[:63]}" here{suggestion(name, fields)}'
     return Fault(path, "unknown_field", message, allowed=tuple(sorted(fields)))
 
 
+def unknown_fields(names: Sequence[str], fields: Collection[str]) -> list[Fault]:
+    """The faults of unknown fields of one object, as many as are reported."""
+    faults = [unknown_field((name,), fields) for name in names[:MAX_FAULTS]]
+    others = len(names) - len(faults)
+    return [*faults, more_faults(others, path=())] if others else faults
+
+
 def suggestion(name: str, names: Collection[str]) -> str:
     """The end of a sentence about an unknown name: the most similar known one, if any is similar."""
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name[:63], names, n=1)
     return f'; did you mean "{near[0]}"?' if near else "."
 
 

@@ -54,8 +54,9 @@ def _selector_faults(
     named: Sequence[str], selected: Mapping[str, str], templates: Templates, path: Path, *, whose: str
 ) -> Iterator[Fault]:
     for place, name in enumerate(named):
-        for label, value in _selector({"pod": templates[name][0]}).items():
-            expected = selected.get(label, value)
+        own = _selector({"pod": templates[name][0]})
+        for label in own.keys() & selected.keys():
+            expected, value = selected[label], own[label]
             if expected != value:
                 message = f'{whose} selects {label}={expected}, and pod template "{name}" {label}={value}.'
                 yield Fault((*path, place), "contradicts_selector", message, allowed=(expected,))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cluster.pod_schema import pod_shape_faults
-from pools.documents.reading import unknown_field
+from pools.documents.reading import MAX_FAULTS, unknown_field
 from pools.pod_templates.merge import MERGE_KEYS
 from pools.pod_templates.variables import (
     DEFAULTS,
@@ -27,7 +27,7 @@ from pools.values.images import image_fault
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.backends.registry import is_read_annotation, is_read_label
-from scheduling.errors import Fault, Path, in_order
+from scheduling.errors import Fault, Path, in_order, more_faults
 from scheduling.kubernetes_syntax import GPU
 
 MAX_BYTES = 64 * 1024
@@ -63,16 +63,18 @@ def template_faults(template: Any) -> list[Fault]:
     """Find the faults of a template that can be seen from it alone."""
     if not isinstance(template, Mapping):
         return [Fault((), "not_a_mapping", "An object with metadata, spec or both is needed here.")]
-    shape = [
-        _shape_fault(misfit.path, misfit.message, misfit.allowed, misfit.unknown)
-        for misfit in pod_shape_faults(template)
-    ]
-    if shape:
-        return in_order(shape)
     size = len(json.dumps(template, default=str))
     if size > MAX_BYTES:
         message = f"The template has {size} bytes; at most {MAX_BYTES} are accepted."
         return [Fault((), "too_large", message, allowed=(str(MAX_BYTES),))]
+    misfits = pod_shape_faults(template)
+    if misfits:
+        shape = [
+            _shape_fault(misfit.path, misfit.message, misfit.allowed, misfit.unknown)
+            for misfit in misfits[:MAX_FAULTS]
+        ]
+        others = len(misfits) - len(shape)
+        return in_order([*shape, more_faults(others, path=())] if others else shape)
     faults = [
         *_metadata_faults(template),
         *_spec_faults(template.get("spec", {})),

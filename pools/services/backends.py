@@ -146,7 +146,7 @@ def write_prepared(
 ) -> Saved[Backend]:
     """Check a prepared backend against everything else, under the lock, and write it."""
     name = prepared.name
-    with configuration_change(change):
+    with configuration_change(change, written=prepared.written):
         backend = _locked(name)
         expect(backend, expected_revision)
         document, faults = _read(name, prepared.written, backend, merge=prepared.merge)

@@ -36,7 +36,16 @@ from pools.services.history import RESTORERS
 from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import lock_pools, put_pools
 from pools.services.recording import ConfigChange, configuration_change, refuse_declared
-from scheduling.errors import Fault, InvalidSpec, Notice, Path, TopologyError, format_path, in_order
+from scheduling.errors import (
+    MAX_FAULTS,
+    Fault,
+    InvalidSpec,
+    Notice,
+    Path,
+    TopologyError,
+    format_path,
+    in_order,
+)
 from web.errors import summary
 from web.turns import turn
 
@@ -157,8 +166,10 @@ def _kept_in_history(config_type: str) -> Callable[[], dict[str, Any]]:
 
 
 def _prepare_backends(file: ConfigFile) -> dict[str, PreparedBackend]:
-    prepared = {}
+    prepared: dict[str, PreparedBackend] = {}
     for name, document in file.objects.get(BACKEND, {}).items():
+        if len(file.faults) >= MAX_FAULTS:
+            return prepared
         try:
             prepared[name] = prepare_backend(name=name, written=document, merge=False)
         except TopologyError as error:
@@ -214,6 +225,8 @@ class _Import:
             if config_type in (POOL, BACKEND):
                 continue
             for name, document in objects.items():
+                if len(faults) >= MAX_FAULTS:  # nothing will be written, so the others need not be read
+                    return
                 path = self.file.paths[config_type, name]
                 if config_type == POD_TEMPLATE:
                     self._write_template(faults, name, document, path=path)

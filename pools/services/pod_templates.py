@@ -26,7 +26,7 @@ from pools.services.recording import (
     refuse,
     refuse_unless_may_use,
 )
-from scheduling.errors import Conflict, Fault, NotFound, Path
+from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Path
 from scheduling.sentences import listing
 
 POD_TEMPLATE = ConfigRevision.Type.POD_TEMPLATE
@@ -36,14 +36,14 @@ def put_pod_template(
     *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> PodTemplate:
     """Create a template or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
-    with configuration_change(change):
+    with configuration_change(change, written=document, pools=_pools_using([name])):
         expect(PodTemplate.objects.filter(name=name).first(), expected_revision)
         return _save({name: document}, change=change, nested=False)[0]
 
 
 def put_pod_templates(*, documents: Mapping[str, Any], change: ConfigChange) -> list[PodTemplate]:
     """Create or replace each template named, all or none; others stay as they are."""
-    with configuration_change(change):
+    with configuration_change(change, written=documents, pools=_pools_using(list(documents))):
         return _save(documents, change=change, nested=True)
 
 
@@ -82,10 +82,17 @@ def all_templates() -> Templates:
 
 def _using(names: list[str]) -> list[Pool]:
     """The pools that name any of these. The lock on configuration keeps others from changing them."""
-    named = Q(common_pod_template__overlap=names) | Q(platforms__override_pod_template__overlap=names)
-    keys = Pool.objects.filter(named).values("pk")
+    keys = Pool.objects.filter(_named(names)).values("pk")
     rows = Pool.objects.filter(pk__in=keys).select_related("backend").order_by("name")
     return list(rows.prefetch_related("platforms"))
+
+
+def _pools_using(names: list[str]) -> list[str]:
+    return list(Pool.objects.filter(_named(names)).values_list("name", flat=True).distinct())
+
+
+def _named(names: list[str]) -> Q:
+    return Q(common_pod_template__overlap=names) | Q(platforms__override_pod_template__overlap=names)
 
 
 def write_pod_template(*, name: str, document: Any, change: ConfigChange, later: list[str]) -> None:
@@ -104,6 +111,8 @@ def _save(
     faults: list[Fault] = []
     contents: dict[str, Any] = {}
     for name, written in documents.items():
+        if len(faults) >= MAX_FAULTS:  # the others need not be read
+            break
         path: Path = (name,) if nested else ()
         wrong = check_name(name, path=("name",)) if name not in rows else []
         contents[name], unread = plain(written)

@@ -36,7 +36,7 @@ from pools.services.recording import (
 )
 from scheduling.backends.base import TopologyOwner
 from scheduling.backends.registry import installed
-from scheduling.errors import Conflict, Fault, NotFound, Notice, Path
+from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Notice, Path
 from scheduling.sentences import listing
 
 POOL = ConfigRevision.Type.POOL
@@ -57,7 +57,7 @@ class _Draft:
 
 def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[list[Pool]]:
     """Create or replace each pool named, all or none; pools not named stay as they are."""
-    with configuration_change(change):
+    with configuration_change(change, written=documents, pools=list(documents)):
         rows = _locked(list(documents))
         drafts = [
             _Draft(name=name, written=written, path=(name,), pool=rows.get(name))
@@ -70,7 +70,7 @@ def put_pool(
     *, name: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Create a pool or replace it. ``expected_revision`` is the one that the author read, 0 for none."""
-    with configuration_change(change):
+    with configuration_change(change, written=document, pools=[name]):
         pool = _locked([name]).get(name)
         expect(pool, expected_revision)
         saved = _save([_Draft(name=name, written=document, path=(), pool=pool)], change=change)
@@ -81,7 +81,7 @@ def patch_pool(
     *, name: str, changes: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Change a pool: maps are merged, null resets a field, lists (topology keys too) are replaced."""
-    with configuration_change(change):
+    with configuration_change(change, written=changes, pools=[name]):
         pool = locked_pool(name)
         expect(pool, expected_revision)
         if isinstance(changes, Mapping):
@@ -134,7 +134,10 @@ def locked_pool(name: str) -> Pool:
 
 def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]]:
     """Check all drafts, then write all. Raises InvalidSpec with every fault of every draft."""
-    faults = [fault for draft in drafts for fault in _read(draft)]
+    faults: list[Fault] = []
+    for draft in drafts:
+        if len(faults) < MAX_FAULTS:  # the others need not be read
+            faults += _read(draft)
     backends = _locked_backends(drafts)
     faults += [fault for draft in drafts for fault in _place(draft, backends, change)]
     templates = all_templates() if any(_names_templates(draft.document) for draft in drafts) else {}

@@ -10,8 +10,8 @@ Pools are locked before backends, in the order in which a submission locks them;
 one backend at a time. Periodic work writes to other rows than the installation's, so it waits for no change.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -24,7 +24,17 @@ from django.db.models import F, Max
 from kombu.exceptions import KombuError
 
 from pools import selectors
-from pools.models import Backend, Cluster, ConfigRevision, Installation, PodTemplate, Pool, ServiceConfig
+from pools.documents.yaml_text import INLINE_CHARACTERS
+from pools.models import (
+    Backend,
+    Cluster,
+    ConfigRevision,
+    Installation,
+    Platform,
+    PodTemplate,
+    Pool,
+    ServiceConfig,
+)
 from scheduling.errors import (
     Conflict,
     Fault,
@@ -36,12 +46,15 @@ from scheduling.errors import (
 )
 from web.errors import summary
 from web.policy import Action, Grants
+from web.turns import turn
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 MAX_TAGS = 32
+INLINE_PLATFORMS = 16
+"""So many platforms, each as large as may be, are checked and written in a few hundredths of a second."""
 
 
 class WriteMode(Enum):
@@ -105,23 +118,55 @@ def refuse_unless_may_use(change: ConfigChange, backend: str, *, why: str) -> No
 
 
 @contextmanager
-def configuration_change(change: ConfigChange) -> Iterator[ConfigChange]:
+def configuration_change(
+    change: ConfigChange, *, written: Any = None, pools: Sequence[str] = ()
+) -> Iterator[ConfigChange]:
     """Open the transaction of one change of configuration; other changes wait for its end.
 
-    Yields the change for writers that take part in it. Raises Conflict where a file is the source of
-    configuration.
+    ``written`` is the document that a caller sent, ``pools`` are pools that are read and written whole: a
+    large change takes the caller's turn. Yields the change for writers that take part in it. Raises Conflict
+    where a file is the source of configuration, Busy where a caller has too many large changes.
     """
     if change.mode is WriteMode.NESTED:
         with transaction.atomic():
             yield change
         return
     refuse_declared(change)
-    selectors.installation()
-    with transaction.atomic():
-        Installation.objects.select_for_update().get()
-        yield replace(change, mode=WriteMode.NESTED)
-        if change.is_dry_run:
-            transaction.set_rollback(True)
+    with _turn_of(change, written, pools):
+        selectors.installation()
+        with transaction.atomic():
+            Installation.objects.select_for_update().get()
+            yield replace(change, mode=WriteMode.NESTED)
+            if change.is_dry_run:
+                transaction.set_rollback(True)
+
+
+def _turn_of(change: ConfigChange, written: Any, pools: Sequence[str]) -> AbstractContextManager[None]:
+    """The caller's turn for a change that may take long; operators have no turns."""
+    if change.grants is None or not (_is_large(written) or _are_large(pools)):
+        return nullcontext()
+    return turn(change.username)
+
+
+def _is_large(written: Any) -> bool:
+    """Whether a document has more characters and values than are read in a few hundredths of a second."""
+    size, left = 0, [written]
+    while left and size <= INLINE_CHARACTERS:
+        value = left.pop()
+        size += 1
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, Mapping):
+            left += value.keys()
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return size > INLINE_CHARACTERS
+
+
+def _are_large(pools: Sequence[str]) -> bool:
+    """Whether pools have so many platforms that any change of them takes long."""
+    return Platform.objects.filter(pool__name__in=pools).count() > INLINE_PLATFORMS if pools else False
 
 
 def declared_file() -> str:

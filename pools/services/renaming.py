@@ -76,7 +76,7 @@ def put_platform(
     *, name: str, platform: str, document: Any, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Add a platform to a pool or replace it; the pool's other platforms stay."""
-    with configuration_change(change) as part, _faults_of_platform(platform):
+    with configuration_change(change, written=document, pools=[name]) as part, _faults_of_platform(platform):
         pool = locked_pool(name)
         expect(pool, expected_revision)
         if document is None:  # in a pool's document it would stand for no platform, and take this one away
@@ -104,7 +104,7 @@ def rename_platform(
     *, name: str, platform: str, new_name: str, change: ConfigChange, expected_revision: int | None = None
 ) -> Saved[Pool]:
     """Rename a platform. Accepted work has its node selection frozen and runs on."""
-    with configuration_change(change) as part:
+    with configuration_change(change, pools=[name]) as part:
         pool = locked_pool(name)
         expect(pool, expected_revision)
         written = shape.document_of(pool)

@@ -134,6 +134,46 @@ def test_an_unknown_field_names_the_one_that_was_meant(written, near):
     assert near in fault.allowed
 
 
+def test_the_first_faults_are_listed_and_the_others_counted():
+    _, faults = read(PoolDocument, {f"field{i}": 1 for i in range(5000)}, path=("pool",))
+    assert len(faults) == 101
+    assert (faults[-1].code, faults[-1].path) == ("too_many_faults", ("pool",))
+    assert "4,901 more" in faults[-1].message  # and the backend, which is missing
+
+
+MANY = {
+    "platforms": {f"p{i}": {} for i in range(101)},
+    "node_selector": {f"k{i}": "v" for i in range(65)},
+    "tolerations": [{"operator": "Exists"}] * 65,
+    "topology_keys": [{"key": f"k{i}", "label": f"l{i}"} for i in range(65)],
+    "default_exit_actions": {f"k{i}": "1" for i in range(17)},
+}
+MANY_OF_PLATFORM = {
+    "node_selector": MANY["node_selector"],
+    "tolerations": MANY["tolerations"],
+    "allowed_mounts": ["/data"] * 65,
+    "default_mounts": ["/data"] * 65,
+}
+MANY_OF_BACKEND = {"tests": ["t"] * 65, "node_conditions": {"rules": {f"k{i}": "v" for i in range(65)}}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "written"),
+    [
+        *((PoolDocument, {"backend": "b", field: value}) for field, value in MANY.items()),
+        *(
+            (PoolDocument, {"backend": "b", "platforms": {"p": {field: value}}})
+            for field, value in MANY_OF_PLATFORM.items()
+        ),
+        *((BackendDocument, {field: value}) for field, value in MANY_OF_BACKEND.items()),
+    ],
+    ids=[*MANY, *(f"{field} of a platform" for field in MANY_OF_PLATFORM), *MANY_OF_BACKEND],
+)
+def test_what_an_author_may_repeat_has_a_limit(shape, written):
+    _, [fault] = read(shape, written, path=())
+    assert fault.code == "too_long"
+
+
 @pytest.mark.parametrize("written", [None, [], "pool", 3, True])
 def test_what_is_no_object_is_a_fault(written):
     document, [fault] = read(PoolDocument, written, path=("configs",))

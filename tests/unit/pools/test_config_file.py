@@ -36,3 +36,9 @@ def test_a_file_that_meets_a_bound_is_refused_and_the_bound_is_named(monkeypatch
     lists = ",".join("[" + ",".join(["[]"] * 9000) + "]" for _ in range(100))
     with pytest.raises(InvalidSpec, match="The file cannot be read: it needs over 1 s of CPU"):
         read_untrusted_config_file(f"pools: [{lists}]")
+
+
+def test_unknown_sections_without_end_are_counted():
+    faults = read_config_file("\n".join(f"section{i}: 1" for i in range(500))).faults
+    assert len(faults) == 101
+    assert "400 more" in faults[-1].message

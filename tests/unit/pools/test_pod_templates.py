@@ -266,3 +266,14 @@ def test_a_template_is_refused_for(template, path, code):
 def test_what_cannot_be_kept_is_refused(odd):
     assert plain({"spec": {"runtimeClassName": odd}})[1]
     assert plain({"spec": [None]}) == ({"spec": []}, [])
+
+
+def test_the_first_unknown_fields_are_listed_and_the_others_counted():
+    faults = template_faults({"spec": {f"field{i}": 1 for i in range(2000)}})
+    assert len(faults) == 101
+    assert "1,900 more" in next(fault.message for fault in faults if fault.code == "too_many_faults")
+
+
+def test_a_template_that_is_too_large_is_not_compared_with_the_fields_of_a_pod():
+    [fault] = template_faults({"spec": {f"field{i}": 1 for i in range(10_000)}})
+    assert fault.code == "too_large"

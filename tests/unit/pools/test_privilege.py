@@ -1,6 +1,10 @@
 """Which changes of a pool let its users do more to nodes and Secrets."""
 
+import sys
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pools.checks.privilege import widened
 
@@ -81,3 +85,98 @@ def test_it_widens(case):
 @pytest.mark.parametrize("case", LEAVES)
 def test_it_widens_nothing(case):
     assert not widened(*LEAVES[case])
+
+
+MOUNTS = st.lists(
+    st.sampled_from(["/", "/data", "/data/a:/x", "/data2", "//data/../etc", "/etc/./x"]), max_size=3
+)
+LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"), max_size=2)
+TAINTS = st.lists(st.sampled_from([{"operator": "Exists"}, {"key": "x"}, {"key": "y"}]), max_size=2)
+PLATFORMS = st.fixed_dictionaries(
+    {
+        "privileged_allowed": st.booleans(),
+        "host_network_allowed": st.booleans(),
+        "allowed_mounts": MOUNTS,
+        "default_mounts": MOUNTS,
+        "override_pod_template": st.lists(st.sampled_from(["shm", "net"]), max_size=1),
+        "node_selector": LABELS,
+        "tolerations": TAINTS,
+    }
+)
+POOLS = st.builds(
+    pool,
+    st.dictionaries(st.sampled_from("pqr"), PLATFORMS, min_size=1, max_size=3),
+    node_selector=LABELS,
+    tolerations=TAINTS,
+)
+
+
+def directories(platform):
+    """The parts of each directory that a platform mounts."""
+    for mount in platform["allowed_mounts"] + platform["default_mounts"]:
+        parts = []
+        for part in mount.partition(":")[0].split("/"):
+            if part == "..":
+                parts.pop()
+            elif part not in ("", "."):
+                parts.append(part)
+        yield parts
+
+
+def covers(before, earlier, after, platform):
+    """Whether tasks could do on one platform what they can do on another, written out."""
+    allowed = list(directories(earlier))
+    allows = (
+        earlier["privileged_allowed"] >= platform["privileged_allowed"]
+        and earlier["host_network_allowed"] >= platform["host_network_allowed"]
+        and earlier["override_pod_template"] == platform["override_pod_template"]
+        and all(any(path[: len(root)] == root for root in allowed) for path in directories(platform))
+    )
+    harmless = not any(
+        value for field, value in platform.items() if field not in ("node_selector", "tolerations")
+    )
+    if not allows or harmless:
+        return allows
+    was, now = (
+        {**earlier["node_selector"], **before["node_selector"]},
+        {**platform["node_selector"], **after["node_selector"]},
+    )
+    tolerated = before["tolerations"] + earlier["tolerations"]
+    return was.items() <= now.items() and all(
+        toleration in tolerated for toleration in after["tolerations"] + platform["tolerations"]
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(POOLS, POOLS)
+def test_every_platform_is_compared_with_every_one_that_was_there(before, after):
+    nothing = [] if any(p["override_pod_template"] for p in before["platforms"].values()) else [PLAIN]
+    earlier = [*before["platforms"].values(), *nothing]
+    want = [
+        f"platforms.{name}"
+        for name, platform in after["platforms"].items()
+        if not any(covers(before, old, after, platform) for old in earlier)
+    ]
+    assert widened(before, after) == want
+
+
+def calls(function, *arguments):
+    """How many calls a function makes, to Python and to C."""
+    events = []
+    sys.setprofile(lambda _, event, __: events.append(event))
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return sum(event in ("call", "c_call") for event in events)
+
+
+@pytest.mark.parametrize("shift", [0, 1000], ids=["the same platforms", "other platforms"])
+def test_the_comparison_costs_the_size_of_both_pools_and_not_their_product(shift):
+    def of(number, *, first):
+        return pool(
+            {f"p{i}": {**ROOT, "allowed_mounts": [f"/data/{i}"]} for i in range(first, first + number)}
+        )
+
+    small, large = (calls(widened, of(n, first=0), of(n, first=shift)) for n in (50, 200))
+    assert large < 6 * small
