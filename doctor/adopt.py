@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from cluster.errors import ClusterError
 from doctor.facts import Finding, Tolerances
+from doctor.refusals import former_namespaces
 from doctor.rules.guards import WRITES_SUSPENDED
 from doctor.run import check
 from pools.clusters.connect import guard_for
@@ -26,12 +27,15 @@ SECONDS = 120.0  # for all calls about one mark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A backend in whose namespace this database may not write, and what would follow if it took over.
+    """A namespace in which this database may not write, and what would follow if it took over.
+
+    It is the backend's, or a former one of its cluster, where groups from before a move may still be.
 
     ``problem``: why that could not be found out; empty otherwise.
     """
 
     backend: Backend
+    namespace: str
     reason: str = ""
     message: str = ""
     problem: str = ""
@@ -43,22 +47,32 @@ class Candidate:
 def candidates(backend: str = "") -> Iterator[Candidate]:
     """The backends (or the one of this name) that are refused, and those that cannot be asked."""
     rows = Backend.objects.filter(cleaned_at=None).order_by("deleted_at", "pk")
+    former: set[tuple[str | None, str]] = set()
     for row in rows.filter(name=backend) if backend else rows:
-        try:
-            right = _guard(row).examine(row.namespace)
-        except ClusterError as error:
-            yield Candidate(backend=row, problem=str(error))
-            continue
-        if not right.allowed:
-            yield _candidate(row, reason=right.reason, message=right.message)
+        yield from _candidates(row, row.namespace)
+        for namespace in former_namespaces(row):
+            if (row.cluster_id, namespace) not in former:
+                former.add((row.cluster_id, namespace))
+                yield from _candidates(row, namespace)
 
 
-def _candidate(backend: Backend, *, reason: str, message: str) -> Candidate:
+def _candidates(backend: Backend, namespace: str) -> Iterator[Candidate]:
+    try:
+        right = _guard(backend).examine(namespace)
+    except ClusterError as error:
+        yield Candidate(backend=backend, namespace=namespace, problem=str(error))
+        return
+    if not right.allowed:
+        yield _candidate(backend, namespace, reason=right.reason, message=right.message)
+
+
+def _candidate(backend: Backend, namespace: str, *, reason: str, message: str) -> Candidate:
     limits = Tolerances.all(timedelta(0), due_at_least=DUE)
     report = check(limits=limits, backend=backend.name, history=HISTORY, confirm=0.0, repairs=False)
     findings = [finding for finding in report.findings if finding.rule != WRITES_SUSPENDED]
     return Candidate(
         backend=backend,
+        namespace=namespace,
         reason=reason,
         message=message,
         deletions=tuple(finding for finding in findings if finding.repair in ("sweep", "sync")),
@@ -70,7 +84,7 @@ def _candidate(backend: Backend, *, reason: str, message: str) -> Candidate:
 def adopt(candidate: Candidate) -> int:
     """Take over, and enqueue the groups that waited for it; returns the new epoch. Raises ClusterError."""
     backend = candidate.backend
-    epoch = _guard(backend).adopt(backend.namespace).epoch
+    epoch = _guard(backend).adopt(candidate.namespace).epoch
     for pk in Backend.objects.filter(cluster_id=backend.cluster_id).values_list("pk", flat=True):
         usage().notify_backend(pk)
     return epoch

@@ -1,18 +1,19 @@
 """One consistency check: read, compare, confirm by a second reading, repair on request, report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from doctor.clusters import cluster_uids, list_clusters
 from doctor.compare import compare, confirmed
-from doctor.facts import Facts, Finding, Tolerances, WriteRefusal
+from doctor.facts import Facts, Finding, Tolerances
+from doctor.refusals import refusals
 from doctor.repair import Repaired, repair
 from doctor.rows import read_rows
 from doctor.submissions import SubmissionAttempt, SubmittedWorkflow, compare_submissions
-from pools.models import Backend, ClusterGuard, Installation
+from pools.models import Installation
 from workflows.models import Workflow
 
 
@@ -83,21 +84,8 @@ def read_facts(*, backend: str = "", history: timedelta) -> Facts:
         unread=tuple(unread),
         owners=rows.owners,
         backwards=rows.backwards,
-        refusals=tuple(_refusals(backend)),
+        refusals=tuple(refusals(backend)),
     )
-
-
-def _refusals(backend: str) -> Iterator[WriteRefusal]:
-    """The backends (or the one of this name) whose last examination refused."""
-    backends = Backend.objects.filter(cleaned_at=None, cluster__isnull=False).order_by("pk")
-    messages = {
-        (guard.cluster_uid, guard.namespace): guard.refusal
-        for guard in ClusterGuard.objects.exclude(refusal="")
-    }
-    for row in backends.filter(name=backend) if backend else backends:
-        uid = str(row.cluster_id)
-        if message := messages.get((uid, row.namespace)):
-            yield WriteRefusal(backend=row.name, cluster=uid, message=message)
 
 
 def _submission_findings(attempts: Sequence[SubmissionAttempt]) -> tuple[Finding, ...]:

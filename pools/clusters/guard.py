@@ -47,6 +47,8 @@ from cluster.errors import (
     ClusterError,
     ClusterUnreachable,
     DeadlinePassed,
+    Invalid,
+    RequestForbidden,
     TooManyRequests,
     WriteConflict,
     WritesSuspended,
@@ -65,6 +67,7 @@ RAISE_SECONDS = 15.0
 UNRAISED = timedelta(minutes=1)
 MISSING = timedelta(hours=1)
 ATTEMPTS = 3
+MOST_EPOCH = 2**62  # a raise of any that is read still fits the row's column
 
 log = structlog.get_logger(__name__)
 
@@ -276,7 +279,11 @@ class Guard:
         pending = _begin(row, at_once=verdict.absent)
         if pending is None:
             return reading.mark
-        self._write(namespace, reading, pending)
+        try:
+            self._write(namespace, reading, pending)
+        except (RequestForbidden, Invalid):
+            _begin_again(uid, namespace)
+            raise
         _confirm(uid, namespace, pending.nonce)
         return pending
 
@@ -317,9 +324,10 @@ def _unconfirmed(error: ClusterError) -> ClusterError:
 def _mark(text: str) -> InstallationMark | None:
     try:
         content: Any = json.loads(text)
-        return InstallationMark(int(content["epoch"]), str(content["nonce"]))
-    except (ValueError, TypeError, KeyError):
+        epoch, nonce = int(content["epoch"]), str(content["nonce"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
+    return InstallationMark(epoch, nonce) if 0 < epoch < MOST_EPOCH else None
 
 
 def _row(uid: str, namespace: str) -> ClusterGuard | None:
@@ -330,8 +338,8 @@ def _row(uid: str, namespace: str) -> ClusterGuard | None:
 def _begin(row: ClusterGuard, *, at_once: bool) -> InstallationMark | None:
     """Choose the next nonce, unless a raise was begun a moment ago; a chosen one is kept until it is used.
 
-    If none has ended for ``UNRAISED``, each check raises, and fails with it: an epoch that cannot grow tells
-    no state from a later one.
+    If none has ended for ``UNRAISED``, or the cluster forbids it, each check raises, and fails with it: an
+    epoch that cannot grow tells no state from a later one.
     """
     rows = ClusterGuard.objects.filter(pk=row.pk, epoch=row.epoch)
     ClusterGuard.objects.filter(pk=row.pk, epoch=row.epoch, pending_nonce="").update(
@@ -343,6 +351,11 @@ def _begin(row: ClusterGuard, *, at_once: bool) -> InstallationMark | None:
         return None
     nonce = rows.values_list("pending_nonce", flat=True).first()
     return InstallationMark(row.epoch + 1, nonce) if nonce else None
+
+
+def _begin_again(uid: str, namespace: str) -> None:
+    """Let every check raise until a raise ends, since the cluster does not permit it."""
+    ClusterGuard.objects.filter(cluster_uid=uid, namespace=namespace).update(raised_at=None)
 
 
 def _confirm(uid: str, namespace: str, nonce: str) -> None:

@@ -26,6 +26,7 @@ from cluster.errors import (
 )
 from cluster.guarded import PERMIT_SECONDS, GuardedCluster
 from cluster.kinds import CONFIG_MAP, NAMESPACE, POD
+from doctor.refusals import refusals
 from pools.clusters import guard
 from pools.clusters.connect import cluster_for
 from pools.clusters.guard import CONFIG_MAP_NAME, Guard
@@ -327,14 +328,53 @@ def test_two_installations_share_a_namespace(world, backend):
     assert first in [guard._mark(text) for text in obj["data"].values()]
 
 
-def test_a_mark_that_is_no_mark_is_refused(world, backend):
+NO_MARKS = {
+    "a list": "[]",
+    "endless": '{"epoch": Infinity, "nonce": "a"}',
+    "deep": "[" * 100_000,
+    "above every column": f'{{"epoch": {2**63}, "nonce": "a"}}',
+    "the last that a column has": f'{{"epoch": {2**63 - 1}, "nonce": "a"}}',
+    "below every epoch": '{"epoch": -1, "nonce": "a"}',
+}
+
+
+@pytest.mark.parametrize("text", NO_MARKS.values(), ids=NO_MARKS)
+def test_a_mark_that_is_no_mark_is_refused_and_can_be_adopted(world, backend, text):
     here(world).permit("osmo", deletes=False)
     uuid = Installation.objects.get().uuid.hex
     world.cluster.edit(
-        CONFIG_MAP, CONFIG_MAP_NAME, lambda obj: obj["data"].update({uuid: "[]"}), namespace="osmo"
+        CONFIG_MAP, CONFIG_MAP_NAME, lambda obj: obj["data"].update({uuid: text}), namespace="osmo"
     )
     guard.forget()
     assert here(world).examine("osmo").reason == "Unreadable"
+    here(world).adopt("osmo")
+    assert here(world).examine("osmo").allowed
+
+
+def test_the_highest_mark_that_is_read_can_be_adopted(world, backend):
+    here(world).permit("osmo", deletes=False)
+    uuid = Installation.objects.get().uuid.hex
+    highest = json.dumps({"epoch": guard.MOST_EPOCH - 1, "nonce": "a"})
+    world.cluster.edit(
+        CONFIG_MAP, CONFIG_MAP_NAME, lambda obj: obj["data"].update({uuid: highest}), namespace="osmo"
+    )
+    guard.forget()
+    assert here(world).examine("osmo").reason == "HigherEpoch"
+    here(world).adopt("osmo")
+    assert row().epoch == guard.MOST_EPOCH
+
+
+@pytest.mark.parametrize("error", [RequestForbidden("no"), Invalid("a webhook denied it")])
+def test_a_cluster_that_forbids_the_raise_permits_nothing_until_one_ends(world, backend, error):
+    here(world).permit("osmo", deletes=False)
+    time_passes()
+    world.cluster.fail(error, verb="patch", kind=CONFIG_MAP, times=3)
+    for _ in range(3):
+        guard.forget()
+        with pytest.raises(WritesUnconfirmed):
+            here(world).permit("osmo", deletes=False)
+    here(world).permit("osmo", deletes=False)
+    assert mark(world).epoch == row().epoch == 2
 
 
 @pytest.fixture
@@ -414,6 +454,50 @@ def test_adopt_goes_on_past_a_cluster_that_cannot_be_asked(world, backend, resto
         call_command("adopt", yes=True, stdout=out, stderr=errors)
     assert f"{unasked.name}: its mark could not be read" in errors.getvalue()
     assert f"{backend.name}: adopted" in out.getvalue()
+
+
+@pytest.fixture
+def moved(world, backend):
+    """A backend that has another namespace now, and a group of it that runs in the former one.
+
+    Somebody wrote another mark there.
+    """
+    group = world.group(pods=1, pool=world.pool(backend={"kubeconfig": "/etc/kai", "context": "x"}))
+    here(world).permit("osmo", deletes=False)
+    Backend.objects.update(namespace="present")
+    here(world).permit("present", deletes=False)
+    uuid = Installation.objects.get().uuid.hex
+    theirs = {uuid: json.dumps({"epoch": 7, "nonce": "f" * 32})}
+    world.cluster.edit(CONFIG_MAP, CONFIG_MAP_NAME, lambda obj: obj["data"].update(theirs), namespace="osmo")
+    guard.forget()
+    with pytest.raises(WritesSuspended):
+        here(world).permit("osmo", deletes=True)
+    return group
+
+
+def test_a_mark_that_is_refused_in_a_former_namespace_can_be_adopted(world, backend, moved):
+    out = StringIO()
+    call_command("adopt", yes=True, stdout=out)
+    assert out.getvalue().count("(namespace osmo), HigherEpoch") == 1
+    assert "adopted, epoch 8." in out.getvalue()
+    for namespace in ("osmo", "present"):
+        here(world).permit(namespace, deletes=True)
+    out = StringIO()
+    call_command("adopt", stdout=out)
+    assert "Nothing to adopt" in out.getvalue()
+
+
+def test_the_consistency_check_finds_a_refusal_in_a_former_namespace_while_work_is_there(
+    world, backend, moved
+):
+    def refused():
+        return [refusal.message for refusal in refusals("")]
+
+    [message] = refused()
+    assert '"osmo"' in message
+    assert "newer state" in message
+    TaskGroup.objects.filter(pk=moved.pk).update(status="CANCELED", released_at=Now())
+    assert refused() == []
 
 
 def test_the_consistency_check_says_that_nothing_is_written(world, backend, restored):

@@ -9,7 +9,7 @@ from celery import current_app
 from django.utils import timezone
 from kombu import Connection
 
-from cluster.errors import NotServed, RequestForbidden
+from cluster.errors import NotServed, RequestForbidden, WritesSuspended, WritesUnconfirmed
 from cluster.kinds import COMPUTE_DOMAIN, POD, SECRET
 from pools.interfaces import usage
 from pools.models import Backend
@@ -231,6 +231,17 @@ def test_an_orphan_that_may_not_be_deleted_or_listed_keeps_no_other_one(db):
     cluster.fail(RequestForbidden("not this one"), verb="delete", name="a", times=10)
     assert orphans.sweep(cluster, uid="c", namespaces=["closed", "osmo"]) == 1
     assert cluster.names(SECRET) == ["a"]
+
+
+@pytest.mark.parametrize("error", [WritesSuspended("another mark"), WritesUnconfirmed("no right to it")])
+def test_a_namespace_without_permit_keeps_no_other_one(db, error):
+    cluster = old_cluster()
+    orphan(cluster, POD, "former", group="0" * 32, namespace="a-former")
+    orphan(cluster, POD, "present", group="1" * 32)
+    cluster.fail(error, verb="delete", name="former", times=10)
+    with pytest.raises(type(error)):
+        orphans.sweep(cluster, uid="c", namespaces=["a-former", "osmo"])
+    assert cluster.names(POD) == ["former"]
 
 
 @pytest.mark.parametrize("error", [RequestForbidden("not yours"), NotServed("404 page not found")])

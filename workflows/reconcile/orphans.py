@@ -79,24 +79,35 @@ def sweep(cluster: ClusterApi, *, uid: str, namespaces: Iterable[str]) -> int:
     """Delete the orphans in these namespaces of cluster ``uid``; returns how many deletes were sent.
 
     A namespace that cannot be listed whole is left alone, and a delete that is refused stops no other one.
-    Raises ClusterUnreachable, WritesSuspended, WritesUnconfirmed.
+    Raises ClusterUnreachable, and WritesSuspended or WritesUnconfirmed once the other namespaces are swept.
     """
     installation = Installation.objects.values_list("uuid", flat=True).first()
     if installation is None:
         return 0
     label = f"{names.INSTALLATION_LABEL}={installation.hex},{names.GROUP_LABEL}"
-    sent = 0
+    sent, not_permitted = 0, None
     for namespace in sorted(namespaces):
         try:
-            labelled = list(_labelled(cluster, namespace, label))
-        except ClusterUnreachable:
-            raise
-        except ClusterError as error:
-            log.warning("namespace_not_swept", namespace=namespace, error=str(error))
-            continue
-        for orphan in _deletable(labelled, uid=uid, namespace=namespace, now=database_now()):
-            log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
-            sent += _delete(cluster, orphan)
+            sent += _sweep(cluster, label, uid=uid, namespace=namespace)
+        except (WritesSuspended, WritesUnconfirmed) as error:
+            not_permitted = error
+    if not_permitted is not None:
+        raise not_permitted
+    return sent
+
+
+def _sweep(cluster: ClusterApi, label: str, *, uid: str, namespace: str) -> int:
+    try:
+        labelled = list(_labelled(cluster, namespace, label))
+    except ClusterUnreachable:
+        raise
+    except ClusterError as error:
+        log.warning("namespace_not_swept", namespace=namespace, error=str(error))
+        return 0
+    sent = 0
+    for orphan in _deletable(labelled, uid=uid, namespace=namespace, now=database_now()):
+        log.warning("orphan_found", kind=str(orphan.kind), name=orphan.name, group=str(orphan.group))
+        sent += _delete(cluster, orphan)
     return sent
 
 

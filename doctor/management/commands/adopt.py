@@ -55,7 +55,7 @@ class Command(BaseCommand):
         return True
 
     def _show(self, candidate: Candidate) -> None:
-        name, namespace = candidate.backend.name, candidate.backend.namespace
+        name, namespace = candidate.backend.name, candidate.namespace
         self.stdout.write(f"{name} (namespace {namespace}), {candidate.reason}: {candidate.message}")
         self._list("It would delete, because no row wants it", candidate.deletions)
         self._list("It would go on with these differences", candidate.differences)
