@@ -66,7 +66,7 @@ def apply(*, older: bool = False) -> dict[str, Any] | None:
     """
     path = declared_file()
     if not path:
-        Installation.objects.exclude(declared=None).update(declared=None)  # of a file that there was
+        _end()
         return None
     for _ in range(ATTEMPTS):
         with suppress(_FileChanged):
@@ -155,7 +155,9 @@ def _applied() -> AppliedText | None:
     state = Installation.objects.values_list("declared", flat=True).first() or {}
     if "applied" in state:
         return AppliedText(**state["applied"]) if state["applied"] else None
-    if state and state["condition"]["status"] == "True":  # as a former release wrote it
+    if (
+        state and state["condition"] and state["condition"]["status"] == "True"
+    ):  # as a former release wrote it
         return AppliedText(digest=state["digest"], newest=state["newest"])
     return None
 
@@ -200,6 +202,25 @@ def _note(digest: str, news: Condition, *, generation: int | None = None) -> dic
     if news.status != "True":
         log.warning("configuration_file_refused", reason=news.reason, message=news.message)
     return now
+
+
+def _end() -> None:
+    """Take away the condition of a file that there was; the texts that it had are still replaced ones.
+
+    One worker may lack the setting for a while that the others have.
+    """
+    if condition() is None:
+        return
+    with transaction.atomic():
+        Installation.objects.select_for_update().get()
+        applied = _applied()
+        state = {
+            "digest": "",
+            "newest": 0,
+            "condition": None,
+            "applied": asdict(applied) if applied else None,
+        }
+        Installation.objects.update(declared=state)
 
 
 def _replaced(applied: AppliedText | None, digest: str) -> list[str]:

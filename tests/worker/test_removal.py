@@ -76,7 +76,7 @@ def test_a_wait_that_is_too_long_ends_with_what_is_left(world, monkeypatch):
 def test_declared_pools_stay_because_their_file_would_bring_them_back(world, workers):
     world.group()
     workers(0)
-    Installation.objects.update(declared={"file": "/etc/osmo/config.yaml"})
+    Installation.objects.update(declared={"condition": {"status": "True"}})
     assert "queues, topologies and priorities" in prepare("--clean")
     assert Pool.objects.exists()
     assert world.pods() == []

@@ -128,7 +128,7 @@ _QUERIES: dict[str, str] = {
         SELECT extract(epoch FROM clock_timestamp() - ran_at) FROM pools_sweeprun""",
     "osmo_configuration_refused": """
         SELECT (declared->'condition'->>'status' <> 'True')::int FROM pools_installation
-         WHERE declared IS NOT NULL""",
+         WHERE declared->'condition'->>'status' IS NOT NULL""",
     "osmo_observer_lease": """
         SELECT 1, cluster_id, observer FROM pools_clusterlease WHERE until > clock_timestamp()""",
     "osmo_log_store_bytes": "SELECT coalesce(sum(size), 0) FROM workflows_keptlog",

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
-from pools.models import Backend, Installation, Pool
+from pools.models import Backend, Pool
+from pools.services import declared
 from pools.services.backends import delete_backend
 from pools.services.pools import delete_pool
 from pools.services.recording import ConfigChange
@@ -46,7 +47,7 @@ def traces() -> Traces:
 
 def is_declared() -> bool:
     """Whether a file is the source of configuration, as far as workers have reported."""
-    return Installation.objects.exclude(declared=None).exists()
+    return declared.condition() is not None
 
 
 def end_all_work() -> None:

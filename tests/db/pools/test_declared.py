@@ -234,6 +234,21 @@ def test_a_file_that_changes_all_the_time_is_left_for_later(file, monkeypatch):
     assert not Pool.objects.exists()
 
 
+@pytest.mark.parametrize("first", [FILE, numbered(1)], ids=["without numbers", "with numbers"])
+def test_a_worker_without_the_setting_forgets_no_replaced_text(file, settings, first):
+    newer = numbered(2, NEWER) if first.startswith("generation") else NEWER
+    apply(file, first)
+    assert apply(file, newer) == ("True", "Applied", False)
+    with_file = settings.ENV
+    settings.ENV = settings.ENV.model_copy(update={"config_file": ""})
+    assert declared.apply() is None
+    assert declared.condition() is None
+    assert read()["osmo_configuration_refused"] == []
+    settings.ENV = with_file
+    assert apply(file, first) == ("False", "Older", False)
+    assert apply(file, newer) == ("True", "Applied", False)
+
+
 def test_what_a_former_release_has_applied_is_older_once_it_is_replaced(file):
     apply(file, FILE)
     [installation] = Installation.objects.all()
