@@ -14,7 +14,8 @@ from django.core.exceptions import ValidationError
 from django.forms.models import BaseInlineFormSet
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from scheduling.errors import Fault, Path, format_path
+from pools.documents.yaml_text import TextLimits, parse_document
+from scheduling.errors import Fault, InvalidSpec, Path, format_path
 
 if TYPE_CHECKING:
     AnyModelForm = forms.ModelForm[Any]
@@ -24,6 +25,8 @@ else:  # generic to the type checker alone
     AnyInlineFormSet = BaseInlineFormSet
 
 MAX_TEXT = 64 * 1024
+LIMITS = TextLimits(size=MAX_TEXT, depth=24, aliases=0, entries=5_000, values=20_000, faults=10)
+"""Far over what any field may hold; a form has many fields, and reads each twice."""
 
 
 class YamlField(forms.CharField):
@@ -39,18 +42,18 @@ class YamlField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         if value is None or isinstance(value, str):
             return value
-        return yaml.safe_dump(value, sort_keys=False, allow_unicode=True) if value else ""
+        if not value:
+            return ""
+        return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value)
         if text is None or not str(text).strip():
             return self.empty
         try:
-            if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-                raise ValidationError("Aliases are not accepted: write it out.", code="alias")
-            return yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise ValidationError(f"This is neither YAML nor JSON: {_where(error)}", code="yaml") from error
+            return parse_document(text, limits=LIMITS).data
+        except InvalidSpec as error:
+            raise ValidationError([_sentence(fault) for fault in error.faults], code="yaml") from error
 
     def run_validators(self, value: Any) -> None:
         """Nothing: the length was bounded as text."""
@@ -65,12 +68,12 @@ class YamlField(forms.CharField):
             return True
 
 
-def _where(error: Exception) -> str:
-    """The problem of a YAML error in one line, with its place."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        mark = error.problem_mark
-        return f"{error.problem} (line {mark.line + 1}, column {mark.column + 1})."
-    return str(error).partition("\n")[0]
+def _sentence(fault: Fault) -> str:
+    """A fault of a text in one line, with its place."""
+    if fault.code == "too_many_aliases":
+        return "Aliases are not accepted: write it out."
+    message = fault.message.removeprefix("This is not YAML: ").rstrip(".")
+    return f"This is neither YAML nor JSON: {message} (line {fault.line}, column {fault.column})."
 
 
 class DocumentForm(AnyModelForm):

@@ -131,7 +131,7 @@ def test_what_saving_would_refuse_of_a_row_is_told_while_it_is_typed(browser, po
     [
         ({"node_selector": "a: ["}, "The node selector cannot be read"),
         ({"node_selector": "[a]"}, "The node selector is invalid"),
-        ({"node_selector": 'a: "x\\0y"'}, "The node selector is invalid"),
+        ({"node_selector": 'a: "x\\0y"'}, "The node selector cannot be read"),
         ({"backend": "9" * 30}, "Choose a backend"),
         ({"backend": ""}, "Choose a backend"),
         ({"topology_keys-0-label": "\0", "topology_keys-0-position": "9" * 40}, "16 nodes"),

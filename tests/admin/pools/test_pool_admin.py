@@ -160,7 +160,7 @@ def test_keys_on_a_backend_that_cannot_hold_them_are_told_beside_the_keys(form, 
 @pytest.mark.parametrize(
     ("changes", "place", "text"),
     [
-        ({"node_selector": "a: ["}, "node_selector", "line 1"),
+        ({"node_selector": "a: ["}, "node_selector", "line 2"),
         ({"node_selector": "[a]"}, "node_selector", "dictionary"),
         ({"node_selector": "a: 1"}, "node_selector", "string"),
         ({"node_selector": "a: &x b\nc: *x"}, "node_selector", "Aliases"),
