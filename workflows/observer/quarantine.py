@@ -17,6 +17,7 @@ from typing import Any
 
 from django.db import DataError, Error, IntegrityError
 
+from cluster.storable import storable_text
 from web.times import naive_utc
 from workflows.observer.inbox import Batch, Change, key_of
 from workflows.observer.lease import ObserverLeaseLost
@@ -92,7 +93,7 @@ class Quarantine:
         key = key_of(change)
         before = self._entries.pop(key, None)
         since = before.since if before else datetime.now(UTC)
-        self._entries[key] = Quarantined(change.resource_version, error[:MAX_TEXT], since)
+        self._entries[key] = Quarantined(change.resource_version, storable_text(error[:MAX_TEXT]), since)
         while len(self._entries) > MOST:
             self._entries.popitem(last=False)
 

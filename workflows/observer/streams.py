@@ -17,6 +17,7 @@ from django.db import DatabaseError, connection
 from cluster.errors import ClusterError
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import Kind
+from cluster.storable import storable_text
 from cluster.watch import Changed, Deleted, Disconnected, Reconnected, Synced, Watch, backoff
 from workflows import metrics
 from workflows.observer.inbox import Change, Inbox, key_of
@@ -70,7 +71,7 @@ def guarded(source: Source) -> Reduce:
                 kind=source.topology or source.kind.name,
                 namespace=str(metadata.get("namespace") or ""),
                 name=str(metadata["name"]),
-                error=f"{type(error).__name__}: {error}"[:MAX_TEXT],
+                error=storable_text(f"{type(error).__name__}: {error}"[:MAX_TEXT]),
                 resource_version=str(metadata.get("resourceVersion") or ""),
             )
 

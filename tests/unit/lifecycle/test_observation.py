@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 from django.db import DataError, OperationalError
 
+from cluster.kinds import POD
+from cluster.storable import storable_text
 from workflows.models import ObservedObject, ObservedPod
 from workflows.observer.inbox import Batch, Inbox, key_of
 from workflows.observer.quarantine import Quarantine, write_apart
-from workflows.observer.streams import Memory
+from workflows.observer.streams import Memory, Source, guarded
 from workflows.values.observation import (
     OBJECT_COLUMNS,
     POD_COLUMNS,
@@ -195,6 +197,22 @@ def test_what_can_no_longer_be_read_is_not_gone_and_its_end_is_noticed():
     assert memory.changed(unreadable("a"))
     assert memory.vanished([unreadable("a")]) == []
     assert memory.forget(unreadable("a")) == seen("a")
+
+
+def test_the_errors_of_objects_that_cannot_be_kept_can_be_kept():
+    def reduce(obj):
+        raise ValueError(f"no phase: a\0b\ud800 of {obj['metadata']['name']}")
+
+    source = Source(
+        cluster_uid="c", kind=POD, namespace="osmo", label_selector="", reduce=reduce, recorded=list
+    )
+    seen_error = guarded(source)({"metadata": {"name": "p"}}).error
+    quarantine = Quarantine()
+    quarantine.add(seen("a"), "DataError: a\0b\udfff")
+    [entry] = quarantine.summary()["objects"]
+    for text in (seen_error, entry["error"]):
+        assert text == storable_text(text)
+        assert "a\N{REPLACEMENT CHARACTER}b" in text
 
 
 REFUSED = {"p3", "p8"}
