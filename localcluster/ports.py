@@ -7,13 +7,17 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different ports that were free a moment ago.
+    """Return different ports that the kernel gives to nobody else for a minute.
 
-    Servers that cannot be handed a socket leave no better way; one that loses the race ends at
-    once and its log, shown in the error, says why.
+    Servers that cannot be handed a socket bind one of these by its number. Until then each port is in
+    TIME_WAIT, by a connection that its listener ended first: no socket that leaves the choice to the kernel
+    gets it, and a server may bind it, as all of ours set SO_REUSEADDR.
     """
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in sockets:
-            listener.bind((LOOPBACK, 0))
-        return [listener.getsockname()[1] for listener in sockets]
+        listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
+        for listener in listeners:
+            client = stack.enter_context(socket.create_connection(listener.getsockname()))
+            accepted, _ = listener.accept()
+            accepted.close()
+            client.recv(1)  # the end has come, so it is the listener's side that waits
+        return [listener.getsockname()[1] for listener in listeners]
