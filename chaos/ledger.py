@@ -40,9 +40,9 @@ MOST_LINES = 10
 LINE_CHARACTERS = 500
 PROGRESS_SECONDS = 15.0
 POLL_SECONDS = 0.5
-ROWS_SECONDS = 30.0
+ROWS_SECONDS = 120.0
 POD_ROWS = "SELECT namespace, name, uid, phase FROM workflows_observedpod WHERE NOT gone"
-DOCTOR_SECONDS = 60
+DOCTOR_SECONDS = 200
 
 
 @dataclass(slots=True)

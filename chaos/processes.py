@@ -13,7 +13,7 @@ from chaos.site import SERVICE, Site
 from chaos.storm import Storm
 from localcluster.api import ApiError
 
-READY_SECONDS = 60
+READY_SECONDS = 150
 
 
 def kill(name: str) -> Callable[[Storm], int]:

@@ -32,7 +32,7 @@ from localcluster.ports import LOOPBACK, free_ports
 GROUP_LABEL = "task-group"  # part of the label by which live looks select
 HOP = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
 KEPT_LISTS = 4
-START_SECONDS = 10
+START_SECONDS = 60
 LONG_SECONDS = 24.0  # longer than the service waits for a reply
 CHUNK = 65536
 

@@ -20,14 +20,14 @@ from chaos.workload import Submitter, endless, submissions
 FAULTS = {**processes.FAULTS, **cluster_faults.FAULTS, **edits.FAULTS, **hostile.FAULTS}
 WEIGHTS = {name: weight for name, (weight, _) in FAULTS.items()}
 TICK = 0.1
-HEAL_SECONDS = 60
+HEAL_SECONDS = 150
 REST_SECONDS = 240
 RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweeps, the first after two minutes
 REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
-MORE_SECONDS = 150  # longest that the storm goes on for what has not happened yet
+MORE_SECONDS = 400  # longest that the storm goes on for what has not happened yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ CONTROLLERS = (
     "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller"
 )
 STAGES = Path(__file__).with_name("stages.yaml")
-READY_SECONDS = 60
+READY_SECONDS = 150
 MANAGER = "localcluster"
 AUDITED = "osmo-topology"
 

@@ -14,7 +14,7 @@ from localcluster.api import Api, Json
 
 PATH = "/api/v1/nodes"
 THREADS = 8
-READY_SECONDS = 60
+READY_SECONDS = 150
 POLL_SECONDS = 0.05
 
 

@@ -74,7 +74,7 @@ def redis_url() -> str:
     """The URL of a Redis database of this run that no other worker uses."""
     url = str(shared.join("databases", directory=_directory())["redis_url"])
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-    return f"{url.rpartition('/')[0]}/{int(worker.removeprefix('gw')) % 16}"
+    return f"{url.rpartition('/')[0]}/{int(worker.removeprefix('gw')) % shared.REDIS_DATABASES}"
 
 
 @pytest.fixture(scope="session")

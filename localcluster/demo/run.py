@@ -14,9 +14,9 @@ from localcluster.rest import Refused, Rest
 
 EXAMPLES = CHECKOUT / "examples"
 PICTURES = CHECKOUT / "artefacts" / "pictures"
-PLACED = 60.0
+PLACED = 150.0
 NO_ROOM = re.compile(r"room for|tasks fit")
-RELEASED = 60.0
+RELEASED = 150.0
 LEVELS = "TopologyLevelsUnavailable"
 
 

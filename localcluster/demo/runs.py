@@ -134,9 +134,9 @@ def waits_for_a_zone(make: MakeRun, report: Report, view: View) -> None:
 
 
 def patience(make: MakeRun, report: Report) -> None:
-    report.line("each spine has 4 nodes; 5 tasks want one spine, and wait 3 seconds for it")
+    report.line("each spine has 4 nodes; 5 tasks want one spine, and wait 8 seconds for it")
     run = make("split")
-    run.submit("patience.yaml", waitSeconds="3")
+    run.submit("patience.yaml", waitSeconds="8")
     run.wait_until_patient()
     placed = run.wait_until_placed(5)
     run.show(placed)

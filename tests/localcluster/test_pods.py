@@ -6,7 +6,7 @@ import pytest
 
 from localcluster.nodes import rack
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 120
 
 
 def pod(*, annotations=None, labels=None, **spec):

@@ -13,7 +13,7 @@ import pytest
 from localcluster.processes import Process
 from localcluster.supervisor import Command, ServerFailed, Supervisor
 
-LIMIT_SECONDS = 20
+LIMIT_SECONDS = 90
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
