@@ -32,6 +32,7 @@ from workflows.values.placement import TaskPlacement
 DEEP = bool(os.environ.get("OSMO_DEEP"))
 bounded = settings(
     max_examples=3000 if DEEP else 80,
+    derandomize=not DEEP,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
