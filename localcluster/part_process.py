@@ -16,12 +16,12 @@ from typing import Any, cast, get_args
 from localcluster import build, controlplane, servers, stack
 from localcluster.directories import OWNER, note_home
 from localcluster.processes import Process
-from localcluster.shared import POLL_SECONDS, Part, join, plane_of
+from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
 from localcluster.standins.commands import commands
 from localcluster.supervisor import ServerFailed, Supervisor
 
 SERVICE_DATABASE = "service"
-SERVICE_REDIS = 15  # test workers count up from 0
+SERVICE_REDIS = REDIS_DATABASES  # test workers count up from 0
 
 
 def hold(part: Part, *, directory: Path) -> None:

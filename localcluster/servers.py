@@ -151,7 +151,7 @@ def start_redis(supervisor: Supervisor, home: Home) -> str:
     settings = [
         f"bind {LOOPBACK}",
         f"port {port}",
-        f"databases {REDIS_DATABASES}",
+        f"databases {REDIS_DATABASES + 1}",
         f"requirepass {password}",
         f'dir "{data}"',
         "appendonly yes",
