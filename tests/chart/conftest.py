@@ -30,7 +30,7 @@ class Helm:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=240,
         )
 
     def template(self, *arguments, values, release="train", namespace="osmo-system"):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chart.values import CHART, TABLE, merged
 
-SECONDS = 30
+SECONDS = 150
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 COLLECTIONS = (
     "/api/v1/namespaces",

@@ -15,7 +15,7 @@ from localcluster.api import APPLY_PATCH, ApiError
 from tests.chart.objects import WORKLOADS, container_of, of_kind
 from tests.chart.values import CHART, TABLE, merged
 
-SECONDS = 60
+SECONDS = 150
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -40,7 +40,10 @@ def served(api, body):
     versions = [version["name"] for version in body["spec"]["versions"] if version["served"]]
     try:
         for version in versions:
-            api.list(f"/apis/{body['spec']['group']}/{version}/{names}")
+            root = f"/apis/{body['spec']['group']}/{version}"
+            api.list(f"{root}/{names}")
+            if names not in {resource["name"] for resource in api.get(root)["resources"]}:
+                return False
     except ApiError as error:
         if error.code in {404, 429, 503}:
             return False
@@ -50,10 +53,25 @@ def served(api, body):
 
 @pytest.fixture
 def restricted(cluster_api, namespace):
-    """A namespace whose label lets nothing in but restricted pods."""
+    """A namespace whose label lets nothing in but restricted pods, once admission knows the label."""
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     cluster_api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
+    until = time.monotonic() + SECONDS
+    while lets_in(cluster_api, namespace, {"containers": [{"name": "c", "image": "i"}]}):
+        assert time.monotonic() < until, "the namespace is not restricted"
+        time.sleep(0.05)
     return namespace
+
+
+def lets_in(api, namespace, spec):
+    try:
+        body = {"metadata": {"name": "any"}, "spec": spec}
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods", body=body, query={"dryRun": "All"})
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return False
+    return True
 
 
 def path_of(api, body):

@@ -66,7 +66,7 @@ class _Handler(socketserver.StreamRequestHandler):
             if reply.then:
                 reply.then()
             if reply.hang:
-                script.ended.wait(30)
+                script.ended.wait(120)
             if reply.drop or reply.hang:
                 return
             self._answer(reply)

@@ -27,7 +27,7 @@ from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE
 
 UNSERVED = Kind("Nothing", "nothing.example.com", "v1", "nothings")
 SERVICE_ACCOUNT = Kind("ServiceAccount", "", "v1", "serviceaccounts")
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 def eventually(condition, what):
@@ -145,7 +145,7 @@ def test_a_text_that_no_database_stores_comes_as_one_that_it_does(cluster, names
     listing = cluster.list(CONFIG_MAP, namespace=namespace)
     assert [obj["data"] for obj in listing.items if obj["metadata"]["name"] == "one"] == [stored]
     with cluster.watch(
-        CONFIG_MAP, resource_version=version, namespace=namespace, timeout_seconds=5
+        CONFIG_MAP, resource_version=version, namespace=namespace, timeout_seconds=60
     ) as stream:
         event = next(event for event in stream if event["object"]["metadata"].get("name") == "one")
     assert event["object"]["data"] == stored
@@ -412,7 +412,7 @@ def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within)
 
 
 def followed(cluster, namespace, version, *, kind=CONFIG_MAP, **options):
-    given = {"namespace": namespace, "resource_version": version, "timeout_seconds": 10} | options
+    given = {"namespace": namespace, "resource_version": version, "timeout_seconds": 60} | options
     return cluster.watch(kind, **given)
 
 

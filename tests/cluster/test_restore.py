@@ -37,7 +37,7 @@ from workflows.tasks import sweep_cluster_orphans
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-SECONDS = 60
+SECONDS = 150
 
 
 def until(condition):

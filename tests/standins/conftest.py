@@ -9,7 +9,7 @@ import pytest
 from localcluster import controlplane, nodes
 from localcluster.api import Api, ApiError
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 150
 UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 

@@ -5,6 +5,7 @@ import secrets
 import pytest
 
 from cluster.gateway import ClusterGateway
+from cluster.interface import FIELD_MANAGER
 from cluster.kinds import NAMESPACE, PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
 from pools.clusters.connect import access_of, cluster_for
@@ -38,13 +39,21 @@ def cluster(backend):
 
 
 def ours(cluster):
-    """Our objects: (kind, name) -> resource version."""
+    """Our objects: (kind, name) -> what we wrote; a scheduler in the same cluster writes their status."""
     selector = f"{names.INSTALLATION_LABEL}={selectors.installation().hex}"
     return {
-        (kind.name, obj["metadata"]["name"]): obj["metadata"]["resourceVersion"]
+        (kind.name, obj["metadata"]["name"]): written(obj)
         for kind in (KAI_QUEUE, KAI_TOPOLOGY, PRIORITY_CLASS)
         for obj in cluster.list(kind, label_selector=selector).items
     }
+
+
+def written(obj):
+    """The uid, the content without its status, and when the service wrote it."""
+    content = {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+    fields = obj["metadata"]["managedFields"]
+    times = [entry["time"] for entry in fields if entry["manager"] == FIELD_MANAGER]
+    return obj["metadata"]["uid"], obj["metadata"].get("labels"), content, times
 
 
 def settle(backend):
@@ -119,7 +128,7 @@ def test_a_queue_of_somebody_else_is_left_alone(backend, cluster):
     made = cluster.create(KAI_QUEUE, {**theirs, "spec": {"resources": {}}})
     save()
     settle(backend)
-    assert cluster.get(KAI_QUEUE, leaf)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert written(cluster.get(KAI_QUEUE, leaf)) == written(made)
     told = conditions.find(Backend.objects.get(pk=backend.pk).conditions, "ForeignObjects")
     assert leaf in told["message"]
     services.delete_pool(name="Train_1", change=ADMIN, force=False)
