@@ -17,7 +17,7 @@ from localcluster.supervisor import Supervisor
 from web.services import make_token
 
 SECRET = "proxy-" + "s" * 40
-SECONDS = 30
+SECONDS = 120
 
 
 @dataclass

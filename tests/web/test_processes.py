@@ -35,10 +35,10 @@ def test_the_live_values_of_a_process_end_with_it_and_its_counts_stay(tmp_path, 
         directory = wait_for(lambda: counts_directory(worker))
         live = directory / f"gauge_liveall_{worker}.db"
         live.touch()
-        counted = list(directory.glob(f"counter_{worker}.db"))
+        counted = wait_for(lambda: list(directory.glob(f"counter_{worker}.db")))
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda: worker not in children(server.pid) and len(children(server.pid)) == 2)
         wait_for(lambda: not live.exists())
-        assert counted == list(directory.glob(f"counter_{worker}.db")) != []
+        assert counted == list(directory.glob(f"counter_{worker}.db"))
         assert server.send(path="/livez")[0] == 200
     assert not directory.exists()

@@ -195,7 +195,7 @@ def test_a_pod_that_ends_while_its_group_goes_on_has_its_log_kept_by_the_sweep(w
     claimed = sweep.claim(backend)
     assert claimed == [follower.pk]
     assert sweep.claim(backend) == []  # somebody has it
-    archive.keep_ended(claimed, cluster=world.cluster, seconds=5)
+    archive.keep_ended(claimed, cluster=world.cluster, seconds=200)
     follower.refresh_from_db()
     assert follower.log_state == "kept"
     assert sweep.backends_due() == []

@@ -82,7 +82,7 @@ def back(key, *, seconds):
 
 def test_what_was_used_comes_back_evenly():
     assert [take("k", per_minute=2) for _ in range(2)] == [None, None]
-    assert take("k", per_minute=2) in {29, 30}
+    assert take("k", per_minute=2) in range(10, 31)  # seconds, less those that have passed
     back("k", seconds=30)
     assert take("k", per_minute=2) is None
     assert take("k", per_minute=2) is not None
@@ -100,10 +100,10 @@ def test_buckets_that_mean_nothing_any_more_are_deleted_as_limits_are_used():
 def test_many_at_once_are_counted_as_one_after_the_other():
     def attempt(_):
         try:
-            return take("k", per_minute=5)
+            return take("k", per_minute=2)
         finally:
             connections.close_all()
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         answers = list(pool.map(attempt, range(24)))
-    assert answers.count(None) == 5
+    assert answers.count(None) == 2

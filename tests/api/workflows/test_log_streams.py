@@ -63,7 +63,8 @@ class Speaking(FakeCluster):
 
 
 @pytest.fixture
-def cluster(monkeypatch):
+def cluster(monkeypatch, settings):
+    limited(settings, log_follow_seconds=200)  # longer than any of what is waited for here
     cluster = Speaking()
     monkeypatch.setattr(connect, "connect", lambda *args: cluster)
     monkeypatch.setattr(follow, "ROWS_SECONDS", 0.05)
@@ -113,13 +114,16 @@ def text_of(answer):
 
 
 def before_each_update(monkeypatch, *steps):
-    """Do the next step when the rows have been read and before they are acted on, the last one for good."""
+    """Do the next step when the rows have been read and before they are acted on.
+
+    A step that returns False waits for something: it is tried again before the next update.
+    """
     todo, real = list(steps), follow._in_thread
 
     async def read(function):
         rows_or_text = await real(function)
-        if todo and isinstance(rows_or_text, list):
-            await real(todo.pop(0))
+        if todo and isinstance(rows_or_text, list) and await real(todo[0]) is not False:
+            todo.pop(0)
         return rows_or_text
 
     monkeypatch.setattr(follow, "_in_thread", read)
@@ -141,11 +145,14 @@ def test_a_try_that_begins_meanwhile_joins(api, cluster, monkeypatch):
     cluster.script[task.pod_name] = [b"first try\n"]
 
     def again():
+        if cluster.script[task.pod_name]:
+            return False  # the first try has not been read yet
         Task.objects.filter(pk=task.pk).update(status="RESCHEDULED", latest=False)
         new = TaskFactory(
             group=group, name=task.name, task_uuid=task.task_uuid, retry_id=1, status="RUNNING", position=0
         )
         cluster.script[new.pod_name] = [b"second try\n"]
+        return True
 
     before_each_update(monkeypatch, lambda: None, again, lambda: None, lambda: end(group, cluster))
     assert text_of(ask(api, group)) == "first try\nsecond try\n"
@@ -172,10 +179,12 @@ def test_a_stream_that_breaks_is_taken_up_again_and_says_so(api, cluster, monkey
         cluster.script[task.pod_name].append(b"after\n")
 
     def when_heard():
-        if len(cluster.opened) >= 2 and not cluster.script[task.pod_name]:
-            end(group, cluster)
+        if len(cluster.opened) < 2 or cluster.script[task.pod_name]:
+            return False
+        end(group, cluster)
+        return True
 
-    before_each_update(monkeypatch, *[lambda: None] * 4, later, *[when_heard] * 100)
+    before_each_update(monkeypatch, *[lambda: None] * 4, later, when_heard)
     text = text_of(ask(api, group))
     assert text == "before\n(followed again; lines before this one may be missing)\nafter\n"
     assert [tail for _, tail in cluster.opened][1:] == [0]
@@ -214,14 +223,14 @@ def test_readers_end_with_the_request(api, cluster, settings):
     class Stuck(Spoken):
         def __iter__(self):
             yield b"x\n"
-            self.closed.wait(20)
-            stuck.set()
+            if self.closed.wait(120):
+                stuck.set()
 
     cluster.logs = lambda pod, **named: Stuck(cluster, pod)
     answer = ask(api, group)
     assert content_of(answer, pieces=1).endswith(b"x\n")
     assert slots.FOLLOWING.used() == 0
-    assert stuck.wait(5)
+    assert stuck.wait(120)
 
 
 @pytest.mark.usefixtures("cluster")
@@ -274,8 +283,9 @@ def test_a_burst_of_short_lines_waits_in_small_pieces():
         follower = follow._Follower(FakeCluster(), follow.FollowRequest(lines=1, prefixed=True, seconds=1))
         reader = follow._PodReader(task=Task(name="t" * 63), again=False)
         queued = asyncio.create_task(follower._queue(reader, [b""] * 30_000))
-        await asyncio.wait([queued], timeout=0.1)  # it goes on until the queue is full
-        assert follower.pieces.full()
+        while not follower.pieces.full():
+            assert not queued.done()
+            await asyncio.sleep(0)
         waiting = sum(map(len, follower.pieces._queue))
         text = b""
         while not queued.done() or not follower.pieces.empty():

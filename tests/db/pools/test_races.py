@@ -36,7 +36,7 @@ def together(*changes):
     start = Barrier(len(changes))
 
     def run(change):
-        start.wait(timeout=10)
+        start.wait(timeout=120)
         try:
             change()
         except TopologyError as error:
@@ -131,7 +131,7 @@ def looping(*changes):
     start = Barrier(len(changes))
 
     def run(change):
-        start.wait(timeout=10)
+        start.wait(timeout=120)
         try:
             for turn in range(ROUNDS):
                 change(turn)

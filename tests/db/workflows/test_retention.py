@@ -154,17 +154,17 @@ def test_a_row_that_somebody_holds_is_left_and_nobody_waits():
         with transaction.atomic():
             Workflow.objects.select_for_update().get(pk=held.workflow_id)
             holds.set()
-            done.wait(20)
+            done.wait(200)
         connections.close_all()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert holds.wait(20)
+    assert holds.wait(200)
     assert retention.remove_old()["workflows"] == 1
     assert kept() == {held.workflow_id}
     assert held.tasks.count() == held.events.count() + 1 == 2, "nothing of it went"
     done.set()
-    holder.join(20)
+    holder.join(200)
     assert retention.remove_old()["workflows"] == 1
     assert free.workflow_id not in kept()
 

@@ -48,7 +48,7 @@ def request(user, **changes):
 
 def at_once(count, act):
     """Run ``act`` in several threads that start together; returns what each gave or raised."""
-    barrier = threading.Barrier(count, timeout=20)
+    barrier = threading.Barrier(count, timeout=120)
     results = [None] * count
 
     def run(place):
@@ -64,7 +64,7 @@ def at_once(count, act):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(200)
     assert not any(thread.is_alive() for thread in threads)
     return results
 
