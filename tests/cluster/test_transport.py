@@ -340,7 +340,7 @@ def test_being_asked_to_wait_is_heeded(cluster, script, within):
 
 def test_no_wait_goes_past_the_deadline(cluster, script):
     script.otherwise = Reply(429, status(429, "TooManyRequests"), (("Retry-After", "60"),))
-    outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=boot_seconds() + 40)
+    outcomes = cluster.create_many(CONFIG_MAP, [config_map("a")], deadline=boot_seconds() + 20)
     assert outcomes[0].wrote is WriteResult.REFUSED
     assert isinstance(outcomes[0].error, TooManyRequests)
 
