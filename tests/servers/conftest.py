@@ -11,7 +11,7 @@ from localcluster import debian
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Command, Supervisor
 
-SECONDS = 30
+SECONDS = 120
 
 
 def program(name):
