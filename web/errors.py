@@ -25,6 +25,7 @@ from scheduling.errors import (
     TopologyError,
     Unavailable,
     UnsupportedCapability,
+    at_most,
     format_path,
 )
 from scheduling.sentences import first
@@ -106,7 +107,7 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, PermissionDenied):
         exc = exceptions.PermissionDenied()
     if isinstance(exc, exceptions.ValidationError):
-        faults = faults_of(exc)
+        faults = at_most(faults_of(exc))
         content = body(message=summary(faults), error_code="USAGE", request=request, faults=faults)
         return Response(content, status=exc.status_code)
     if isinstance(exc, exceptions.APIException):
