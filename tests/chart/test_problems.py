@@ -1,0 +1,78 @@
+"""The sentences on the page about installations that stop are those that helm and the service print."""
+
+import re
+
+import pytest
+
+from tests.chart.values import CHART, ROOT, merged
+
+PAGE = (ROOT / "docs/how-to/installation-problems.md").read_text()
+REFUSED = {
+    "values don't meet the specifications of the schema": {"wbe": {}},
+    "settings: … is no setting (docs/reference/settings.md)": {"settings": {"OSMO_WORKFLOW_DAY": 9}},
+    "settings: … follows from another value of this chart": {"settings": {"OSMO_SERVICE_URL": "https://x"}},
+    "…: name a Secret with …, or set quickstart.enabled to try the service": {
+        "secretKey": {"existingSecret": ""}
+    },
+    "url: set the address that users type": {"url": ""},
+    "logs: set exactly one of store, existingClaim, newClaim.enabled and ephemeral": {"logs": {"store": ""}},
+    "taskNamespaces: … is the namespace of the service itself": {"taskNamespaces": [{"name": "default"}]},
+    "metrics.existingSecret: web shows its metrics with a token only": {
+        "metrics": {"podMonitor": {"enabled": True}}
+    },
+}
+WITH_A_CLUSTER = {
+    "…: there is no Secret … in namespace …: create it first",
+    "…: the Secret … has no key …",
+}
+"""tests/chart/test_server.py sees them on a real API server."""
+
+OF_HELM = {"cannot re-use a name that is still in use"}
+OF_OTHERS = {
+    "connection failed",
+    "could not translate host name",
+    "password authentication failed for user",
+    "canceling statement due to lock timeout",
+    "unsupported startup parameter: options",
+}
+"""Sentences of PostgreSQL, its client and PgBouncer."""
+
+
+def sentences(title):
+    (section,) = (text for text in re.split(r"^## ", PAGE, flags=re.MULTILINE) if text.startswith(title))
+    first_cells = re.findall(r"^\| (`.*?) \| ", section, re.MULTILINE)
+    return {sentence for cell in first_cells for sentence in re.findall(r"`([^`]+)`", cell)}
+
+
+def pattern(sentence):
+    return ".*".join(map(re.escape, sentence.split("…")))
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_helm_refuses_with_the_sentence(helm, sentence):
+    assert re.search(pattern(sentence), helm.refusal(merged(REFUSED[sentence])), re.DOTALL)
+
+
+def test_an_old_kubernetes_is_refused_with_the_sentence(helm):
+    (sentence,) = (text for text in sentences("helm refuses") if "kubeVersion" in text)
+    answer = helm.run("template", "train", str(CHART), "--kube-version", "1.29.0", values=merged({}))
+    assert re.search(pattern(sentence), answer.stderr), answer.stderr
+
+
+def test_every_sentence_of_helm_is_one_that_is_tried():
+    shown = {text for text in sentences("helm refuses") if "kubeVersion" not in text}
+    assert shown == REFUSED.keys() | WITH_A_CLUSTER | OF_HELM
+    source = (CHART / "templates/checks.yaml").read_text().replace("%s", "…")
+    assert {text for text in WITH_A_CLUSTER if text not in source} == set()
+
+
+def test_the_other_sentences_are_in_the_service():
+    source = "".join(path.read_text() for path in (ROOT / "web").rglob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source.replace("{_SECRET_LENGTH}", "32"))
+    shown = sentences("The Job that migrates fails") | sentences("A process does not start")
+    assert {text for text in shown - OF_OTHERS if text not in source} == set()
+
+
+def test_the_page_names_releases_as_the_chart_does(helm):
+    names = {f"{one['kind'].lower()}/{one['metadata']['name']}" for one in helm.template(values=merged({}))}
+    assert set(re.findall(r"(?:job|deployment)/[\w-]+", PAGE)) <= names
