@@ -21,6 +21,7 @@ from tests.arch.test_docs import ROOT
 from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, command, listening
 from tests.web.conftest import SECRET, started_web
+from web.gateway import IDENTITY, PROOF
 from web.services import make_token
 
 PAGE = (ROOT / "docs/how-to/gateway.md").read_text()
@@ -203,3 +204,14 @@ def test_the_server_for_tls_passes_everything_on(tls_gateway):
     body = json.loads(reply.read())  # the service's own answer: nginx's would be no JSON
     assert reply.status in {400, 404}, body
     client.close()
+
+
+def test_every_recipe_sets_each_header_that_the_service_believes():
+    """Envoy was not run: OSMO's own filters remove and set the first three, its recipe adds the proof."""
+    believed = {name.removeprefix("HTTP_").replace("_", "-").lower() for name in (*IDENTITY, PROOF)}
+    for recipe in (blocks("nginx")[0], snippet()):
+        assert set(re.findall(r"proxy_set_header (x-osmo-\S+)", recipe)) == believed
+    (gateway,) = (yaml.safe_load(block) for block in blocks("yaml") if "serviceRoutes" in block)
+    ((added,),) = (route["request_headers_to_add"] for route in gateway["envoy"]["serviceRoutes"])
+    assert added["header"]["key"] in believed
+    assert added["append_action"] == "OVERWRITE_IF_EXISTS_OR_ADD"
