@@ -56,7 +56,7 @@ class PreparedNodes:
         no_nodes: str,
         visible: frozenset[str],
     ) -> None:
-        self.nodes = observed.snapshot.nodes
+        self.nodes, self._whole = observed.snapshot.nodes, observed.snapshot.whole
         self._side, self._no_nodes, self._visible, self._cluster = side, no_nodes, visible, cluster
 
     def frozen(self, group: GroupValues) -> Judgement | Question:
@@ -72,7 +72,7 @@ class PreparedNodes:
             return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
         paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
         demand = demand_of(group, capabilities=capabilities)
-        return Question(self._side, group.placement.levels, paths, demand)
+        return Question(self._side, group.placement.levels, paths, demand, whole=self._whole)
 
     def judgement(self, verdict: Verdict) -> Judgement:
         """A verdict on these nodes in words."""

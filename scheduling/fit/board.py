@@ -38,9 +38,7 @@ class Board:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.journal: list[tuple[int, Demand]] = []
-        self._free: list[Amounts] = [
-            (0,) * len(node.allocatable) if node.closed else node.free for node in snapshot.nodes
-        ]
+        self._free: list[Amounts] = [node.free for node in snapshot.nodes]
         self._slots: dict[Demand, list[int]] = {}
         self._rooms: dict[Demand, list[list[int]]] = {}
         self._spans: dict[Region, range] = {}

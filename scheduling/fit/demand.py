@@ -1,6 +1,6 @@
 """The demand of one pod on a node: amounts, and which nodes it may use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduling.fit.snapshot import Amounts, FitNode
@@ -10,12 +10,18 @@ _BARRING = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand of one pod. Tolerations are as a pod writes them; hashable, so equal tasks are one kind."""
+    """The demand of one pod. Tolerations are as a pod writes them; hashable, so equal tasks are one kind.
+
+    ``others`` names further resources that the pod asks for; no node's amount of them is known.
+    ``ignores_closed`` marks a demand that a scheduler counts on nodes that take no new pods, too.
+    """
 
     amounts: Amounts
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[tuple[tuple[str, str], ...], ...] = ()
     excluded: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+    ignores_closed: bool = False
 
     @classmethod
     def of(
@@ -25,13 +31,15 @@ class Demand:
         selector: Mapping[str, str] | None = None,
         tolerations: Sequence[Mapping[str, object]] = (),
         excluded: Sequence[str] = (),
+        others: Iterable[str] = (),
     ) -> "Demand":
         plain = tuple(tuple(sorted((k, str(v)) for k, v in toleration.items())) for toleration in tolerations)
-        return cls(amounts, tuple(sorted((selector or {}).items())), plain, frozenset(excluded))
+        selection = tuple(sorted((selector or {}).items()))
+        return cls(amounts, selection, plain, frozenset(excluded), frozenset(others))
 
     def may_use(self, node: FitNode) -> bool:
         """Whether the pod may use the node, whatever is free there."""
-        if node.name in self.excluded:
+        if node.name in self.excluded or (node.closed and not self.ignores_closed):
             return False
         labels = node.labels
         if any(labels.get(key) != value for key, value in self.selector):

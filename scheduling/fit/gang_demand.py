@@ -1,7 +1,7 @@
 """The demand of a gang and of each set in its constraint tree: how many tasks of which kind."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import RESOURCES
@@ -11,18 +11,23 @@ from scheduling.tree import ConstraintNode, ConstraintTree
 _SPECIAL = tuple(i for i, name in enumerate(RESOURCES) if name in ("gpu", "storage"))
 """Resources that distinguish kinds of tasks for a scheduler; every task asks for processor and memory."""
 
+_GPU = RESOURCES.index("gpu")
+_UNCOUNTED = RESOURCES.index("channels")
+"""A claim on a device is no resource that a scheduler counts in a domain."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetDemand:
     """The tasks of a set, by kind. ``measure`` is a kind as large as the largest task; it compares domains.
 
-    ``alike``: the scheduler counts every task as if it were the largest. KAI does so where all tasks ask for
-    the same kinds of resources.
+    ``largest``: the scheduler counts every task as if it were this one, on closed nodes too; None if it
+    counts each by its own size. KAI does so for a set with a constraint, where all tasks ask for the same kinds of
+    resources; a set without one it never counts.
     """
 
     count: int
     kinds: tuple[tuple[Demand, int], ...]
-    alike: bool
+    largest: Demand | None
     measure: Demand = field(repr=False)
 
     @property
@@ -30,9 +35,15 @@ class SetDemand:
         return len(self.kinds) == 1
 
     @property
+    def gpus(self) -> int:
+        """The GPUs of all tasks together."""
+        return sum(kind.amounts[_GPU] * count for kind, count in self.kinds)
+
+    @property
     def counted(self) -> tuple[Demand, ...]:
         """Every kind whose room is counted."""
-        return (*(kind for kind, _ in self.kinds), self.measure)
+        largest = () if self.largest is None else (self.largest,)
+        return (*(kind for kind, _ in self.kinds), self.measure, *largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +51,42 @@ class GangDemand:
     """A gang's constraint tree at its current stage, with each task's demand by the task's name.
 
     ``counts_largest``: the scheduler skips a domain that lacks room for as many of the largest task as the
-    set has tasks, although smaller tasks would fit (KAI does).
+    set has tasks, although smaller tasks would fit (KAI does). ``last`` is the tree at the last stage, None
+    for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
+    can leave out; None if each constraint has a Topology of its own.
     """
 
     tree: ConstraintTree
     demands: Mapping[str, Demand]
     counts_largest: bool
+    last: ConstraintTree | None = None
+    cut: int | None = None
 
     def set_demand(self, node: ConstraintNode) -> SetDemand:
-        return _set_demand(tuple(node.all_tasks()), self.demands, counts_largest=self.counts_largest)
+        counts_largest = self.counts_largest and bool(node.constraint)
+        return _set_demand(tuple(node.all_tasks()), self.demands, counts_largest=counts_largest)
+
+    def cut_of(self, node: ConstraintNode) -> int | None:
+        """The narrowest level that a node must carry for a set's constraint, None without a constraint."""
+        narrowest = node.constraint.narrowest
+        return narrowest if narrowest is None or self.cut is None else max(narrowest, self.cut)
+
+    def at_last_stage(self) -> "GangDemand":
+        """The gang once all its time-limited requirements are preferences."""
+        return self if self.last is None else replace(self, tree=self.last, last=None)
+
+    def counted_apart(self) -> "GangDemand":
+        """The gang as if the scheduler counted each task by its own size."""
+        return replace(self, counts_largest=False)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is known in which order the scheduler takes tasks of different kinds.
+
+        KAI takes sub-groups by name, and the tasks of one by age; pods are made within one second.
+        """
+        leaves = ({self.demands[task.name] for task in node.tasks} for node in self.tree.root.walk())
+        return self.counts_largest and all(len(kinds) <= 1 for kinds in leaves)
 
 
 def _set_demand(
@@ -61,8 +99,14 @@ def _set_demand(
         counts[kind] = counts.get(kind, 0) + 1
     kinds = tuple(counts.items())
     if len(kinds) == 1:
-        return SetDemand(len(tasks), kinds, True, kinds[0][0])
-    largest = tuple(map(max, zip(*(kind.amounts for kind in counts), strict=True)))
-    alike = counts_largest and all(len({bool(kind.amounts[i]) for kind in counts}) == 1 for i in _SPECIAL)
-    everywhere = ((("operator", "Exists"),),)
-    return SetDemand(len(tasks), kinds, alike, Demand(largest, tolerations=everywhere))
+        return SetDemand(len(tasks), kinds, None, kinds[0][0])
+    alike = (
+        counts_largest
+        and all(len({bool(kind.amounts[i]) for kind in counts}) == 1 for i in _SPECIAL)
+        and len({kind.others for kind in counts}) == 1
+    )
+    every = zip(*(kind.amounts for kind in counts), strict=True)
+    amounts = tuple(0 if i == _UNCOUNTED else max(each) for i, each in enumerate(every))
+    measure = Demand(amounts, tolerations=((("operator", "Exists"),),))
+    largest = replace(measure, ignores_closed=True) if alike else None
+    return SetDemand(len(tasks), kinds, largest, measure)

@@ -6,7 +6,8 @@ The rules are KAI's (v0.13 and v0.17, observed on running schedulers):
 - Each set tries the domains from its preferred level up to its required level; within a parent, the fullest
   domain comes first.
 - A domain is too small if it lacks room for as many of the *largest* task of the set as the set has tasks.
-  Where the tasks ask for different kinds of resources, it is too small if the sum for one kind is.
+  Where the tasks ask for different kinds of resources, it is too small if the sum for one kind is. A set
+  without a constraint is not counted.
 - If something below a domain fails, everything in the domain is taken back and the next domain is tried.
 - The tasks of a leaf go one by one to the fullest node that takes them.
 
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
-from scheduling.fit.snapshot import POOL_RANK
+from scheduling.fit.snapshot import POOL_RANK, amounts
 from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode
 
@@ -43,7 +44,8 @@ class Placer:
         return self._place(self.gang.tree.root, POOL, None)
 
     def _place(self, node: ConstraintNode, region: Region, score: Score | None) -> bool:
-        for inside in offered(self.board, node, self.set_demand(node), region):
+        cut = self.gang.cut_of(node)
+        for inside in offered(self.board, node, self.set_demand(node), region, cut=cut):
             mark = len(self.where)
             own = self._score(node, inside) or score
             below = all(self._place(sub, inside, own) for sub in node.sets)
@@ -107,15 +109,20 @@ class Placer:
         return lambda index: rooms.get(places[index][preferred], 0)
 
 
-def offered(board: Board, node: ConstraintNode, demand: SetDemand, region: Region) -> Iterator[Region]:
-    """The regions within its parent's that a node's constraint allows, in the scheduler's order."""
+def offered(
+    board: Board, node: ConstraintNode, demand: SetDemand, region: Region, *, cut: int | None
+) -> Iterator[Region]:
+    """The regions within its parent's that a node's constraint allows, in the scheduler's order.
+
+    ``cut`` is the narrowest level of the constraint's Topology.
+    """
     constraint = node.constraint
     narrowest = constraint.narrowest
-    if narrowest is None:
+    if narrowest is None or cut is None:
         if fits(board, demand, region):
             yield region
         return
-    cut = max(region.cut, narrowest)
+    cut = max(region.cut, cut)
     broadest = constraint.required if constraint.required is not None else POOL_RANK
     levels = _levels(board, demand, Region(region.rank, region.at, cut), down_to=narrowest)
     for rank, regions in reversed(levels):
@@ -142,8 +149,17 @@ def _levels(
     return levels
 
 
+ONE_GPU = Demand(amounts(gpu=1), tolerations=((("operator", "Exists"),),))
+
+
+def holds(board: Board, demand: SetDemand, region: Region) -> bool:
+    """Whether a region is large enough for each kind of task and for the GPUs of all."""
+    board.know(ONE_GPU)
+    return fits(board, demand, region) and board.room(ONE_GPU, region) >= demand.gpus
+
+
 def fits(board: Board, demand: SetDemand, region: Region) -> bool:
     """Whether a scheduler finds a region large enough before it places anything."""
     if any(board.room(kind, region) < count for kind, count in demand.kinds):
         return False
-    return not demand.alike or board.room(demand.measure, region) >= demand.count
+    return demand.largest is None or board.room(demand.largest, region) >= demand.count

@@ -25,7 +25,10 @@ def is_placed_in_any_order(board: Board, gang: GangDemand) -> bool:
     for kind in every:
         board.know(kind)
     return all(
-        any(_keeps_room(board, own=own, others=every - own, region=region) for region in regions(board, node))
+        any(
+            _keeps_room(board, own=own, others=every - own, region=region)
+            for region in regions(board, node, cut=gang.cut_of(node))
+        )
         for node, own in _sets(gang)
     )
 
@@ -67,11 +70,12 @@ def _takes(kind: Demand, other: Demand) -> int:
     return max((-(-amount // need) for need, amount in pairs if need), default=0)
 
 
-def regions(board: Board, node: ConstraintNode) -> list[Region]:
-    """The domains of a set's required level that its constraint sees; the pool where it has none."""
-    constraint = node.constraint
-    if constraint.required is None or constraint.narrowest is None:
+def regions(board: Board, node: ConstraintNode, *, cut: int | None) -> list[Region]:
+    """The domains of a set's required level that its constraint sees; the pool where it has none.
+
+    ``cut`` is the narrowest level of the constraint's Topology.
+    """
+    required = node.constraint.required
+    if required is None or cut is None:
         return [POOL]
-    return list(
-        board.below(Region(POOL_RANK, 0, constraint.narrowest), constraint.required, constraint.narrowest)
-    )
+    return list(board.below(Region(POOL_RANK, 0, cut), required, cut))

@@ -24,12 +24,16 @@ class EditSide(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether a gang would be placed; ``paths`` says that the scheduler's domains are paths of labels."""
+    """Whether a gang would be placed; ``paths`` says that the scheduler's domains are paths of labels.
+
+    ``whole``: the nodes of its side are all nodes of the cluster.
+    """
 
     side: EditSide
     levels: Levels
     paths: bool
     gang: GangDemand
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,7 @@ class Questions:
         index = (question.side, question.levels, question.paths)
         if index not in snapshots:
             nodes = self.nodes[question.side]
-            snapshots[index] = Snapshot.of(nodes, question.levels, paths=question.paths)
+            snapshots[index] = Snapshot.of(nodes, question.levels, paths=question.paths, whole=question.whole)
         return replace(judge(snapshots[index], question.gang), places={})
 
 

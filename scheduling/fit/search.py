@@ -17,14 +17,12 @@ from enum import Enum, auto
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
-from scheduling.fit.greedy import fits
-from scheduling.fit.snapshot import POOL_RANK, amounts
+from scheduling.fit.greedy import ONE_GPU, holds
+from scheduling.fit.snapshot import POOL_RANK
 from scheduling.tree import ConstraintNode
 
 MOST_SETS = 150
 MOST_STEPS = 20_000
-
-_ONE_GPU = Demand(amounts(gpu=1), tolerations=((("operator", "Exists"),),))
 
 
 class Possible(Enum):
@@ -40,6 +38,7 @@ class _Item:
     node: ConstraintNode
     demand: SetDemand
     weights: tuple[tuple[Demand, int], ...]
+    cut: int
     parent: int | None
     before: int | None
 
@@ -48,8 +47,7 @@ def possible(board: Board, gang: GangDemand) -> Possible:
     """Search for a choice of domains; leave the board unchanged."""
     root = gang.tree.root
     demand = _counted(board, gang.set_demand(root))
-    board.know(_ONE_GPU)
-    if not _holds(board, demand, POOL):
+    if not holds(board, demand, POOL):
         return Possible.NO
     items = _items(board, gang)
     if any(_too_many(board, items, at) for at in range(len(items))):
@@ -68,11 +66,6 @@ def _counted(board: Board, demand: SetDemand) -> SetDemand:
     return demand
 
 
-def _holds(board: Board, demand: SetDemand, region: Region) -> bool:
-    gpus = sum(kind.amounts[0] * count for kind, count in demand.kinds)
-    return fits(board, demand, region) and board.room(_ONE_GPU, region) >= gpus
-
-
 def _is_labelled(board: Board) -> bool:
     return all(None not in place for place in board.snapshot.places)
 
@@ -86,11 +79,12 @@ def _items(board: Board, gang: GangDemand) -> list[_Item]:
 def _collect(
     board: Board, gang: GangDemand, node: ConstraintNode, parent: int | None, items: list[_Item]
 ) -> None:
-    if node.constraint.required is not None:
+    cut = gang.cut_of(node)
+    if node.constraint.required is not None and cut is not None:
         demand = _counted(board, gang.set_demand(node))
-        weights = (*demand.kinds, (_ONE_GPU, sum(kind.amounts[0] * n for kind, n in demand.kinds)))
+        weights = (*demand.kinds, (ONE_GPU, demand.gpus))
         before = len(items) - 1 if items and _alike(items[-1], node, demand, parent) else None
-        items.append(_Item(node, demand, weights, parent, before))
+        items.append(_Item(node, demand, weights, cut, parent, before))
         parent = len(items) - 1
     for sub in node.sets:
         _collect(board, gang, sub, parent, items)
@@ -109,22 +103,22 @@ def _too_many(board: Board, items: list[_Item], at: int) -> bool:
     alike = 1
     while items[at].before is not None:
         at, alike = at - 1, alike + 1
-    regions = _regions(board, item.node, POOL)
+    regions = _regions(board, item, POOL)
     hold = sum(
         min(board.room(kind, region) // count for kind, count in item.weights if count) for region in regions
     )
     return hold < alike
 
 
-def _regions(board: Board, node: ConstraintNode, above: Region) -> Iterator[Region]:
-    """The domains of a node's required level within its parent's that its constraint sees."""
-    constraint = node.constraint
-    if constraint.required is None or constraint.narrowest is None:
+def _regions(board: Board, item: _Item, above: Region) -> Iterator[Region]:
+    """The domains of a set's required level within its parent's that its constraint sees."""
+    required = item.node.constraint.required
+    if required is None:
         raise ValueError("only a required level chooses among domains")
-    cut = max(above.cut, constraint.narrowest)
-    if constraint.required <= above.rank:
+    cut = max(above.cut, item.cut)
+    if required <= above.rank:
         return iter((Region(above.rank, above.at, cut),))
-    return board.below(Region(above.rank, above.at, cut), constraint.required, cut)
+    return board.below(Region(above.rank, above.at, cut), required, cut)
 
 
 class _Search:
@@ -132,9 +126,13 @@ class _Search:
 
     def __init__(self, board: Board, items: list[_Item]) -> None:
         self.board, self.items = board, items
+        self.kinds = list(dict.fromkeys(kind for item in items for kind, _ in item.weights))
+        self.narrowest = max((item.cut for item in items), default=POOL_RANK)
         self.chosen: list[Region] = []
         self.loads: dict[tuple[Demand, int, int], int] = {}
         self.steps = 0
+        self._shapes: dict[tuple[int, int], int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def run(self) -> Possible:
         if self._from(0):
@@ -164,25 +162,46 @@ class _Search:
         candidates = sorted(
             (
                 region
-                for region in _regions(self.board, item.node, above)
-                if _holds(self.board, item.demand, region)
+                for region in _regions(self.board, item, above)
+                if holds(self.board, item.demand, region)
             ),
             key=lambda region: (self.board.room(measure, region), region.at),
         )
         if item.before is not None and self.chosen[item.before] in candidates:
             candidates = candidates[candidates.index(self.chosen[item.before]) :]
-        return list({self._fingerprint(item, region): region for region in reversed(candidates)}.values())[
-            ::-1
-        ]
+        above_chosen = {place for other in self.chosen for place in list(self._around(other))[1:]}
+        first: dict[Hashable, Region] = {}
+        for region in candidates:
+            is_unique = bool(item.node.sets) or (region.rank, region.at) in above_chosen
+            first.setdefault(region if is_unique else self._fingerprint(region), region)
+        return list(first.values())
 
-    def _fingerprint(self, item: _Item, region: Region) -> Hashable:
-        """What distinguishes domains for a set: of equal domains only the first is tried."""
-        if item.node.sets:
-            return region
-        kinds = [kind for kind, _ in item.weights]
-        rooms = tuple(self.board.room(kind, region) for kind in kinds)
-        loads = tuple(self.loads.get((kind, region.rank, region.at), 0) for kind in kinds)
-        return rooms, loads, region.cut, tuple(self._around(region))[1:]
+    def _fingerprint(self, region: Region) -> Hashable:
+        """What distinguishes domains for the whole gang: of equal domains only the first is tried.
+
+        The sets that are placed later count too: a domain that is as good as another for one set may be the
+        only one that holds the next.
+        """
+        loads = tuple(self.loads.get((kind, region.rank, region.at), 0) for kind in self.kinds)
+        shape = self._shape(region.rank, region.at)
+        return shape, loads, region.cut, tuple(self._around(region))[1:]
+
+    def _shape(self, rank: int, at: int) -> int:
+        """A number that equal domains share: the same room for each kind, in them and in their parts."""
+        shape = self._shapes.get((rank, at))
+        if shape is None:
+            rooms = tuple(self.board.room(kind, Region(rank, at, rank)) for kind in self.kinds)
+            inner = sorted(self._shape(rank + 1, below) for below in self._parts(rank, at))
+            shape = self._numbers.setdefault((rooms, tuple(inner)), len(self._numbers))
+            self._shapes[rank, at] = shape
+        return shape
+
+    def _parts(self, rank: int, at: int) -> range:
+        """The domains of the next level in a domain, as far as a set of the gang reads their level."""
+        snapshot = self.board.snapshot
+        if not snapshot.paths or rank >= self.narrowest:
+            return range(0)
+        return snapshot.span(rank, at, below=rank + 1)
 
     def _load(self, item: _Item, region: Region, *, sign: int) -> None:
         """Count the set in its domain and in those around it that its parent does not count already."""

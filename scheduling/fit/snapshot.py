@@ -101,16 +101,22 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``domains[rank]`` in order of path; ``places[node][rank]`` is the node's domain there, or None."""
+    """``domains[rank]`` in order of path; ``places[node][rank]`` is the node's domain there, or None.
+
+    ``whole``: these are all nodes of the cluster. A scheduler that counts room in a domain counts its other
+    nodes too, which selectors hide from the tasks (KAI does), so a domain is never proven too small by that
+    count alone.
+    """
 
     levels: Levels
     paths: bool
     nodes: tuple[FitNode, ...] = field(repr=False)
     domains: tuple[tuple[Domain, ...], ...] = field(repr=False)
     places: tuple[tuple[int | None, ...], ...] = field(repr=False)
+    whole: bool = True
 
     @classmethod
-    def of(cls, nodes: Iterable[FitNode], levels: Levels, *, paths: bool) -> "Snapshot":
+    def of(cls, nodes: Iterable[FitNode], levels: Levels, *, paths: bool, whole: bool = True) -> "Snapshot":
         """Index nodes; ``paths`` says that domains are paths of labels (``topology.path_domains``)."""
         rows = tuple(sorted(nodes, key=lambda node: node.name))
         by_level: list[dict[tuple[str, ...], list[int]]] = [defaultdict(list) for _ in levels]
@@ -132,7 +138,7 @@ class Snapshot:
             for at, domain in enumerate(row):
                 for index in domain.nodes:
                     places[index][rank] = at
-        return cls(tuple(levels), paths, rows, domains, tuple(map(tuple, places)))
+        return cls(tuple(levels), paths, rows, domains, tuple(map(tuple, places)), whole)
 
     def span(self, rank: int, at: int, *, below: int) -> range:
         """The domains of rank ``below`` that lie in a domain; ``rank`` POOL_RANK means in the pool."""
@@ -151,10 +157,17 @@ class Snapshot:
     ) -> "Snapshot":
         """The snapshot with every node changed, or removed where ``change`` gives None, and nodes added."""
         nodes = (changed for node in self.nodes if (changed := change(node)) is not None)
-        return Snapshot.of([*nodes, *added], self.levels, paths=self.paths)
+        return Snapshot.of([*nodes, *added], self.levels, paths=self.paths, whole=self.whole)
 
     def emptied(self) -> "Snapshot":
         """The snapshot without any pods and with every node open."""
-        return replace(
-            self, nodes=tuple(replace(n, holdings=(), others=NO_AMOUNTS, closed="") for n in self.nodes)
-        )
+        return replace(self, nodes=tuple(_emptied(node) for node in self.nodes))
+
+
+_PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Taints that Kubernetes sets by a node's condition (cordoned, not ready, disk pressure), and removes."""
+
+
+def _emptied(node: FitNode) -> FitNode:
+    taints = tuple(t for t in node.taints if not t.get("key", "").startswith(_PASSING_TAINTS))
+    return replace(node, holdings=(), others=NO_AMOUNTS, closed="", taints=taints)

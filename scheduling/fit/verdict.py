@@ -1,10 +1,10 @@
 """The verdict: never, not now, or now; and the numbers behind it.
 
 NOW: the scheduler's own order finds a place. ``proven`` is False where that order is unknown and another
-order would not find one. NEVER: no choice of domains holds the gang on empty, open nodes. This is proven, so
-a pool may refuse the gang. NOT_NOW is everything between: it names the nearest domain, what the domain lacks,
-and who holds it until when. Where another order of the sets finds a placement that the scheduler's order
-misses, the verdict says so: waiting alone may not help.
+order would not find one. NEVER: no choice of domains holds the gang on empty, open nodes, at any of its
+stages. This is proven, so a pool may refuse the gang. NOT_NOW is everything between: it names the nearest
+domain, what the domain lacks, and who holds it until when. Where another order of the sets finds a placement
+that the scheduler's order misses, the verdict says so: waiting alone may not help.
 """
 
 import math
@@ -16,13 +16,15 @@ from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region, times
 from scheduling.fit.gang_demand import GangDemand, SetDemand
-from scheduling.fit.greedy import Placer, fits
+from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.search import Possible, possible
-from scheduling.fit.snapshot import OTHERS, POOL_RANK, Snapshot
+from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
 from scheduling.requirements import SetPath
 from scheduling.tree import ConstraintNode
+
+_GPU = RESOURCES.index("gpu")
 
 MOST_DOMAINS = 5
 MOST_HOLDERS = 10
@@ -119,14 +121,18 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     if placer.run():
         places = {task: snapshot.nodes[node].name for task, node in placer.where}
         board.rollback(0)
-        certain = gang.counts_largest or is_placed_in_any_order(board, gang)
+        certain = gang.is_ordered or is_placed_in_any_order(board, gang)
         count = len(places)
         return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
     demand = gang.set_demand(gang.tree.root)
     room = board.room(demand.measure, POOL)
     empty = Board(snapshot.emptied())
-    ever = possible(empty, gang)
-    sets = tuple(_set_fit(board, empty, nodes[0], needs, alike=len(nodes)) for nodes, needs in _sets(gang))
+    last = gang.at_last_stage()
+    ever = possible(empty, last if snapshot.whole else last.counted_apart())
+    sets = tuple(
+        _set_fit(board, empty, nodes[0], needs, alike=len(nodes), cut=gang.cut_of(nodes[0]))
+        for nodes, needs in _sets(gang)
+    )
     if ever is Possible.NO:
         return Verdict(Answer.NEVER, sets, most_placed=placer.most, tasks=demand.count, room=room)
     return Verdict(
@@ -158,7 +164,7 @@ def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[Domai
             empty=empty.room(demand.measure, region),
             missing=_missing(board, demand, region),
         )
-        for region in regions_of(board, node)
+        for region in regions_of(board, node, cut=gang.cut_of(node))
     )
 
 
@@ -175,14 +181,14 @@ def _sets(gang: GangDemand) -> list[tuple[list[ConstraintNode], SetDemand]]:
 
 
 def _set_fit(
-    board: Board, empty: Board, node: ConstraintNode, demand: SetDemand, *, alike: int
+    board: Board, empty: Board, node: ConstraintNode, demand: SetDemand, *, alike: int, cut: int | None
 ) -> SetVerdict:
     for kind in demand.counted:
         board.know(kind)
         empty.know(kind)
-    regions = regions_of(board, node)
-    now = [region for region in regions if fits(board, demand, region)]
-    ever = [region for region in regions if fits(empty, demand, region)]
+    regions = regions_of(board, node, cut=cut)
+    now = [region for region in regions if holds(board, demand, region)]
+    ever = [region for region in regions if holds(empty, demand, region)]
     level = board.snapshot.levels[node.constraint.required] if node.constraint.required is not None else None
     return SetVerdict(
         path=node.path,
@@ -193,19 +199,18 @@ def _set_fit(
         domains=len(regions),
         fit_now=len(now),
         fit_empty=len(ever),
-        unlabelled=_unlabelled(empty, node, demand),
+        unlabelled=_unlabelled(empty, demand, cut=cut),
         nearest=() if now else _nearest(board, empty, demand, ever or regions),
     )
 
 
-def _unlabelled(empty: Board, node: ConstraintNode, demand: SetDemand) -> int:
+def _unlabelled(empty: Board, demand: SetDemand, *, cut: int | None) -> int:
     """Count nodes that could take a task of the set if they had the labels its constraint reads."""
-    narrowest = node.constraint.narrowest
-    if narrowest is None:
+    if cut is None:
         return 0
     places = empty.snapshot.places
     return sum(
-        place[narrowest] is None and any(empty.slots(kind, at) for kind, _ in demand.kinds)
+        place[cut] is None and any(empty.slots(kind, at) for kind, _ in demand.kinds)
         for at, place in enumerate(places)
     )
 
@@ -221,9 +226,16 @@ def _nearest(
 
 
 def _missing(board: Board, demand: SetDemand, region: Region) -> int:
-    """Count tasks without room: by the largest task, or summed over kinds where that is more."""
+    """Count tasks without room: by the largest task, summed over kinds, or by the GPUs of all."""
     short = sum(max(0, count - board.room(kind, region)) for kind, count in demand.kinds)
-    return max(short, demand.count - board.room(demand.measure, region) if demand.alike else 0)
+    board.know(ONE_GPU)
+    gpus = max(0, demand.gpus - board.room(ONE_GPU, region))
+    largest = max(kind.amounts[_GPU] for kind, _ in demand.kinds)
+    return max(
+        short,
+        -(-gpus // largest) if gpus else 0,
+        0 if demand.largest is None else demand.count - board.room(demand.largest, region),
+    )
 
 
 def _room(board: Board, empty: Board, demand: SetDemand, region: Region) -> DomainCapacity:

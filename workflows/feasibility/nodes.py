@@ -26,9 +26,10 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Levels
-from scheduling.stages import at_stage
+from scheduling.stages import at_stage, stage_begins
 from scheduling.tree import build_tree, grow
 from workflows.lifecycle.statuses import LIVE_ORDER
+from workflows.manifests.requests import Requests, requests_of
 from workflows.models import Task
 from workflows.values.amounts import STORAGE, Amounts, allocatable, requested
 from workflows.values.placement import GroupValues, TaskPlacement
@@ -66,7 +67,7 @@ def observed_nodes(
     """
     row = Cluster.objects.filter(pk=cluster).first()
     others_known = row is not None and row.others_synced_at is not None
-    nodes = nodes_with_usage(
+    nodes, whole = _nodes(
         cluster,
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
@@ -74,7 +75,7 @@ def observed_nodes(
         with_others=others_known,
     )
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    snapshot = fit.Snapshot.of(nodes, levels, paths=paths)
+    snapshot = fit.Snapshot.of(nodes, levels, paths=paths, whole=whole)
     return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known)
 
 
@@ -87,16 +88,30 @@ def nodes_with_usage(
     with_others: bool,
 ) -> list[fit.FitNode]:
     """The nodes alone, with these labels and those of the selectors. Two queries, three with others."""
+    return _nodes(cluster, selectors=selectors, labels=labels, without=without, with_others=with_others)[0]
+
+
+def _nodes(
+    cluster: str,
+    *,
+    selectors: Sequence[Mapping[str, str]],
+    labels: Iterable[str],
+    without: Sequence[UUID],
+    with_others: bool,
+) -> tuple[list[fit.FitNode], bool]:
+    """The nodes that one of the selectors matches, and whether those are all of the cluster's."""
     columns = sorted({key for selector in selectors for key in selector}.union(labels))
     holdings = _holdings(cluster, without)
     others = _others(cluster) if with_others else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
     pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
-    return [
+    rows = _rows(cluster, columns)
+    nodes = [
         _node(node, columns, holdings, others)
-        for node in _rows(cluster, columns)
+        for node in rows
         if any(all(node[place] == value for place, value in selector) for selector in pairs_of_selectors)
     ]
+    return nodes, len(nodes) == len(rows)
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -219,10 +234,13 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
     gang, levels = group.gang(), group.placement.levels
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
+    count = 1 if ignored else len(stage_begins(gang))
     return GangDemand(
         tree if ignored else at_stage(tree, group.stage),
-        {task.name: _demand(task.placement) for task in group.tasks},
+        _demands(group),
         counts_largest=_counts_largest(group.placement.scheduler_type),
+        last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
+        cut=len(levels) - 1 if group.placement.external_topology and levels else None,
     )
 
 
@@ -231,12 +249,49 @@ def _counts_largest(scheduler: str) -> bool:
     return isinstance(backend, CountsLargest) and backend.counts_largest
 
 
-def _demand(task: TaskPlacement) -> Demand:
-    amounts = _amounts(
-        requested(task.gpu, task.cpu, task.memory, task.storage), pods=1, channels=int(task.claims_channel)
-    )
+def _demands(group: GroupValues) -> dict[str, Demand]:
+    """Each task's demand by its name; tasks alike in all that counts are read once."""
+    frozen = group.placement
+    by_values: dict[str, Demand] = {}
+    demands: dict[str, Demand] = {}
+    for task in group.tasks:
+        placement = task.placement
+        key = repr(tuple(getattr(placement, name) for name in _COUNTED))
+        if key not in by_values:
+            template = frozen.templates.get(placement.platform)
+            requests = requests_of(placement, template, submitted_by=frozen.submitted_by)
+            by_values[key] = _demand(placement, requests)
+        demands[task.name] = by_values[key]
+    return demands
+
+
+_COUNTED = (
+    "platform",
+    "cpu",
+    "gpu",
+    "memory",
+    "storage",
+    "node_selector",
+    "tolerations",
+    "nodes_excluded",
+    "claims_channel",
+)
+
+
+def _demand(placement: TaskPlacement, requests: Requests) -> Demand:
     return Demand.of(
-        amounts, selector=task.node_selector, tolerations=task.tolerations, excluded=task.nodes_excluded
+        fit.amounts(
+            gpu=int(requests.get(GPU, 0)),
+            cpu=int(requests.get("cpu", 0) * 1000),
+            memory=int(requests.get("memory", 0)),
+            storage=int(requests.get(STORAGE, 0)),
+            pods=1,
+            channels=int(placement.claims_channel),
+        ),
+        selector=placement.node_selector,
+        tolerations=placement.tolerations,
+        excluded=placement.nodes_excluded,
+        others=[resource for resource in requests if resource not in _AMOUNTS],
     )
 
 

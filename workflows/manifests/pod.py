@@ -58,24 +58,27 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     return apply_template(
         pod,
         template,
-        task=_task_values(task, frame, service_labels),
+        task=task_values(
+            names.container(task.name), task.placement, submitted_by=frame.submitted_by, labels=service_labels
+        ),
         labels=service_labels,
         fixed={"schedulerName", *parts.spec},
     )
 
 
-def _task_values(task: TaskTry, frame: PodFrame, service_labels: Mapping[str, str]) -> TaskValues:
-    """The values of a template's variables."""
-    placement = task.placement
+def task_values(
+    container: str, placement: TaskPlacement, *, submitted_by: str, labels: Mapping[str, str]
+) -> TaskValues:
+    """The values of a template's variables; ``labels`` are the service's own."""
     return TaskValues(
-        container=names.container(task.name),
-        submitted_by=frame.submitted_by,
+        container=container,
+        submitted_by=submitted_by,
         cpu=str(placement.cpu) if placement.cpu else "",
         gpu=str(placement.gpu) if placement.gpu else "",
         memory=placement.memory,
         storage=placement.storage,
         excluded=placement.nodes_excluded,
-        labels=service_labels,
+        labels=labels,
     )
 
 
@@ -146,14 +149,19 @@ def _environment(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest
                 yield {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
-def _resources(placement: TaskPlacement, frame: PodFrame) -> Manifest:
+def amounts_of(placement: TaskPlacement) -> dict[str, str]:
+    """The amounts that the user asks for, by resource."""
     amounts = {
         "cpu": str(placement.cpu) if placement.cpu else "",
         "memory": placement.memory,
         "ephemeral-storage": placement.storage,
         GPU: str(placement.gpu) if placement.gpu else "",
     }
-    amounts = {resource: amount for resource, amount in amounts.items() if amount}
+    return {resource: amount for resource, amount in amounts.items() if amount}
+
+
+def _resources(placement: TaskPlacement, frame: PodFrame) -> Manifest:
+    amounts = amounts_of(placement)
     resources: Manifest = {"requests": amounts, "limits": amounts} if amounts else {}
     if placement.claims_channel and frame.claim_template:
         resources["claims"] = [{"name": names.CHANNEL_CLAIM}]

@@ -7,21 +7,17 @@ stand-in is the strictest player there is, with GPUs, processor and memory.
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localcluster.standins.kai import reader
-from localcluster.standins.kai.cycle import schedule
-from localcluster.standins.kai.values import GPU, UNIT, Node, Pod, Queue, QueueLimit, Shape
-from localcluster.standins.kai.values import Snapshot as Cluster
 from scheduling.backends.kai import Kai
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
 from tests.unit.scheduling import kai_reader
 from tests.unit.scheduling.build import request
+from tests.unit.scheduling.fit.played import played
 from tests.unit.scheduling.fit.worlds import POOL, clusters, exists, gang_demand
 from tests.unit.scheduling.gangs import sets_of, sound
 from tests.unit.scheduling.test_placement_search import gang_of, shapes
 
 KAI = Kai()
-UNLIMITED = QueueLimit(quota=-1, limit=-1)
 
 
 def with_gpus(gang, gpus):
@@ -102,60 +98,10 @@ def test_what_is_placed_holds_everything_required(case, nodes):
             assert len({tuple(by_name[verdict.places[t]].labels[one] for one in labels) for t in tasks}) == 1
 
 
-def played(gang, nodes, version):
-    """Whether the stand-in binds every pod of the gang in one cycle."""
-    got = KAI.render(request(gang, POOL))
-    manifest = got.pod_groups[0]
-    manifest["metadata"] |= {"uid": "g", "creationTimestamp": "t0"}
-    group = reader.pod_group(manifest)
-    pods = [_pod(task, got.pods[task.name].labels, group) for task in gang.tasks]
-    cluster = Cluster(
-        now=0.0,
-        nodes=tuple(_node(one) for one in nodes),
-        pods=(*pods, *(_busy(one) for one in nodes if one.holdings)),
-        groups=(group,),
-        queues=(
-            Queue("top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
-            Queue(group.queue, "top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
-        ),
-        topologies=tuple(reader.topology(one) for one in got.topologies),
-    )
-    return len(schedule(cluster, version=version).bindings) == len(gang.tasks)
-
-
-def _shape(gpus):
-    wanted = {GPU: gpus * UNIT, "cpu": UNIT, "memory": 2**30 * UNIT, "pods": UNIT}
-    return Shape(tuple(sorted((name, amount) for name, amount in wanted.items() if amount)))
-
-
-def _pod(task, labels, group):
-    return Pod(
-        namespace=group.namespace,
-        name=task.name,
-        uid=task.name,
-        created=f"t{task.name}",
-        state="pending",
-        shape=_shape(task.gpus),
-        group=group.name,
-        subgroup=labels.get("kai.scheduler/subgroup-name"),
-    )
-
-
-def _busy(one):
-    shape = _shape(one.holdings[0].amounts[0])
-    return Pod("x", f"b-{one.name}", f"b-{one.name}", "t", "active", shape, node=one.name, is_kai=False)
-
-
-def _node(one):
-    gpus, cpu, memory, _, pods, _ = one.allocatable
-    room = {GPU: gpus * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
-    return Node(one.name, one.labels, room)
-
-
 @given(sound(pool=POOL), clusters(most=8, gpus=8), st.sampled_from([1, 4, 8]))
 def test_the_stand_in_of_kai_binds_equal_tasks_exactly_where_now_is_said(case, nodes, gpus):
     pool, gang = case
     gang = with_gpus(gang, gpus)
     verdict = judge(Snapshot.of(nodes, pool, paths=True), gang_demand(gang))
     for version in ("0.13", "0.17"):
-        assert (verdict.answer is Answer.NOW) == played(gang, nodes, version)
+        assert (verdict.answer is Answer.NOW) == (len(played([gang], nodes, version)) == len(gang.tasks))

@@ -1,0 +1,98 @@
+"""Gangs as the stand-in for KAI places them in one cycle, on the nodes that a verdict was made for."""
+
+from uuid import UUID
+
+from localcluster.standins.kai import reader
+from localcluster.standins.kai.cycle import schedule
+from localcluster.standins.kai.values import (
+    GPU,
+    UNIT,
+    Node,
+    Pod,
+    Queue,
+    QueueLimit,
+    Shape,
+    Snapshot,
+    Topology,
+)
+from scheduling.backends.kai import Kai
+from tests.unit.scheduling.build import request
+from tests.unit.scheduling.fit.worlds import POOL, demands
+
+KAI = Kai()
+UNLIMITED = QueueLimit(quota=-1, limit=-1)
+EXTERNAL = "theirs"
+
+
+def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None):
+    """The node of every task that the stand-in binds, by gang and task; the first gang is the oldest.
+
+    With ``external`` constraints name one Topology of all the pool's levels.
+    """
+    groups, pods, topologies = [], [], {}
+    if external:
+        topologies[EXTERNAL] = Topology(EXTERNAL, tuple(level.label for level in pool))
+    for number, gang in enumerate(gangs):
+        changes = {"group": UUID(int=number + 1), "external_topology": EXTERNAL if external else ""}
+        rendered = KAI.render(request(gang, pool, **changes))
+        manifest = rendered.pod_groups[0]
+        manifest["metadata"] |= {"uid": f"g{number}", "creationTimestamp": f"t{number}"}
+        group = reader.pod_group(manifest)
+        groups.append(group)
+        topologies |= {t["metadata"]["name"]: reader.topology(t) for t in rendered.topologies}
+        asked = demands(gang) if wants is None else wants[number]
+        pods += [
+            _pod(task.name, asked[task.name], rendered.pods[task.name].labels, group, number)
+            for task in gang.tasks
+        ]
+    cluster = Snapshot(
+        now=0.0,
+        nodes=tuple(_node(one) for one in nodes),
+        pods=(*pods, *(busy for one in nodes for busy in _busy(one))),
+        groups=tuple(groups),
+        queues=(
+            Queue("top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
+            Queue(groups[0].queue, "top", cpu=UNLIMITED, memory=UNLIMITED, gpu=UNLIMITED),
+        ),
+        topologies=tuple(topologies.values()),
+    )
+    bindings = schedule(cluster, version=version).bindings
+    return {tuple(binding.pod.uid.split("/")): binding.node for binding in bindings}
+
+
+def _shape(amounts, others=()):
+    gpu, cpu, memory, _, pods, _ = amounts
+    wanted = {GPU: gpu * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
+    wanted |= dict.fromkeys(others, UNIT)
+    return Shape(tuple(sorted((name, amount) for name, amount in wanted.items() if amount)))
+
+
+def _pod(name, demand, labels, group, number):
+    return Pod(
+        namespace=group.namespace,
+        name=f"{name}-{number}",
+        uid=f"{number}/{name}",
+        created=f"t{name}",
+        state="pending",
+        shape=_shape(demand.amounts, demand.others),
+        group=group.name,
+        subgroup=labels.get("kai.scheduler/subgroup-name"),
+    )
+
+
+def _busy(one):
+    used = [holding.amounts for holding in one.holdings] + ([one.others] if any(one.others) else [])
+    for i, amounts in enumerate(used):
+        name = f"b{i}-{one.name}"
+        yield Pod("x", name, name, "t", "active", _shape(amounts), node=one.name, is_kai=False)
+
+
+OTHERS = ("example.com/nic",)
+"""Resources of which every node has plenty, and no verdict knows how much."""
+
+
+def _node(one):
+    gpus, cpu, memory, _, pods, _ = one.allocatable
+    room = {GPU: gpus * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
+    room |= dict.fromkeys(OTHERS, 1000 * UNIT)
+    return Node(one.name, one.labels, room, unschedulable=bool(one.closed))

@@ -1,0 +1,82 @@
+"""What a pod requests once its platform's template lies over it, for the verdict."""
+
+from dataclasses import replace
+from decimal import Decimal
+from uuid import UUID
+
+from pools.clusters.capabilities import capabilities_at
+from tests.unit.workflows.test_placement import GROUP
+from workflows.feasibility.nodes import demand_of
+from workflows.manifests.requests import requests_of
+from workflows.values.placement import FrozenTemplate, GroupValues, TaskPlacement, TaskTry
+
+TASK = TaskPlacement(image="ubuntu", command=("sleep",), cpu=4, gpu=8, memory="8Gi")
+
+
+def template(**spec):
+    return FrozenTemplate(pod={"spec": spec})
+
+
+def user_container(**resources):
+    return {"name": "{{USER_CONTAINER_NAME}}", "resources": resources}
+
+
+def requests(frozen):
+    return requests_of(TASK, frozen, submitted_by="alice")
+
+
+def test_without_a_template_the_users_amounts_count():
+    assert requests(None) == {"cpu": 4, "memory": 8 * 2**30, "nvidia.com/gpu": 8}
+
+
+def test_a_template_replaces_amounts_and_adds_resources():
+    frozen = template(containers=[user_container(requests={"cpu": "1500m"}, limits={"example.com/nic": "2"})])
+
+    assert requests(frozen) == {
+        "cpu": Decimal("1.5"),
+        "memory": 8 * 2**30,
+        "nvidia.com/gpu": 8,
+        "example.com/nic": 2,
+    }
+
+
+def test_sidecars_and_init_containers_count_by_kubernetes_rule():
+    frozen = template(
+        initContainers=[
+            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}},
+            {"name": "load", "resources": {"requests": {"memory": "20Gi", "cpu": "1"}}},
+        ],
+        overhead={"cpu": "250m"},
+    )
+
+    want = {"cpu": Decimal("4.25"), "memory": 21 * 2**30, "nvidia.com/gpu": 8}
+    assert requests(frozen) == want
+
+
+def group(placement, *tasks):
+    tries = tuple(
+        TaskTry(task_uuid=UUID(int=i + 1), name=f"t{i}", retry_id=0, placement=task)
+        for i, task in enumerate(tasks)
+    )
+    return GroupValues(uuid=UUID(int=9), name="g", attempt=0, placement=placement, tasks=tries)
+
+
+def test_the_verdict_counts_what_the_pods_request():
+    nic = template(containers=[user_container(requests={"cpu": "1", "example.com/nic": "1"})])
+    placement = replace(GROUP, templates={"fast": nic}, scheduler_type="kai", scheduler_version="")
+    values = group(placement, TASK, replace(TASK, platform="fast"))
+
+    demand = demand_of(values, capabilities=capabilities_at("kai", ""))
+
+    plain, fast = demand.demands["t0"], demand.demands["t1"]
+    assert (plain.amounts[1], plain.others) == (4000, frozenset())
+    assert (fast.amounts[1], fast.others) == (1000, frozenset({"example.com/nic"}))
+
+
+def test_an_external_topology_is_read_whole_and_the_last_stage_is_known():
+    placement = replace(GROUP, external_topology="theirs", scheduler_type="kai")
+
+    demand = demand_of(group(placement, TASK), capabilities=capabilities_at("kai", ""))
+
+    assert demand.cut == len(GROUP.levels) - 1
+    assert demand.last is None

@@ -1,0 +1,72 @@
+"""The resources that a task's pod requests, as schedulers count them.
+
+A pod template may change the user's amounts, add resources and add containers. Kubernetes' rule: containers
+and sidecars together, at least the largest init container, plus the overhead; a container without a request
+for a resource requests its limit.
+"""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from cluster.quantities import quantity
+from workflows.manifests.pod import amounts_of, task_values
+from workflows.manifests.pod_template import apply_template
+from workflows.values.placement import FrozenTemplate, TaskPlacement
+
+Requests = dict[str, Decimal]
+
+_NAME = "task"
+
+
+def requests_of(placement: TaskPlacement, template: FrozenTemplate | None, *, submitted_by: str) -> Requests:
+    """The requests of a task's pod by resource, without those that are zero."""
+    amounts = amounts_of(placement)
+    container = {"name": _NAME, "resources": {"requests": amounts, "limits": amounts}}
+    spec: Mapping[str, Any] = {"containers": [container]}
+    if template is not None and "spec" in template.pod:
+        values = task_values(_NAME, placement, submitted_by=submitted_by, labels={})
+        pod = {"metadata": {}, "spec": spec}
+        spec = apply_template(pod, template, task=values, labels={}, fixed=())["spec"]
+    return {resource: amount for resource, amount in _total(spec).items() if amount}
+
+
+def _total(spec: Mapping[str, Any]) -> Requests:
+    total, sidecars, peak = _sum(spec.get("containers") or ()), Requests(), Requests()
+    for container in spec.get("initContainers") or ():
+        requests = _sum((container,))
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, requests)
+            requests = Requests()
+        for resource in {*requests, *sidecars}:
+            need = requests.get(resource, Decimal(0)) + sidecars.get(resource, Decimal(0))
+            peak[resource] = max(peak.get(resource, Decimal(0)), need)
+    _add(total, sidecars)
+    for resource, amount in peak.items():
+        total[resource] = max(total.get(resource, Decimal(0)), amount)
+    _add(total, {resource: _number(str(text)) for resource, text in (spec.get("overhead") or {}).items()})
+    return total
+
+
+def _sum(containers: Iterable[Mapping[str, Any]]) -> Requests:
+    total = Requests()
+    for container in containers:
+        resources = container.get("resources") or {}
+        amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        _add(total, {resource: _number(str(text)) for resource, text in amounts.items()})
+    return total
+
+
+def _add(total: Requests, more: Mapping[str, Decimal]) -> None:
+    for resource, amount in more.items():
+        total[resource] = total.get(resource, Decimal(0)) + amount
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> Decimal:
+    """Read a quantity; one that cannot be read counts as zero, since the API server refuses such a pod."""
+    try:
+        return quantity(text)
+    except ValueError:
+        return Decimal(0)
