@@ -11,7 +11,8 @@ Rules observed on running KAI v0.13 and v0.17; a gang that breaks one of them st
 - KAI places siblings in order of name and never moves them; see ``subgroups`` for wrapping.
 - An external Topology cannot be cut: every constraint names all of it, and nodes without its narrowest label
   stay unused.
-- Pods have no ownerReferences: KAI's podgrouper would overwrite their pod group.
+- Pods have no ownerReferences: KAI's podgrouper would overwrite their pod group. From v0.15 on it passes over
+  a pod with the annotation ``kai.scheduler/skip-podgrouper``; no version reads it as a label.
 
 ``markUnschedulable`` and ``schedulingBackoff`` stay unset: the defaults mark pods with a reason and
 retry. ``preemptibility`` stays unset: it follows from the priority.
@@ -50,7 +51,7 @@ from scheduling.tree import Constraint, ConstraintTree, build_tree
 POD_GROUP_ANNOTATION = "pod-group-name"
 QUEUE_LABEL = "kai.scheduler/queue"
 SUBGROUP_LABEL = minimum.SUBGROUP_LABEL
-SKIP_PODGROUPER_LABEL = "kai.scheduler/skip-podgrouper"
+SKIP_PODGROUPER_ANNOTATION = "kai.scheduler/skip-podgrouper"
 SETS_ANNOTATION = "osmo.topology_sets"
 SETS_OMITTED_ANNOTATION = "osmo.topology_sets_omitted"
 
@@ -259,10 +260,13 @@ def _pods(
 
 
 def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
-    labels = {**_queue_labels(request), SKIP_PODGROUPER_LABEL: "true"}
+    labels = _queue_labels(request)
     if subgroup:
         labels[SUBGROUP_LABEL] = subgroup
-    annotations = {POD_GROUP_ANNOTATION: names.pod_group(request.group)}
+    annotations = {
+        POD_GROUP_ANNOTATION: names.pod_group(request.group),
+        SKIP_PODGROUPER_ANNOTATION: "true",
+    }
     return PodParts(labels, annotations, request.scheduler_name, {})
 
 

@@ -65,11 +65,11 @@ def test_a_kai_gang_of_one_set_has_its_minimum_at_the_top_and_no_subgroup_labels
             "preferredTopologyLevel": "topology/rack",
         },
     }
-    assert rendered.pods["a"].labels == {
-        "kai.scheduler/queue": "osmo-pool-osmo-p",
+    assert rendered.pods["a"].labels == {"kai.scheduler/queue": "osmo-pool-osmo-p"}
+    assert rendered.pods["a"].annotations == {
+        "pod-group-name": GROUP.hex,
         "kai.scheduler/skip-podgrouper": "true",
     }
-    assert rendered.pods["a"].annotations == {"pod-group-name": GROUP.hex}
 
 
 def test_topologies_are_cut_at_each_constraints_narrowest_level():
