@@ -56,7 +56,7 @@ class PreparedNodes:
         no_nodes: str,
         visible: frozenset[str],
     ) -> None:
-        self.nodes, self._whole = observed.snapshot.nodes, observed.snapshot.whole
+        self.nodes, self._is_complete = observed.snapshot.nodes, observed.snapshot.is_complete
         self._side, self._no_nodes, self._visible, self._cluster = side, no_nodes, visible, cluster
 
     def frozen(self, group: GroupValues) -> Judgement | Question:
@@ -72,7 +72,7 @@ class PreparedNodes:
             return Judgement(prospect=Prospect.UNKNOWN, sentence=self._no_nodes)
         paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
         demand = demand_of(group, capabilities=capabilities)
-        return Question(self._side, group.placement.levels, paths, demand, whole=self._whole)
+        return Question(self._side, group.placement.levels, paths, demand, is_complete=self._is_complete)
 
     def judgement(self, verdict: Verdict) -> Judgement:
         """A verdict on these nodes in words."""

@@ -21,8 +21,8 @@ class SetDemand:
     """The tasks of a set, by kind. ``measure`` is a kind as large as the largest task; it compares domains.
 
     ``largest``: the scheduler counts every task as if it were this one, on closed nodes too; None if it
-    counts each by its own size. KAI does so for a set with a constraint, where all tasks ask for the same kinds of
-    resources; a set without one it never counts.
+    counts each by its own size. KAI does so for a set with a constraint, where all tasks ask for the same
+    kinds of resources; a set without one it never counts.
     """
 
     count: int

@@ -26,14 +26,14 @@ class EditSide(IntEnum):
 class Question:
     """Whether a gang would be placed; ``paths`` says that the scheduler's domains are paths of labels.
 
-    ``whole``: the nodes of its side are all nodes of the cluster.
+    ``is_complete``: the nodes of its side are all nodes of the cluster.
     """
 
     side: EditSide
     levels: Levels
     paths: bool
     gang: GangDemand
-    whole: bool = True
+    is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,9 @@ class Questions:
         index = (question.side, question.levels, question.paths)
         if index not in snapshots:
             nodes = self.nodes[question.side]
-            snapshots[index] = Snapshot.of(nodes, question.levels, paths=question.paths, whole=question.whole)
+            snapshots[index] = Snapshot.of(
+                nodes, question.levels, paths=question.paths, is_complete=question.is_complete
+            )
         return replace(judge(snapshots[index], question.gang), places={})
 
 

@@ -103,9 +103,9 @@ class Domain:
 class Snapshot:
     """``domains[rank]`` in order of path; ``places[node][rank]`` is the node's domain there, or None.
 
-    ``whole``: these are all nodes of the cluster. A scheduler that counts room in a domain counts its other
-    nodes too, which selectors hide from the tasks (KAI does), so a domain is never proven too small by that
-    count alone.
+    ``is_complete``: these are all nodes of the cluster. A scheduler that counts room in a domain counts its
+    other nodes too, which selectors hide from the tasks (KAI does), so a domain is never proven too small by
+    that count alone.
     """
 
     levels: Levels
@@ -113,10 +113,12 @@ class Snapshot:
     nodes: tuple[FitNode, ...] = field(repr=False)
     domains: tuple[tuple[Domain, ...], ...] = field(repr=False)
     places: tuple[tuple[int | None, ...], ...] = field(repr=False)
-    whole: bool = True
+    is_complete: bool = True
 
     @classmethod
-    def of(cls, nodes: Iterable[FitNode], levels: Levels, *, paths: bool, whole: bool = True) -> "Snapshot":
+    def of(
+        cls, nodes: Iterable[FitNode], levels: Levels, *, paths: bool, is_complete: bool = True
+    ) -> "Snapshot":
         """Index nodes; ``paths`` says that domains are paths of labels (``topology.path_domains``)."""
         rows = tuple(sorted(nodes, key=lambda node: node.name))
         by_level: list[dict[tuple[str, ...], list[int]]] = [defaultdict(list) for _ in levels]
@@ -138,7 +140,7 @@ class Snapshot:
             for at, domain in enumerate(row):
                 for index in domain.nodes:
                     places[index][rank] = at
-        return cls(tuple(levels), paths, rows, domains, tuple(map(tuple, places)), whole)
+        return cls(tuple(levels), paths, rows, domains, tuple(map(tuple, places)), is_complete)
 
     def span(self, rank: int, at: int, *, below: int) -> range:
         """The domains of rank ``below`` that lie in a domain; ``rank`` POOL_RANK means in the pool."""
@@ -157,7 +159,7 @@ class Snapshot:
     ) -> "Snapshot":
         """The snapshot with every node changed, or removed where ``change`` gives None, and nodes added."""
         nodes = (changed for node in self.nodes if (changed := change(node)) is not None)
-        return Snapshot.of([*nodes, *added], self.levels, paths=self.paths, whole=self.whole)
+        return Snapshot.of([*nodes, *added], self.levels, paths=self.paths, is_complete=self.is_complete)
 
     def emptied(self) -> "Snapshot":
         """The snapshot without any pods and with every node open."""

@@ -128,7 +128,7 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     room = board.room(demand.measure, POOL)
     empty = Board(snapshot.emptied())
     last = gang.at_last_stage()
-    ever = possible(empty, last if snapshot.whole else last.counted_apart())
+    ever = possible(empty, last if snapshot.is_complete else last.counted_apart())
     sets = tuple(
         _set_fit(board, empty, nodes[0], needs, alike=len(nodes), cut=gang.cut_of(nodes[0]))
         for nodes, needs in _sets(gang)

@@ -67,7 +67,7 @@ def observed_nodes(
     """
     row = Cluster.objects.filter(pk=cluster).first()
     others_known = row is not None and row.others_synced_at is not None
-    nodes, whole = _nodes(
+    nodes, is_complete = _nodes(
         cluster,
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
@@ -75,7 +75,7 @@ def observed_nodes(
         with_others=others_known,
     )
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
-    snapshot = fit.Snapshot.of(nodes, levels, paths=paths, whole=whole)
+    snapshot = fit.Snapshot.of(nodes, levels, paths=paths, is_complete=is_complete)
     return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known)
 
 

@@ -37,25 +37,24 @@ class Attempt:
     def run(self) -> list[Placement]:
         """Place everything and return the placements, or return nothing and leave the board as it was."""
         mark = self.board.checkpoint()
-        if self._inner(self.job.tree, tuple(self.board.nodes), None, {}):
+        if self._inner(self.job.tree, tuple(self.board.nodes), {}):
             return self.board.journal[mark:]
         self.board.rollback(mark)
         return []
 
-    def _inner(self, inner: Inner, nodes: tuple[str, ...], level: str | None, scores: Scores) -> bool:
+    def _inner(self, inner: Inner, nodes: tuple[str, ...], scores: Scores) -> bool:
         leaves = inner.leaves()
-        for place, own in self._places(inner.name, inner.constraint, leaves, nodes, level):
+        for place, own in self._places(inner.name, inner.constraint, leaves, nodes):
             mark = self.board.checkpoint()
-            below = place.domain_level or level
-            if all(self._child(child, place.nodes, below, own or scores) for child in inner.children):
+            if all(self._child(child, place.nodes, own or scores) for child in inner.children):
                 return True
             self.board.rollback(mark)
         return False
 
-    def _child(self, child: Inner | Leaf, nodes: tuple[str, ...], level: str | None, scores: Scores) -> bool:
+    def _child(self, child: Inner | Leaf, nodes: tuple[str, ...], scores: Scores) -> bool:
         if isinstance(child, Inner):
-            return self._inner(child, nodes, level, scores)
-        for place, own in self._places(child.name, child.constraint, (child,), nodes, level):
+            return self._inner(child, nodes, scores)
+        for place, own in self._places(child.name, child.constraint, (child,), nodes):
             mark = self.board.checkpoint()
             if self._fill(child, place.nodes, own or scores):
                 return True
@@ -68,7 +67,6 @@ class Attempt:
         constraint: Constraint | None,
         leaves: Sequence[Leaf],
         nodes: tuple[str, ...],
-        level: str | None,
     ) -> Iterator[tuple[Place, Scores | None]]:
         """Yield what the constraint of one node of the tree allows; without one, all of ``nodes``."""
         if constraint is None or not constraint.topology:
@@ -86,7 +84,6 @@ class Attempt:
             pods=pods,
             nodes=nodes,
             occupied=self._occupied(leaves),
-            parent_level=level,
         )
         subset = topology.subset(question, tree=tree, board=self.board)
         self.errors.extend(subset.errors)

@@ -73,10 +73,9 @@ def tree_of(topology: Topology, nodes: Iterable[Node]) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A candidate set of nodes; ``domain_level`` is the label of the level it stands for, if any."""
+    """A candidate set of nodes."""
 
     nodes: tuple[str, ...]
-    domain_level: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,7 @@ class Subset:
 class Question:
     """One constraint asked for some pods within the nodes its parent picked.
 
-    ``occupied`` are nodes where pods of the same sub-group already run; ``parent_level`` is the label of the
-    domain the parent's constraint chose, or None.
+    ``occupied`` are nodes where pods of the same sub-group already run.
     """
 
     group: str
@@ -102,7 +100,6 @@ class Question:
     pods: Sequence[Pod]
     nodes: tuple[str, ...]
     occupied: frozenset[str] = frozenset()
-    parent_level: str | None = None
 
 
 def subset(question: Question, *, tree: Tree | None, board: Board) -> Subset:
@@ -136,7 +133,7 @@ class _Search:
         order = self._ordered(domain)
         scores = self._scores(domain, order) if self.q.constraint.preferred else None
         levels = self._levels()
-        if levels is None or self._coarser_than_parent():
+        if levels is None:
             return Subset(())  # only KAI's own log says why
         return self._choose(levels, order, set(valid), scores)
 
@@ -269,14 +266,6 @@ class _Search:
             return None
         return candidates
 
-    def _coarser_than_parent(self) -> bool:
-        """Whether this constraint's broadest named level is broader than the domain the parent chose."""
-        above = self.q.parent_level
-        constraint_level = self.q.constraint.required or self.q.constraint.preferred
-        if above is None or above not in self.tree.levels or constraint_level not in self.tree.levels:
-            return False
-        return self.tree.levels.index(constraint_level) < self.tree.levels.index(above)
-
     def _choose(
         self, levels: Sequence[str], order: Sequence[Domain], valid: set[str], scores: dict[str, int] | None
     ) -> Subset:
@@ -295,13 +284,7 @@ class _Search:
         ranks = {id(domain): rank for rank, domain in enumerate(order)}
         depth = {level: number for number, level in enumerate(levels)}
         chosen = sorted(fitting.values(), key=lambda d: (depth[d.level], ranks.get(id(d), len(ranks)), d.id))
-        places = tuple(
-            Place(
-                tuple(name for name in domain.nodes if name in valid),
-                None if domain.level == ROOT else domain.level,
-            )
-            for domain in chosen
-        )
+        places = tuple(Place(tuple(name for name in domain.nodes if name in valid)) for domain in chosen)
         return Subset(places, scores)
 
     def _offered(self, level: str) -> list[Domain]:

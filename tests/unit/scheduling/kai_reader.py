@@ -131,9 +131,6 @@ def _check_nesting(group: Group, above: Constraint | None) -> None:
         shorter, longer = sorted((mine.topology, above.topology), key=len)
         if longer[: len(shorter)] != shorter:
             raise NeverPlaced("constraints on unrelated Topologies")
-        outer = above.required or above.preferred
-        if longer.index(mine.required or mine.preferred) < longer.index(outer):
-            raise NeverPlaced("a child coarser than its parent")
     for child in group.groups:
         _check_nesting(child, mine or above)
 

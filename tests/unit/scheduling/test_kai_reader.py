@@ -82,9 +82,11 @@ def test_a_constraint_kai_cannot_read_is_never_placed(constraint):
         outcome(MIXED, top=constraint, minimum=1)
 
 
-def test_a_child_coarser_than_its_parent_is_never_placed():
-    with pytest.raises(NeverPlaced):
-        outcome(MIXED, leaf("00", 1, ZONE), leaf("01", 1), top=RACK)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_child_broader_than_its_parent_is_placed_in_its_parents_domain(version):
+    """Tried on running KAI: root on one rack, child on one zone, required and preferred in both."""
+    assert outcome(MIXED, leaf("00", 1, ZONE), leaf("01", 3), top=RACK, version=version) == 4
+    assert outcome(MIXED, leaf("00", 2, ZONE), leaf("01", 3), top=RACK, version=version) is None
 
 
 @pytest.mark.parametrize("labels", [{}, {"kai.scheduler/subgroup-name": "other"}])

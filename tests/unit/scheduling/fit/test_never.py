@@ -52,7 +52,7 @@ def test_below_a_constraint_the_largest_task_counts_for_all():
 def test_nodes_of_other_pools_in_a_domain_count_for_the_largest_task():
     """KAI counts every node of the rack, whatever the tasks' selector leaves of it."""
     gang = build.gang("a*4: rack! r", "b c d*2: rack! r")
-    part = Snapshot.of(MIXED, POOL, paths=True, whole=False)
+    part = Snapshot.of(MIXED, POOL, paths=True, is_complete=False)
 
     verdict = judge(part, gang_demand(gang))
 
@@ -92,8 +92,8 @@ def test_room_that_others_hold_now_makes_such_a_gang_wait():
 def test_domains_that_differ_for_another_set_are_each_tried():
     """The larger set may use either zone; only one of them has a rack for the other set."""
     gang = build.gang("a b c*1: zone! z", "d e*1: rack! r")
-    for whole, split in ("ab", "ba"):
-        nodes = row({ZONE: whole, RACK: "r1"}, 1, 1, 1, name="n")
+    for is_complete, split in ("ab", "ba"):
+        nodes = row({ZONE: is_complete, RACK: "r1"}, 1, 1, 1, name="n")
         nodes += [node(f"m{i}", {ZONE: split, RACK: f"r{i}"}) for i in range(3)]
         assert judge(snapshot(*nodes), gang_demand(gang)).answer is not Answer.NEVER
 
