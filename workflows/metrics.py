@@ -35,6 +35,11 @@ PLACED = Counter(
     "Placed groups with requirements, by strictness (required, preferred) and outcome.",
     ("pool", "asked", "outcome"),
 )
+UNRECOGNISED_REASONS = Counter(
+    "osmo_unrecognised_reasons",
+    "Texts of schedulers about waiting groups that no pattern knows, whenever a group's reason changes.",
+    ("scheduler",),
+)
 NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )

@@ -251,7 +251,8 @@ class Waiting:
 
     ``pod_groups`` are those that exist, as manifests with status; ``expected`` are the names of those that
     should. ``pods`` counts the pods that exist, ``pods_expected`` those that should. ``events`` are about the
-    pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions. ``sets``
+    pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
+    ``bind_failures`` those of binders that failed on a node that the scheduler had chosen. ``sets``
     comes from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
     None if no node is known.
     """
@@ -265,7 +266,12 @@ class Waiting:
     sets: Mapping[str, str]
     events: tuple[Mapping[str, Any], ...] = ()
     pod_messages: tuple[str, ...] = ()
+    bind_failures: tuple[str, ...] = ()
     domains: Mapping[str, str] | None = None
+
+
+UNRECOGNISED = "Unrecognised"
+"""The code of a scheduler's text that no pattern knows; it is passed on as the scheduler wrote it."""
 
 
 @dataclass(frozen=True, slots=True)

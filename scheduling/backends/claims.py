@@ -2,7 +2,8 @@
 
 KAI runs the same plugins and passes their texts on, so all scheduler backends share these patterns. A gang's
 first reasons may hide the cause, so callers read the pods' own messages as well. Source: kube-scheduler 1.34
-to 1.36, plugins DynamicResources and NodeResourcesFit.
+to 1.36, plugins DynamicResources and NodeResourcesFit; KAI from v0.13.2 on words claims in its own way
+(``plugins/dynamicresources``).
 """
 
 import re
@@ -17,7 +18,7 @@ class PluginMessage(StrEnum):
     NOT_ENOUGH_RESOURCES = "not_enough_resources"
 
 
-CLAIMS_IN_USE = re.compile(r"cannot allocate all claims")
+CLAIMS_IN_USE = re.compile(r"cannot allocate (?:all claims|(?:all )?DRA claims on node)")
 NOT_ENOUGH_RESOURCES = re.compile(r"didn't have enough resources?: (?P<what>[^,.\n]+)")
 
 _PATTERNS = (

@@ -26,6 +26,7 @@ from typing import Any
 from scheduling import names
 from scheduling.backends.applied import applied, describe_subgroup
 from scheduling.backends.base import (
+    UNRECOGNISED,
     Feature,
     GangRequest,
     Manifest,
@@ -233,4 +234,4 @@ def _unplaced(name: str, group: Mapping[str, Any], message: str, waiting: Waitin
             f"No node carries label {label} of key {key}, or none of its domains can ever hold {words}."
         )
         return WaitingReason("TopologyNotSatisfied", sentence, message)
-    return WaitingReason("Unschedulable", f"The scheduler says of {words}: {message}", message)
+    return WaitingReason(UNRECOGNISED, f"The scheduler says of {words}: {message}", message)

@@ -73,6 +73,7 @@ def test_no_label_carries_what_users_choose():
         "reason",
         "result",
         "route",
+        "scheduler",
     }
     assert labels <= few | {"size", "state", "status", "verb"}
 

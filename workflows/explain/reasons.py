@@ -18,7 +18,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from scheduling.backends.base import SchedulerBackend, Waiting, WaitingReason
+from scheduling.backends.base import UNRECOGNISED, SchedulerBackend, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.coverage import LabelCoverage, LevelCoverage
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
@@ -61,6 +61,8 @@ class Why(StrEnum):
     QUOTA = "quota"
     TOPOLOGY = "topology"
     CAPACITY = "capacity"
+    NODES = "nodes_closed"
+    POD = "pod_not_placeable"
     CHANNEL = "channel_held"
     CLAIM = "claim"
     PODS = "pods_missing"
@@ -86,11 +88,29 @@ _OF_SCHEDULER: Mapping[str, Why] = {
     "ClaimMissing": Why.CLAIM,
     "PodGroupMissing": Why.PODS,
     "PodsMissing": Why.PODS,
+    "NodesClosed": Why.NODES,
+    "NoNode": Why.NODES,
+    "NodeSelector": Why.NODES,
+    "Taints": Why.NODES,
+    "BindFailed": Why.POD,
+    "ClaimElsewhere": Why.POD,
+    "ClaimsNotServed": Why.NOT_SERVED,
+    "ConfigMapMissing": Why.POD,
+    "DeviceClassMissing": Why.NOT_SERVED,
+    "LargerThanAnyNode": Why.POD,
+    "PodAffinity": Why.POD,
+    "PortsInUse": Why.POD,
+    "VolumeMissing": Why.POD,
+    "VolumeNotBound": Why.POD,
+    "WrongSubgroup": Why.POD,
 }
 """The kind of each code of a scheduler's reason; other codes are Why.SCHEDULER."""
 
-_ROOM = {Why.TOPOLOGY, Why.CAPACITY}
-"""One cause: room is missing, in a domain or on nodes."""
+_ROOM = {Why.TOPOLOGY, Why.CAPACITY, Why.NODES}
+"""One cause: room is missing, in a domain or on nodes, some of which are closed perhaps."""
+
+_BEFORE_ROOM = {Why.POD, Why.NOT_SERVED}
+"""Causes that no room cures."""
 
 HELP: Mapping[Why, str] = {
     Why.UPSTREAM: "Nothing to do: it starts by itself.",
@@ -104,6 +124,8 @@ HELP: Mapping[Why, str] = {
     Why.QUOTA: "Wait until work of the pool ends, ask for a larger guarantee, or submit with priority LOW.",
     Why.TOPOLOGY: "Wait for the nearest domain, put fewer tasks in one domain, or prefer the key instead.",
     Why.CAPACITY: "Wait until work ends, ask for less, or use another pool.",
+    Why.NODES: "Wait until nodes are open again; an administrator uncordons them or looks after them.",
+    Why.POD: "An administrator corrects the pool's pod template, or makes the object that it names.",
     Why.CHANNEL: "Wait until the former ComputeDomain of the node is gone.",
     Why.CLAIM: "Wait until work with NVLink ends; otherwise an administrator checks the resource claims.",
     Why.PODS: "Nothing to do: missing objects are created again.",
@@ -242,7 +264,11 @@ def of_one_cause(reasons: Sequence[WaitingReason]) -> list[WaitingReason]:
     While pods are missing, a scheduler does not judge room, so its reason on room is an earlier one. Of
     several counts of missing pods the first is the current one.
     """
-    first = next((reason for reason in reasons if _kind(reason) != Why.SCHEDULER), None)
+    recognised = [reason for reason in reasons if _kind(reason) != Why.SCHEDULER]
+    first = next(
+        (reason for reason in recognised if _kind(reason) in _BEFORE_ROOM),
+        recognised[0] if recognised else None,
+    )
     if first is None:
         return list(reasons)
     if _kind(first) == Why.PODS:
@@ -336,6 +362,8 @@ def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> J
     """The scheduler's own texts and the numbers read from them."""
     evidence: Json = {"pods": {"expected": waiting.pods_expected, "exist": waiting.pods}}
     raw = [reason.raw[:MOST_CHARACTERS] for reason in reasons if reason.raw]
+    if unrecognised := [reason.raw[:MOST_CHARACTERS] for reason in reasons if reason.code == UNRECOGNISED]:
+        evidence["unrecognised"] = unrecognised[:MOST_RAW]
     if texts := dict.fromkeys([*raw, *waiting.pod_messages]):
         evidence["scheduler_says"] = list(texts)[:MOST_RAW]
     domains = [dict(reason.facts) for reason in reasons if reason.code == "DomainTooSmall" and reason.facts]

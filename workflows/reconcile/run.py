@@ -22,6 +22,7 @@ from scheduling.errors import TopologyError
 from web.crashpoints import reached
 from workflows.lifecycle.pod_status import UPSTREAM_CODE
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
+from workflows.metrics import UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
 from workflows.reconcile.create import Created, TemplateWait, create, created_changes, edits_pod_groups
@@ -243,6 +244,8 @@ class Reconciliation:
         current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})
         if status not in TERMINAL and recorded != current:
             record(self.lease, [NewWaitingReason(reason)])
+            if texts := current[2].get("unrecognised"):
+                UNRECOGNISED_REASONS.labels(view.placement.scheduler_type).inc(len(texts))
         elif status in TERMINAL and trouble is not None:
             message = trouble.trouble
             not_released = Condition(type="Released", status="False", reason="Retrying", message=message)

@@ -242,7 +242,8 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         levels=view.placement.levels,
         sets=view.renderer.sets(),
         events=_recent(view),
-        pod_messages=_messages(pods),
+        pod_messages=_messages(pods, "PodScheduled"),
+        bind_failures=_messages([pod for pod in pods if not pod.node_name], "PodBound"),
         domains=_domains(view),
     )
 
@@ -254,13 +255,13 @@ def _recent(view: GroupView) -> tuple[dict[str, Any], ...]:
     return observations.pod_group_events(view)[:1] if settled else ()
 
 
-def _messages(pods: list[PodSeen]) -> tuple[str, ...]:
-    """The most frequent messages of unschedulable pods."""
+def _messages(pods: list[PodSeen], condition_type: str) -> tuple[str, ...]:
+    """The most frequent messages of pods that lack this condition."""
     messages = Counter(
         str(condition.get("message") or "")
         for pod in pods
         for condition in pod.digest.get("conditions") or ()
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        if condition.get("type") == condition_type and condition.get("status") == "False"
     )
     return tuple(message for message, _ in messages.most_common(MOST_MESSAGES) if message)
 

@@ -184,7 +184,8 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
 
 def _matters(condition: Mapping[str, Any]) -> bool:
     return (
-        condition.get("type") in ("PodScheduled", "Ready", DISRUPTION) or condition.get("reason") == PREEMPTED
+        condition.get("type") in ("PodScheduled", "PodBound", "Ready", DISRUPTION)
+        or condition.get("reason") == PREEMPTED
     )
 
 

@@ -3,7 +3,8 @@
 KAI writes conditions on a pod group, one for each node pool, the newest with the highest ``transitionID``.
 KAI v0.13 keeps them after the group is placed, so they count only while pods lack nodes. They name generated
 subgroups, node labels and Topology objects, which no user knows, so they are translated. An unknown text is
-passed on unchanged, never dropped. The patterns are texts of running KAI v0.13 and v0.17.
+passed on unchanged, never dropped. The patterns are texts of running KAI v0.13 and v0.17; ``texts`` has those
+about pods and nodes.
 """
 
 import re
@@ -11,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.backends.base import Waiting, WaitingReason
-from scheduling.backends.claims import CLAIMS_IN_USE, NOT_ENOUGH_RESOURCES
+from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.backends.kai import texts
 
 _Match = re.Match[str]
 _MAX_RAW = 1000
@@ -20,6 +21,9 @@ _MAX_RAW = 1000
 DOMAIN = "DomainTooSmall"
 ELSEWHERE = "OtherDomainTooSmall"
 """The same of a domain that no task of this pool may use; never leaves this module."""
+
+_OF_PODS = {"WrongSubgroup"}
+"""Reasons that KAI writes on a pod alone, whatever it says of the pod group."""
 
 
 def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
@@ -37,10 +41,15 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
     for event in waiting.events:
         if event.get("reason") == "NotReady" and not _is_complete(waiting):
             reasons += _translate(str(event.get("message", "")), waiting)
-    if not reasons:
-        for message in waiting.pod_messages:
-            reasons += _translate(message, waiting)
+    of_pods = [reason for message in waiting.pod_messages for reason in _translate(message, waiting)]
+    reasons += [reason for reason in of_pods if reason.code in _OF_PODS] if reasons else of_pods
+    reasons += [_not_bound(message) for message in waiting.bind_failures]
     return _once(reasons)
+
+
+def _not_bound(message: str) -> WaitingReason:
+    sentence = f"KAI chose a node, but its binder could not bind the pod: {message[:_MAX_RAW]}"
+    return WaitingReason("BindFailed", sentence, message[:_MAX_RAW])
 
 
 def _is_complete(waiting: Waiting) -> bool:
@@ -95,16 +104,22 @@ def _age(condition: Mapping[str, Any]) -> int:
 
 
 def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
-    recognised = False
+    """The reasons in one message; what is not recognised is passed on as KAI wrote it."""
+    recognised, is_of_room = False, texts.of_room(text)
     for pattern, code, sentence in _PATTERNS:
         matches = list(pattern.finditer(text))
+        if code == "NotEnoughRoom" and not is_of_room:
+            continue
         recognised = recognised or bool(matches)
         if code == DOMAIN:
             yield from _of_domains(matches, text, waiting)
             continue
         for match in matches:
             yield WaitingReason(code, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
-    if not recognised and text.strip():
+    causes = list(texts.read(text))
+    for code, words, match in causes:
+        yield WaitingReason(code, words, text[:_MAX_RAW], _facts(match))
+    if text.strip() and not causes and not (recognised and is_of_room):
         yield _unknown(text)
 
 
@@ -120,7 +135,8 @@ def _unknown(text: str) -> WaitingReason:
             "lack of room may be the cause."
         )
         return WaitingReason("Unschedulable", message, text)
-    return WaitingReason("Unschedulable", f"The scheduler says: {text[:_MAX_RAW]}", text[:_MAX_RAW])
+    cause = texts.cause_of(text)[:_MAX_RAW]
+    return WaitingReason(UNRECOGNISED, f"The scheduler says: {cause}", text[:_MAX_RAW])
 
 
 def _key(label: str, waiting: Waiting) -> str:
@@ -204,11 +220,6 @@ def _no_queue(match: _Match, waiting: Waiting) -> str:
     return f"Queue {match['queue']} does not exist in the cluster yet."
 
 
-def _resources(match: _Match, waiting: Waiting) -> str:
-    del waiting
-    return f"Not enough free {match['what'].strip()} on the nodes these tasks may use."
-
-
 def _limit(match: _Match, waiting: Waiting) -> str:
     del waiting
     if not match["limit"]:
@@ -288,20 +299,5 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str, Callable[[_Match, Waiting], str]], 
         ),
         "OverQuota",
         _limit,
-    ),
-    (
-        re.compile(r"no resource claim name found|failed to get resource claim"),
-        "ClaimMissing",
-        _fixed("The claims on the group's ComputeDomain do not exist yet."),
-    ),
-    (
-        CLAIMS_IN_USE,
-        "ChannelInUse",
-        _fixed("Nodes have one NVLink channel each; some are in use by others, or no driver offers any."),
-    ),
-    (
-        NOT_ENOUGH_RESOURCES,
-        "NotEnoughRoom",
-        _resources,
     ),
 )

@@ -75,10 +75,7 @@ KAI = {
         "Queue q does not exist in the cluster yet.",
     ),
     "too few nodes for the gang": (
-        (
-            "Resources were found for 3 pods while 4 are required for gang scheduling. "
-            "Additional pods cannot be scheduled due to: x"
-        ),
+        "Resources were found for 3 pods while 4 are required for gang scheduling.",
         "NotEnoughRoom",
         "No zone has room for all 4 tasks at the moment; one zone is required.",
     ),
@@ -134,7 +131,7 @@ KAI = {
     ),
     "a text nobody has seen": (
         "moon in the wrong phase",
-        "Unschedulable",
+        "Unrecognised",
         "The scheduler says: moon in the wrong phase",
     ),
 }

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduling.backends.base import Waiting
+from scheduling.backends.base import Waiting, WaitingReason
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import cover
 from scheduling.drift import Drift
@@ -20,7 +20,7 @@ from workflows.explain.obstacles import (
     is_split,
     occupied_sentence,
 )
-from workflows.explain.reasons import HELP, ObservedGroup, Why, uncovered, waiting_reason
+from workflows.explain.reasons import HELP, ObservedGroup, Why, of_one_cause, uncovered, waiting_reason
 from workflows.lifecycle.statuses import TERMINAL
 
 KAI = scheduler_backend("kai")
@@ -256,3 +256,11 @@ def test_a_set_of_which_some_pods_have_nodes_is_being_bound_and_splits_nothing()
     half_bound = SplitSet(name='rack "l"', placed=("a",), waiting=("b",), nodes=("n1",))
     assert not is_split([half_bound, RIGHT])
     assert is_split([half_bound, LEFT])
+
+
+def test_what_no_room_cures_is_stated_before_a_lack_of_room():
+    of_room = WaitingReason("TopologyNotSatisfied", "No rack has room.")
+    of_pod = WaitingReason("VolumeMissing", "A claim does not exist.")
+    assert of_one_cause([of_room, of_pod]) == [of_pod]
+    closed = WaitingReason("NodesClosed", "Nodes are cordoned.")
+    assert of_one_cause([of_room, closed]) == [of_room, closed]

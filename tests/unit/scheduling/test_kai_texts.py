@@ -1,0 +1,36 @@
+"""Every text of KAI becomes the reason that it means, and room is said of nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.scheduling.kai_texts import TEXTS, page, reasons
+
+PAGE = Path("docs/reference/kai-texts.md")
+
+
+@pytest.mark.parametrize("written", TEXTS, ids=lambda written: written.phrase)
+def test_each_text_becomes_its_reason(written):
+    own = [reason for reason in reasons(written) if reason.raw]
+    assert tuple(reason.code for reason in own) == tuple(dict.fromkeys(written.codes)) or (
+        tuple(reason.code for reason in own) == written.codes
+    )
+    assert own[0].message == written.sentence
+
+
+@pytest.mark.parametrize("written", TEXTS, ids=lambda written: written.phrase)
+def test_a_lack_of_room_is_said_of_nothing_else(written):
+    room = {"NotEnoughRoom", "DomainTooSmall", "TopologyNotSatisfied"}
+    if room.isdisjoint(written.codes):
+        assert not any(
+            "room" in reason.message for reason in reasons(written) if reason.code != "Unschedulable"
+        )
+
+
+def test_there_are_thirty_texts_or_more():
+    assert len(TEXTS) >= 30
+    assert len({written.phrase for written in TEXTS}) == len(TEXTS)
+
+
+def test_the_page_lists_them():
+    assert PAGE.read_text(encoding="utf-8") == page()
