@@ -1,6 +1,9 @@
 # Everything starts here: `make` prints what there is. A target sets up what it needs by itself.
 
-PYTHON := $(shell command -v python3.11 || command -v python3)
+# the first that runs, is of a version that the locks serve, and can make an environment
+PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$name -c 'import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
+	&& command -v $$name && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
 # a virtual environment is as old as the lock that it was made from
@@ -70,7 +73,7 @@ setup:
 	@$(MAKE) -j 2 venv programs
 
 programs:
-	@$(PYTHON) -m localcluster.build
+	@[ -z '$(PYTHON)' ] || $(PYTHON) -m localcluster.build
 
 # helm and the definitions of others that the tests of the chart install
 chart:
@@ -88,8 +91,7 @@ own: venv
 	@$(RUN) -m localcluster own
 
 $(STAMP):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-		|| { echo 'Python 3.11 is needed; found: $(PYTHON)' >&2; exit 1; }
+	@[ -n '$(PYTHON)' ] || { echo 'Python 3.11, 3.12, 3.13 or 3.14 with its module venv is needed' >&2; exit 1; }
 	@echo '[python] installing the packages of requirements.lock into $(VENV)'
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)

