@@ -14,7 +14,7 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 unexport KUBECONFIG DATABASE_URL REDIS_URL
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help venv programs chart setup own browser debian demo up down test test-unit lint bench chaos docs clean
+.PHONY: help venv programs chart setup own browser debian demo up down test test-unit lint bench chaos docs inventory clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -58,6 +58,9 @@ docs: venv ## generate the generated pages and build the site of docs/ into buil
 	@$(RUN) -m scheduling.capability_page > docs/reference/capabilities.md
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 	@echo 'build/site/index.html; with search: $(RUN) -m http.server --directory build/site'
+
+inventory: venv ## list packages, licences and images in build/inventory; INVENTORY=--digests asks registries
+	@$(RUN) -m inventory build/inventory $(INVENTORY)
 
 venv: $(STAMP) ## make the virtual environment in .venv
 	@:

@@ -1,0 +1,1 @@
+"""What a release is made of: packages with their licences, and images."""
