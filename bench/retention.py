@@ -110,6 +110,7 @@ def _probes() -> dict[str, Callable[[], object]]:
         "periodic: clusters to measure": measured_fragmentation.clusters_measured,
         "periodic: needed topologies": lambda: usage.needed_topologies("aged"),
         "periodic: needed queues": lambda: usage.needed_queues("aged"),
+        "periodic: needed priority classes": lambda: usage.needed_priority_classes("aged"),
         "periodic: gauges": gauges.read,
         "periodic: revisions to remove": retention.remove_revisions,
         "submission: backlog": backpressure.read_backlog,

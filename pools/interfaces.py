@@ -101,6 +101,9 @@ class PoolUsage(Protocol):
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
         """The queues that unreleased groups name; a queue outlives its pool until they are released."""
 
+    def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
+        """The PriorityClasses that unreleased groups name."""
+
     def notify_backend(self, backend_id: int) -> None:
         """Enqueue the backend's groups: its cluster answers, or its configuration changed."""
 
@@ -138,6 +141,10 @@ class NoUsage:
         return frozenset()
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
+        del cluster_uid
+        return frozenset()
+
+    def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
         del cluster_uid
         return frozenset()
 

@@ -111,13 +111,13 @@ def topology(installation: UUID, labels: Sequence[str]) -> str:
     return f"osmo-topology-{digest(installation.hex, list(labels), length=32)}"
 
 
-def priority_class(priority: str) -> str:
-    """The PriorityClass of OSMO's HIGH, NORMAL or LOW."""
-    return f"osmo-{priority.lower()}"
-
-
 QUEUE_PREFIX = "osmo-topology"
-"""What names of queues begin with; OSMO's own begin with ``osmo``, and both may use one cluster."""
+"""What names of queues and PriorityClasses begin with; OSMO's own begin with ``osmo`` in the same cluster."""
+
+
+def priority_class(priority: str, *, prefix: str = QUEUE_PREFIX) -> str:
+    """The PriorityClass of OSMO's HIGH, NORMAL or LOW."""
+    return f"{prefix}-{priority.lower()}"
 
 
 def parent_queue(namespace: str, *, prefix: str = QUEUE_PREFIX) -> str:

@@ -83,15 +83,23 @@ class WorkflowUsage:
         return topologies
 
     def needed_queues(self, cluster_uid: str) -> AbstractSet[str]:
-        rows = TaskGroup.objects.filter(
-            Q(placement__cluster_uid=cluster_uid) | Q(backend__cluster_id=cluster_uid), released_at=None
-        )
-        queues = rows.order_by().values_list("placement__queue", flat=True).distinct()
-        return {queue for queue in queues if queue}
+        return _named_by_unreleased(cluster_uid, "queue")
+
+    def needed_priority_classes(self, cluster_uid: str) -> AbstractSet[str]:
+        return _named_by_unreleased(cluster_uid, "priority_class")
 
     def notify_backend(self, backend_id: int) -> None:
         rows = TaskGroup.objects.filter(backend_id=backend_id, released_at=None)
         mark_due(rows.values_list("pk", flat=True))
+
+
+def _named_by_unreleased(cluster_uid: str, field: str) -> AbstractSet[str]:
+    """What the placements of a cluster's unreleased groups have in a field of names."""
+    rows = TaskGroup.objects.filter(
+        Q(placement__cluster_uid=cluster_uid) | Q(backend__cluster_id=cluster_uid), released_at=None
+    )
+    names = rows.order_by().values_list(f"placement__{field}", flat=True).distinct()
+    return {name for name in names if name}
 
 
 def _compute_domain(group: TaskGroup, row: ObservedObject) -> ObservedComputeDomain:

@@ -42,7 +42,7 @@ from pools.models import Backend, Pool
 from pools.services.observed import record_cleaned, record_sync
 from scheduling import names
 from scheduling.backends.base import Manifest, PoolRequest, QueueSettings, TopologyOwner
-from scheduling.backends.priorities import priority_classes
+from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.backends.registry import installed
 from scheduling.levels import Level
 from scheduling.sentences import first, plain_listing
@@ -178,8 +178,7 @@ def read_desired(uid: str, installation: UUID) -> DesiredObjects:
         owner = installed().get(name)
         if isinstance(owner, TopologyOwner):
             manifests.append(owner.topology_of(installation, [Level(label, label) for label in labels]))
-    if _in_use(uid):
-        manifests += priority_classes(installation)
+    manifests += priority_classes(installation, _priority_class_names(uid))
     objects = {(kind_of(manifest), manifest["metadata"]["name"]): manifest for manifest in manifests}
     parents = {(kind, parent) for (kind, _), manifest in objects.items() if (parent := parent_of(manifest))}
     return DesiredObjects(
@@ -237,9 +236,12 @@ def pool_objects(
     )
 
 
-def _in_use(uid: str) -> bool:
-    backends = Backend.objects.filter(cluster_id=uid, cleaned_at=None)
-    return any(row.deleted_at is None or usage().unreleased_groups(row.pk) for row in backends)
+def _priority_class_names(uid: str) -> AbstractSet[str]:
+    """Those of the cluster's backends, and those that running work was submitted with."""
+    backends = Backend.objects.filter(cluster_id=uid, deleted_at=None)
+    prefixes = {queues_of(backend).prefix for backend in backends}
+    own = {name for prefix in prefixes for name in class_names(prefix)}
+    return own | usage().needed_priority_classes(uid)
 
 
 def observe(cluster: ClusterApi, installation: UUID) -> ObservedObjects:

@@ -7,6 +7,7 @@ NORMAL could; classes are shared by all schedulers of a cluster, and immutable.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 from scheduling import names
@@ -20,18 +21,23 @@ def effective_priority(priority: str, *, spares_normal: bool) -> str:
     return priority if spares_normal or priority != "HIGH" else "NORMAL"
 
 
-def priority_classes(installation: UUID) -> tuple[Manifest, ...]:
-    return tuple(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {
-                "name": names.priority_class(priority),
-                "labels": {names.INSTALLATION_LABEL: installation.hex},
-            },
-            "value": value,
-            "globalDefault": False,
-            "description": f"Workflows of priority {priority}.",
-        }
-        for priority, value in PRIORITIES.items()
-    )
+def class_names(prefix: str) -> frozenset[str]:
+    """The names of the PriorityClasses of backends with this prefix."""
+    return frozenset(names.priority_class(priority, prefix=prefix) for priority in PRIORITIES)
+
+
+def priority_classes(installation: UUID, class_names: AbstractSet[str]) -> tuple[Manifest, ...]:
+    """The PriorityClasses of these names; what a name ends with is its priority."""
+    return tuple(_priority_class(installation, name) for name in sorted(class_names))
+
+
+def _priority_class(installation: UUID, name: str) -> Manifest:
+    priority = name.rpartition("-")[2].upper()
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name, "labels": {names.INSTALLATION_LABEL: installation.hex}},
+        "value": PRIORITIES[priority],
+        "globalDefault": False,
+        "description": f"Workflows of priority {priority}.",
+    }

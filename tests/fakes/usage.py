@@ -12,6 +12,7 @@ class Usage(NoUsage):
 
     def __init__(self):
         self.living, self.unreleased, self.topologies, self.queues = 0, 0, set(), set()
+        self.priority_classes = set()
         self.notified, self.domains = [], []
 
     def live_workflows(self, pool_name):
@@ -32,6 +33,9 @@ class Usage(NoUsage):
 
     def needed_queues(self, cluster_uid):
         return self.queues
+
+    def needed_priority_classes(self, cluster_uid):
+        return self.priority_classes
 
     def notify_backend(self, backend_id):
         self.notified.append(backend_id)

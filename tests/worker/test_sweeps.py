@@ -208,11 +208,13 @@ def test_pools_learn_what_running_work_needs(db):
     assert asked.unreleased_groups(pool.backend_id) == 1
     assert asked.needed_topologies(cluster.uid) == {("kai", (LEVELS[0].label, LEVELS[1].label))}
     assert asked.needed_queues(cluster.uid) == {group.placement["queue"]}
+    assert asked.needed_priority_classes(cluster.uid) == {group.placement["priority_class"]}
     assert asked.needed_topologies("another") == set()
     TaskGroup.objects.update(status="COMPLETED", released_at=timezone.now())
     assert asked.unreleased_groups(pool.backend_id) == 0
     assert asked.needed_topologies(cluster.uid) == set()
     assert asked.needed_queues(cluster.uid) == set()
+    assert asked.needed_priority_classes(cluster.uid) == set()
 
 
 def test_a_backend_that_is_back_has_its_groups_looked_at(db):

@@ -24,6 +24,7 @@ def test_where_nothing_runs_every_answer_is_none(answers):
     assert asked.unreleased_groups(1) == 0
     assert asked.needed_topologies("c") == set()
     assert asked.needed_queues("c") == set()
+    assert asked.needed_priority_classes("c") == set()
 
 
 def domain(group, *, nodes=(), **changes):

@@ -98,7 +98,7 @@ class _Admission:
             scheduler_name=facts.scheduler_name,
             scheduler_version=facts.scheduler_version,
             queue=facts.queues.queue(facts.namespace, facts.name),
-            priority_class=names.priority_class(self.scheduled_priority()),
+            priority_class=names.priority_class(self.scheduled_priority(), prefix=facts.queues.prefix),
             levels=facts.levels,
             split_gangs=facts.split_gangs,
             unsupported_preferred=facts.unsupported_preferred,

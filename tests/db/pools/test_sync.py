@@ -7,6 +7,7 @@ from cluster.kinds import PRIORITY_CLASS
 from pools import conditions, selectors, services, tasks
 from pools.models import Backend
 from scheduling import names
+from scheduling.backends.priorities import class_names
 from tests.fakes.kai import kai_cluster
 from tests.fakes.kinds import KAI_QUEUE, KAI_TOPOLOGY
 
@@ -50,7 +51,7 @@ def test_a_pool_gets_its_queues_and_a_topology_cut_at_each_level(cluster):
     assert spec["parentQueue"] == parent
     assert spec["resources"]["gpu"] == {"quota": 8, "limit": 16, "overQuotaWeight": 2}
     assert levels_of(cluster) == [(ZONE["label"],), (ZONE["label"], RACK["label"])]
-    assert cluster.names(PRIORITY_CLASS) == ["osmo-high", "osmo-low", "osmo-normal"]
+    assert cluster.names(PRIORITY_CLASS) == sorted(class_names("osmo-topology"))
     assert condition("Synced")["status"] == "True"
 
 
@@ -131,10 +132,36 @@ def test_an_object_of_somebody_else_is_left_alone_and_reported(cluster):
 
 def test_priorities_that_somebody_else_brought_are_used(cluster):
     cluster.put(PRIORITY_CLASS, {"metadata": {"name": "osmo-high"}, "value": 125})
-    register()
+    register(queue_settings={"prefix": "osmo"})
     settle(cluster)
     assert condition("ForeignObjects")["status"] == "False"
     assert "labels" not in cluster.get(PRIORITY_CLASS, "osmo-high")["metadata"]
+
+
+def test_priorities_of_osmo_play_no_part_in_a_new_backend(cluster):
+    cluster.put(PRIORITY_CLASS, {"metadata": {"name": "osmo-high"}, "value": 7})
+    register()
+    settle(cluster)
+    assert condition("ForeignObjects")["status"] == "False"
+    assert set(cluster.names(PRIORITY_CLASS)) == class_names("osmo-topology") | {"osmo-high"}
+
+
+def test_a_backend_from_before_the_settings_keeps_its_priorities(cluster):
+    register()
+    Backend.objects.update(queue_settings={})
+    settle(cluster)
+    assert set(cluster.names(PRIORITY_CLASS)) == class_names("osmo")
+
+
+def test_a_priority_that_running_work_names_outlives_a_change_of_the_prefix(cluster, running):
+    register(queue_settings={"prefix": "first"})
+    running.priority_classes = {"first-low"}
+    register(queue_settings={"prefix": "second"})
+    settle(cluster)
+    assert set(cluster.names(PRIORITY_CLASS)) == class_names("second") | {"first-low"}
+    running.priority_classes = set()
+    settle(cluster)
+    assert set(cluster.names(PRIORITY_CLASS)) == class_names("second")
 
 
 def test_objects_of_another_installation_are_not_ours(cluster):
@@ -163,12 +190,12 @@ def test_two_backends_of_one_cluster_keep_each_others_objects(cluster):
 def test_a_deleted_backend_leaves_nothing_once_its_groups_are_released(cluster, running):
     register()
     settle(cluster)
-    running.unreleased = 1
+    running.unreleased, running.priority_classes = 1, {"osmo-topology-low"}
     services.delete_backend(name="kai", change=ADMIN, force=True)
     settle(cluster)
     assert cluster.kinds() == {"PriorityClass", "ConfigMap"}  # the installation's mark stays
     assert Backend.objects.get().cleaned_at is None
-    running.unreleased = 0
+    running.unreleased, running.priority_classes = 0, set()
     settle(cluster)
     assert cluster.kinds() == {"ConfigMap"}
     assert Backend.objects.get().cleaned_at is not None

@@ -13,7 +13,7 @@ from scheduling.backends.base import PoolRequest, QueueSettings
 from scheduling.backends.default import Default
 from scheduling.backends.kai.render import MAX_SETS_ANNOTATION, SETS_ANNOTATION, SETS_OMITTED_ANNOTATION, Kai
 from scheduling.backends.kubernetes import Kubernetes
-from scheduling.backends.priorities import priority_classes
+from scheduling.backends.priorities import class_names, priority_classes
 from scheduling.capabilities import SchedulerVersion
 from scheduling.errors import Conflict, InvalidSpec, NotFound, UnsupportedCapability
 from tests.unit.scheduling.build import GROUP, INSTALLATION, gang, levels, request
@@ -139,8 +139,8 @@ def test_a_pool_whose_name_is_no_label_value_still_has_a_queue():
 
 
 def test_only_low_is_preemptible():
-    made = {m["metadata"]["name"]: m["value"] for m in priority_classes(INSTALLATION)}
-    assert made == {"osmo-high": 125, "osmo-normal": 100, "osmo-low": 50}
+    made = {m["metadata"]["name"]: m["value"] for m in priority_classes(INSTALLATION, class_names("a-b"))}
+    assert made == {"a-b-high": 125, "a-b-normal": 100, "a-b-low": 50}
 
 
 def test_kubernetes_gives_each_set_a_pod_group_at_one_level():
