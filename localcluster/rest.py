@@ -1,6 +1,7 @@
 """The service as a user's program sees it: JSON over HTTP with a personal token."""
 
 import json
+import time
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,6 +9,8 @@ import urllib3
 
 SECONDS = 60
 MOST_CHARACTERS = 500
+KEPT_SECONDS = 2.0
+"""Idle for longer, a connection is not used again: web closes it after 5 s, and that may be just then."""
 
 
 class Refused(Exception):
@@ -26,9 +29,11 @@ class Rest:
         self._url = api_url.rstrip("/")
         self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._pool = urllib3.PoolManager(maxsize=8)
+        self._used_at = time.monotonic()
 
     def call(self, verb: str, path: str, body: Any = None, **query: Any) -> Any:
         """Send one request; return a success's JSON, or its text; raises Refused."""
+        self._drop_idle()
         response = self._pool.request(
             verb,
             self._url + path + (f"?{urlencode(query, doseq=True)}" if query else ""),
@@ -43,6 +48,11 @@ class Rest:
             body = content if isinstance(content, dict) else {"message": text[:MOST_CHARACTERS]}
             raise Refused(call=f"{verb} {path}", status=response.status, body=body)
         return content
+
+    def _drop_idle(self) -> None:
+        if time.monotonic() - self._used_at > KEPT_SECONDS:
+            self._pool.clear()
+        self._used_at = time.monotonic()
 
     def get(self, path: str) -> Any:
         return self.call("GET", path)

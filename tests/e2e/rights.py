@@ -119,7 +119,7 @@ def used(log, namespaces):
     prefix = f"system:serviceaccount:{SYSTEM}:"
     inside = set(granted())
     found = {}
-    for line in log.read_text().splitlines():
+    for line in log.read_bytes().split(b"\n")[:-1]:  # the last one may be half written
         event = json.loads(line)
         ref = event.get("objectRef")
         if not ref or not event["user"]["username"].startswith(prefix):
