@@ -23,6 +23,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+CONNECT_SECONDS = 30  # with its greeting, which a loaded machine is slow to give
 
 Json = dict[str, Any]
 
@@ -74,7 +75,7 @@ class Api:
         *,
         body: Any = None,
         content_type: str = JSON,
-        seconds: float = 30,
+        seconds: float = 60,
         query: dict[str, Any] | None = None,
     ) -> Json:
         """Send one request and return the object in the answer; raises ApiError."""
@@ -163,7 +164,7 @@ class Api:
         *,
         body: Any = None,
         content_type: str = JSON,
-        seconds: float = 30,
+        seconds: float = 60,
         query: dict[str, Any] | None = None,
         stream: bool,
     ) -> urllib3.BaseHTTPResponse:
@@ -174,7 +175,7 @@ class Api:
             url,
             body=None if body is None else json.dumps(body).encode(),
             headers=head,
-            timeout=urllib3.Timeout(connect=5, read=seconds),
+            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds),
             retries=False,
             preload_content=not stream,
         )
