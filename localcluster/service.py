@@ -16,7 +16,7 @@ from localcluster.directories import CHECKOUT
 from localcluster.ports import LOOPBACK
 from localcluster.supervisor import Command, clean_environment
 
-ONE_OFF_SECONDS = 120
+ONE_OFF_SECONDS = 240
 STOP_SECONDS = 20
 
 

@@ -65,7 +65,7 @@ def pool(transactional_db):
 
 
 def test_expensive_documents_are_read_and_nothing_stays_when_web_ends(pool, token, tmp_path, redis_url):
-    with started_web(tmp_path, redis_url) as server:
+    with started_web(tmp_path, redis_url, **PATIENT) as server:
         for document in (LARGE, TEMPLATE):
             headers, body = request(token, document)
             status, answer = server.json(*headers, body=body, method="POST", path=ADDRESS)
