@@ -42,6 +42,12 @@ CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
     "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller"
 )
+WORKLOAD_CONTROLLERS = (
+    "deployment-controller,replicaset-controller,job-controller,endpointslice-controller,"
+    "root-ca-certificate-publisher-controller"
+)
+KUBELET_LABEL = "osmo.local/kubelet"
+"""A node that carries it has a kubelet of its own (``localcluster.kubelet``), and kwok leaves it alone."""
 STAGES = Path(__file__).with_name("stages.yaml")
 READY_SECONDS = 150
 MANAGER = "localcluster"
@@ -84,20 +90,29 @@ class Plane:
 
 
 def start(
-    supervisor: Supervisor, *, directory: Path, binaries: Binaries, kai_version: kai.Version = "0.13"
+    supervisor: Supervisor,
+    *,
+    directory: Path,
+    binaries: Binaries,
+    kai_version: kai.Version = "0.13",
+    workloads: bool = False,
 ) -> Plane:
-    """Start the cluster and install the definitions; raises ServerFailed if a part does not come up."""
+    """Start the cluster and install the definitions; raises ServerFailed if a part does not come up.
+
+    ``workloads`` adds the controllers of Deployments, Jobs and Services. Tests that make such objects share
+    other clusters, where nobody should act on them.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     etcd_port, peer_port, api_port, kwok_port = free_ports(4)
     plane = Plane(directory=directory, server=f"https://{LOOPBACK}:{api_port}", tokens=_tokens(directory))
     _start_etcd(supervisor, plane, binaries, port=etcd_port, peer_port=peer_port)
     _start_api_server(supervisor, plane, binaries, port=api_port, etcd_port=etcd_port)
     _write_kubeconfigs(plane)
-    for command in (_scheduler(plane, binaries), _controller_manager(plane, binaries)):
+    for command in (_scheduler(plane, binaries), _controller_manager(plane, binaries, workloads=workloads)):
         supervisor.start(command)
     api = Api(plane.access())
     install_definitions(api, kai_version=kai_version)
-    _start_kwok(supervisor, plane, binaries, port=kwok_port)
+    _start_kwok(supervisor, plane, binaries, port=kwok_port, workloads=workloads)
     _wait_for_service_accounts(supervisor, api)
     supervisor.check()
     api.close()
@@ -231,18 +246,26 @@ def _scheduler(plane: Plane, binaries: Binaries) -> Command:
     return Command(name="kube-scheduler", argv=argv)
 
 
-def _controller_manager(plane: Plane, binaries: Binaries) -> Command:
+def _controller_manager(plane: Plane, binaries: Binaries, *, workloads: bool) -> Command:
+    controllers = [f"--controllers={CONTROLLERS}"]
+    if workloads:
+        controllers = [
+            f"--controllers={CONTROLLERS},{WORKLOAD_CONTROLLERS}",
+            f"--root-ca-file={plane.ca_file}",
+        ]
     argv = [
         str(binaries.controlplane), "kube-controller-manager",
         f"--kubeconfig={plane.kubeconfig('controller-manager')}",
-        f"--controllers={CONTROLLERS}", f"--feature-gates={FEATURE_GATES}",
+        *controllers, f"--feature-gates={FEATURE_GATES}",
         "--kube-api-qps=500", "--kube-api-burst=1000",
         "--leader-elect=false", "--secure-port=0",
     ]  # fmt: skip
     return Command(name="kube-controller-manager", argv=argv)
 
 
-def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int) -> None:
+def _start_kwok(
+    supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int, workloads: bool
+) -> None:
     config = plane.directory / "kwok.yaml"
     log = plane.directory / "pod.log"
     log.write_text(
@@ -256,9 +279,11 @@ def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, por
     }
     _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump(logs)}")
     certs = plane.directory / "certs"
+    others = ["--manage-all-nodes=false", f"--manage-nodes-with-label-selector=!{KUBELET_LABEL}"]
+    which = others if workloads else ["--manage-all-nodes=true"]
     argv = [
         str(binaries.kwok),
-        f"--kubeconfig={plane.kubeconfig('kwok')}", "--manage-all-nodes=true", f"--config={config}",
+        f"--kubeconfig={plane.kubeconfig('kwok')}", *which, f"--config={config}",
         f"--server-address={LOOPBACK}:{port}", f"--node-ip={LOOPBACK}", f"--node-port={port}",
         f"--tls-cert-file={certs / 'apiserver.crt'}", f"--tls-private-key-file={certs / 'apiserver.key'}",
     ]  # fmt: skip

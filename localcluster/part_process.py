@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from localcluster import build, controlplane, servers, stack
-from localcluster.directories import OWNER, note_home
+from localcluster.directories import CHECKOUT, OWNER, note_home
+from localcluster.kubelet import image
 from localcluster.processes import Process
 from localcluster.shared import POLL_SECONDS, REDIS_DATABASES, Part, join, plane_of
 from localcluster.standins.commands import commands
-from localcluster.supervisor import ServerFailed, Supervisor
+from localcluster.supervisor import Command, ServerFailed, Supervisor
 
 SERVICE_DATABASE = "service"
+CHECKOUT_IMAGE = "osmo-topology:checkout"
 SERVICE_REDIS = REDIS_DATABASES  # test workers count up from 0
 
 
@@ -38,6 +40,8 @@ def hold(part: Part, *, directory: Path) -> None:
                 record: dict[str, Any] = _databases(supervisor, home)
             elif part == "service":
                 record = _service(supervisor, directory)
+            elif part == "workloads":
+                record = _workloads(supervisor, directory)
             elif part.startswith("standins"):
                 record = _standins(supervisor, directory, part)
             else:
@@ -66,7 +70,28 @@ def _cluster(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, A
         binaries=build.binaries(),
         kai_version="0.17" if part == "cluster-0.17" else "0.13",
     )
+    return _record(plane)
+
+
+def _record(plane: controlplane.Plane) -> dict[str, Any]:
     return {"directory": str(plane.directory), "server": plane.server, "tokens": plane.tokens}
+
+
+def _workloads(supervisor: Supervisor, directory: Path) -> dict[str, Any]:
+    """A cluster of its own with stand-ins, with Deployments and Jobs, and with a node that runs processes."""
+    plane = controlplane.start(
+        supervisor, directory=directory / "workloads", binaries=build.binaries(), workloads=True
+    )
+    for command in commands(plane, kai_version="0.13"):
+        supervisor.start(command)
+    home = directory / "kubelet"
+    (home / "images").mkdir(parents=True, mode=0o700)
+    checkout = image.build(CHECKOUT, home / "checkout")
+    image.image_link(home, CHECKOUT_IMAGE).symlink_to(checkout)
+    arguments = (str(plane.kubeconfig("admin")), "processes", str(home))
+    argv = [sys.executable, "-m", "localcluster.kubelet", *arguments]
+    supervisor.start(Command(name="kubelet", argv=argv, cwd=CHECKOUT, stop_seconds=30))
+    return _record(plane) | {"kubelet": str(home)}
 
 
 def _standins(supervisor: Supervisor, directory: Path, part: Part) -> dict[str, Any]:

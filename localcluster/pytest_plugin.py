@@ -32,6 +32,7 @@ SERVER_FIXTURES = {
     "standins",
     "standins_017",
     "running_service",
+    "workloads",
 }
 LEFT = pytest.StashKey[ExitStack]()
 
@@ -111,6 +112,13 @@ def running_service() -> dict[str, Any]:
     its processes are told, ``processes`` the directory with their working directories.
     """
     return shared.join("service", directory=_directory())
+
+
+@pytest.fixture(scope="session")
+def workloads() -> tuple[controlplane.Plane, Path]:
+    """A cluster with stand-ins whose one node runs pods as processes, and that kubelet's directory."""
+    record = shared.join("workloads", directory=_directory())
+    return shared.plane_of(record), Path(record["kubelet"])
 
 
 @pytest.fixture(scope="session")
