@@ -76,7 +76,7 @@ def _keep_our_logging(**_: Any) -> None:
 def _settle(sender: Any, **_: Any) -> None:
     """Everything that tasks need is loaded by now."""
     from cluster import concurrency  # noqa: PLC0415 -- the same
-    from web import metrics, pulse  # noqa: PLC0415 -- once Django has its settings
+    from web import metrics, pulse, rollout  # noqa: PLC0415 -- once Django has its settings
 
     settle()
     concurrency.share(sender.controller.concurrency)
@@ -85,6 +85,7 @@ def _settle(sender: Any, **_: Any) -> None:
     task_postrun.connect(lambda task_id, **_: threads.end(task_id), weak=False)
     pulse.watch(threads.fault)
     metrics.serve()
+    rollout.keep_reporting()
 
 
 @beat_init.connect

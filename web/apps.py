@@ -10,3 +10,4 @@ class WebConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("web.schema")
+        import_module("web.rollout").register_readiness()

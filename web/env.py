@@ -168,6 +168,10 @@ class Environment(BaseSettings):
         "without a domain need none.",
     )
     max_body_bytes: int = Field(default=8 * 2**20, ge=1024, description="Largest request body.")
+    ready_after_workers: bool = Field(
+        default=False,
+        description="Web becomes ready once a worker of its release or a later one has reported.",
+    )
     web_threads: int = Field(
         default=8, ge=1, description="Threads of one web process; each keeps a database connection."
     )

@@ -1,4 +1,7 @@
-"""The tables of access: personal tokens, profiles, roles and their assignments, buckets of rate limits."""
+"""The tables of access, and of releases.
+
+Personal tokens, profiles, roles and their assignments, buckets of rate limits; which releases worked here.
+"""
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -118,3 +121,14 @@ class RateBucket(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class InstalledRelease(models.Model):
+    """A release that worked here: when it migrated the database, and when a worker of it last reported."""
+
+    version = models.CharField(max_length=32, primary_key=True)
+    migrated_at = models.DateTimeField(null=True)
+    worked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return self.version

@@ -70,6 +70,7 @@ postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | url
 - {name: OSMO_SERVICE_URL, value: {{ $values.url | quote }}}
 - {name: OSMO_ALLOWED_HOSTS, value: {{ include "osmo.hosts" $root | quote }}}
 - {name: OSMO_CSRF_TRUSTED_ORIGINS, value: {{ list $values.url | toJson | quote }}}
+- {name: OSMO_READY_AFTER_WORKERS, value: "true"}
 - {name: OSMO_METRICS_HOST, value: $(POD_IP)}
 - {name: OSMO_METRICS_PORT, value: "9100"}
 {{- with $values.metrics.existingSecret }}
