@@ -44,8 +44,8 @@ class Site:
         self._helm, self._kubeconfig = helm, str(plane.kubeconfig("admin"))
         self.base = {"taskNamespaces": [{"name": self.tasks, "create": True}]}
 
-    def helm(self, command, *arguments, values=None):
-        where = ("--namespace", self.namespace, "--kubeconfig", self._kubeconfig, "--no-hooks")
+    def helm(self, command, *arguments, values=None, namespace=""):
+        where = ("--namespace", namespace or self.namespace, "--kubeconfig", self._kubeconfig, "--no-hooks")
         return self._helm.run(command, *arguments, *where, values=values)
 
     def run(self, command, *arguments, values=None):
@@ -129,8 +129,11 @@ def test_the_passwords_of_a_quickstart_stay_over_an_upgrade(site):
 def test_a_second_release_does_not_take_what_the_first_one_has(site):
     site.chart("install", TABLE["the quickstart"])
     values = merged(TABLE["the quickstart"] | site.base)
-    second = site.helm("install", f"{site.release}-b", str(CHART), values=values)
-    assert second.returncode != 0
-    assert f'Namespace "{site.tasks}"' in second.stderr
-    assert "exists and cannot be imported" in second.stderr
+    second = (f"{site.release}-b", str(CHART))
+    beside = site.helm("install", *second, values=values)
+    assert f"namespace {site.namespace} has release {site.release} of this chart already" in beside.stderr
+    elsewhere = site.helm("install", *second, values=values, namespace="default")
+    assert f'Namespace "{site.tasks}"' in elsewhere.stderr
+    assert "exists and cannot be imported" in elsewhere.stderr
+    assert {beside.returncode, elsewhere.returncode} == {1}
     site.run("uninstall")

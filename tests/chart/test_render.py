@@ -277,7 +277,7 @@ def hooks(one):
 def test_the_schema_is_there_before_the_processes_are_and_a_rollback_leaves_it(render):
     objects = render(TABLE["everything"])
     assert hooks(named(objects, "Job", "train-osmo-topology-migrate")) == "pre-install,pre-upgrade"
-    assert hooks(named(objects, "Job", "train-osmo-topology-administrator")) == "post-install"
+    assert hooks(named(objects, "Job", "train-osmo-topology-administrator")) == "post-install,post-upgrade"
     assert "rollback" not in json.dumps(objects)
 
 
