@@ -253,6 +253,11 @@ class Environment(BaseSettings):
     metrics_port: int = Field(
         default=0, ge=0, le=65535, description="Its port; 0 for none. Web shows its own at /metrics."
     )
+    metrics_prefix: str = Field(
+        default="osmo_",
+        pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*_$",
+        description="What names of metrics begin with; another one keeps them apart from OSMO's own.",
+    )
     metrics_token: str = Field(
         default="", description="What a scrape must bear; without it web shows no metrics at all."
     )

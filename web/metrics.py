@@ -11,6 +11,7 @@ Rejected: pushing to a gateway (a dead process would look alive), and one port f
 """
 
 import os
+import re
 import socket
 import threading
 import time
@@ -30,6 +31,7 @@ from web.health import reads_only
 from web.scraping import bears_token
 
 SHARED_DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client's own name for it
+OWN_NAME = re.compile(rb"^((?:# (?:HELP|TYPE) )?)osmo_", re.MULTILINE)
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 API_SECONDS = Histogram(
@@ -60,11 +62,16 @@ class RequestMetricsMiddleware:
 
 def page() -> bytes:
     """The metrics of this process; in a web process, of all web processes."""
-    if SHARED_DIRECTORY not in os.environ:
-        return generate_latest(REGISTRY)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library's constructor has no types
-    return generate_latest(registry)
+    registry = REGISTRY
+    if SHARED_DIRECTORY in os.environ:
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library's constructor has no types
+    return renamed(generate_latest(registry), prefix=settings.ENV.metrics_prefix)
+
+
+def renamed(text: bytes, *, prefix: str) -> bytes:
+    """The page with names of ours that begin with ``prefix`` instead; others are as they were."""
+    return OWN_NAME.sub(rb"\g<1>" + prefix.encode(), text)
 
 
 @reads_only

@@ -360,6 +360,18 @@ def test_the_dashboard_is_that_of_the_repository(render):
     assert own["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
+def test_rules_dashboard_and_processes_name_metrics_by_one_prefix(render):
+    values = TABLE["everything"]
+    made = render({**values, "metrics": {**values["metrics"], "prefix": "osmo_topology_"}})
+    for workload in ours(made).values():
+        assert environment_of(workload)["OSMO_METRICS_PREFIX"] == "osmo_topology_"
+    (rules,) = of_kind(made, "PrometheusRule")
+    dashboard = named(made, "ConfigMap", "train-osmo-topology-dashboard")
+    for text in (str(rules["spec"]), dashboard["data"]["osmo-topology.json"]):
+        assert "osmo_topology_state_up" in text
+        assert not re.findall(r"\bosmo_(?!topology_)\w+", text)
+
+
 def test_a_scrape_bears_the_token_on_every_port(render):
     (monitor,) = of_kind(render(TABLE["everything"]), "PodMonitor")
     endpoints = monitor["spec"]["podMetricsEndpoints"]

@@ -73,6 +73,7 @@ postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | url
 - {name: OSMO_READY_AFTER_WORKERS, value: "true"}
 - {name: OSMO_METRICS_HOST, value: $(POD_IP)}
 - {name: OSMO_METRICS_PORT, value: "9100"}
+- {name: OSMO_METRICS_PREFIX, value: {{ $values.metrics.prefix }}}
 {{- with $values.metrics.existingSecret }}
 {{ include "osmo.fromSecret" (list "OSMO_METRICS_TOKEN" . $values.metrics.key) }}
 {{- end }}
