@@ -1,6 +1,6 @@
 """A restore of the whole database beside a real API server, as the page about backups describes it.
 
-``pg_dump`` does not come with the embedded server, so the backup is a copy of the database by PostgreSQL.
+The backup is a copy of the database by PostgreSQL. ``tests/db/test_backup_page.py`` runs the page's commands.
 """
 
 import time
