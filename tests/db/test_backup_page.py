@@ -23,7 +23,7 @@ PAGE = (ROOT / "docs/how-to/backup-and-restore.md").read_text()
 
 def typed(program):
     """The command of the page that begins so."""
-    (line,) = set(re.findall(rf"^(?:\$ |.*`)({re.escape(program)} [^`#\n]*\S)", PAGE, re.MULTILINE))
+    (line,) = set(re.findall(rf"(?:^\$ |`)({re.escape(program)} [^`#\n]*[^`#\s])", PAGE, re.MULTILINE))
     return line
 
 
@@ -36,7 +36,7 @@ def own_database(transactional_db, postgres_url):
         server.execute(f"CREATE DATABASE {name} TEMPLATE {connection.settings_dict['NAME']}")
         with default_database(NAME=name):
             yield f"{postgres_url.rpartition('/')[0]}/{name}"
-        server.execute(f"DROP DATABASE {name}")
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

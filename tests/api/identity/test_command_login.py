@@ -25,7 +25,7 @@ def test_a_person_enters_the_code_and_the_command_has_their_roles(bare, identity
     ann.visit(f"{address}?user_code={code}", until_shown="Sign-in Success")
     ann.close()
     ended = bare.end(process)
-    assert (ended.code, ended.out) == (0, f"logged in to {service}\n"), ended.err
+    assert (ended.code, ended.out) == (0, f"logged in to {service} as ann\n"), ended.err
     pools = bare("pools", **trust)
     assert pools.code == 0, pools.err
     stored = (tmp_path / ".config" / "osmo" / "login.yaml").read_text()
