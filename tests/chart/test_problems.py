@@ -24,8 +24,10 @@ REFUSED = {
 WITH_A_CLUSTER = {
     "…: there is no Secret … in namespace …: create it first",
     "…: the Secret … has no key …",
+    "namespace … has release … of this chart already: give this one a namespace and a database of its own",
+    "release … is installed, and … is not the next one: upgrade one minor release at a time",
 }
-"""tests/chart/test_server.py sees them on a real API server."""
+"""Of what is there already: the chart has these texts, and other tests meet them on a real API server."""
 
 OF_HELM = {"cannot re-use a name that is still in use"}
 OF_OTHERS = {
