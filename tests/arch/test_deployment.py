@@ -73,3 +73,15 @@ def pins(lock):
     text = (ROOT / lock).read_text()
     assert "http" not in re.sub(r"^ +# .*$|aiohttp\S*", "", text, flags=re.MULTILINE)
     return dict(re.findall(r"^([a-z0-9_.-]+)(?:\[[^\]]*\])?==(\S+)", text, re.MULTILINE))
+
+
+def test_the_changes_are_in_order_and_name_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert releases[:2] == ["Unreleased", VERSION]
+    assert len(set(releases)) == len(releases)
+    (unreleased,) = re.findall(r"^## Unreleased\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    order = ["Renamed; both names answer for one release", "Security", "Added", "Changed", "Fixed"]
+    sections = re.findall(r"^### (.*)$", unreleased, re.MULTILINE)
+    assert sections == [name for name in order if name in sections]
+    assert not re.search(r"\n\n- ", unreleased), "a list is cut in two"
