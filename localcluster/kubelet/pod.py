@@ -81,6 +81,9 @@ class Pod:
         except asyncio.CancelledError:
             self._end("Failed")
             return
+        if self._deleted.is_set():
+            self._end("Failed")
+            return
         self._phase = "Running"
         codes = await asyncio.gather(*(container.run(self._policy) for container in containers))
         self._end("Failed" if any(codes) else "Succeeded")

@@ -230,7 +230,23 @@ SHOWN_BY: Mapping[str, Mapping[str, Sequence[str]]] = {
             "tests/e2e/test_rights.py::test_what_is_granted_is_used_and_nothing_else_is_asked_for",
         ),
     },
+    "how-to/install.md": {
+        "4. Install": (
+            "tests/chart/test_running.py::test_from_installation_to_removal_with_the_rights_of_the_chart",
+            "tests/chart/test_running.py::test_a_database_that_is_away_leaves_nothing_half_installed",
+            "tests/chart/test_server.py",
+        ),
+    },
+    "how-to/uninstall.md": {
+        "Remove an installation": (
+            "tests/chart/test_running.py::test_from_installation_to_removal_with_the_rights_of_the_chart",
+        ),
+    },
     "how-to/upgrade.md": {
+        "With Helm": (
+            "tests/chart/test_running.py::test_an_upgrade_under_load_and_the_way_back_lose_no_request",
+            "tests/db/test_rollout.py",
+        ),
         "What a migration may do": ("tests/arch/test_migrations.py",),
     },
     "how-to/cookbook.md": {

@@ -1,11 +1,17 @@
 """A change of the schema gives way to the service, and to another one that runs already."""
 
+import os
+import subprocess
+import sys
+
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.models.signals import pre_migrate
 
+from localcluster.directories import CHECKOUT
+from localcluster.ports import free_ports
 from web.migrating import ADVISORY_KEY, alone, bounded, patiently
 
 
@@ -88,3 +94,16 @@ def test_of_two_migrations_the_second_waits(somebody):
     with alone(connection, sleep=pause):
         got = somebody.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_KEY]).fetchone()[0]
     assert (len(pauses), got) == (1, False)
+
+
+def test_a_server_that_does_not_answer_is_named_in_one_sentence():
+    (port,) = free_ports(1)
+    away = os.environ | {"OSMO_DATABASE_URL": f"postgresql://osmo@127.0.0.1:{port}/osmo"}
+    command = (sys.executable, "manage.py", "migrate", "--noinput")
+    answer = subprocess.run(
+        command, cwd=CHECKOUT, env=away, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert answer.returncode == 1
+    words = answer.stderr.splitlines()[-1]
+    assert words.startswith("CommandError: PostgreSQL does not answer, so nothing was changed: ")
+    assert f"port {port}" in words
