@@ -81,12 +81,22 @@ class ThreadLane:
         self._submit(function)
 
     def _submit(self, function: Callable[[], R]) -> Future[R]:
+        """Queue a function; one that is cancelled goes at once, with the body that belongs to it.
+
+        The executor keeps a cancelled call until a thread takes it out, and counts it no more.
+        """
+        functions = [function]
+
+        def run() -> R:
+            return functions.pop()()
+
         self._count(1)
         try:
-            future = self._executor.submit(function)
+            future = self._executor.submit(run)
         except BaseException:  # the process stops
             self._count(-1)
             raise
+        future.add_done_callback(lambda _: functions.clear())
         future.add_done_callback(lambda _: self._count(-1))
         return future
 

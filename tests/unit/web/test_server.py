@@ -2,9 +2,12 @@
 
 import asyncio
 import ctypes
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -253,6 +256,31 @@ def test_who_waited_too_long_in_the_queue_is_refused():
         lane = ThreadLane("t", threads=1, queue=1, queue_seconds=-1)
         with pytest.raises(ThreadsBusy):
             await lane.admit(SimpleNamespace, discard=lambda _: None)
+
+    asyncio.run(run())
+
+
+def test_who_leaves_the_queue_leaves_no_body_there():
+    """The call stays in the executor's queue until a thread is free, and nothing counts its body there."""
+
+    async def run():
+        lane, free = ThreadLane("t", threads=1, queue=1, queue_seconds=10), threading.Event()
+        first = asyncio.create_task(lane.admit(lambda: free.wait(10), discard=lambda _: None))
+        body = {b"text"}
+        is_kept = weakref.ref(body)
+        second = asyncio.create_task(lane.admit(partial(len, body), discard=lambda _: None))
+        del body
+        try:
+            await asyncio.sleep(0)  # the second has begun to wait
+            assert lane.is_full
+            second.cancel()
+            await asyncio.wait([second])
+            del second
+            gc.collect()
+            assert is_kept() is None
+        finally:
+            free.set()
+        assert await first
 
     asyncio.run(run())
 
