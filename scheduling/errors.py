@@ -11,18 +11,30 @@ from dataclasses import dataclass, field, replace
 MAX_FAULTS = 1_000
 """Faults that an error keeps: nobody reads more, and each may list all that would be accepted."""
 
+LONGEST_STEP = 320
+"""Characters that are shown of one name in a path; a label's key, the longest that is accepted, has 317."""
+LONGEST_PATH = 1_000
+
 Path = tuple[str | int, ...]
 
 
 def format_path(path: Path) -> str:
-    """Write a path as people do: ``("tasks", 1, "name")`` is ``tasks[1].name``."""
+    """Write a path as people do: ``("tasks", 1, "name")`` is ``tasks[1].name``.
+
+    Names are the author's, of any length, and each fault has a path: what nobody reads of them is cut off.
+    """
     text = ""
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += f".{step}" if text else step
-    return text
+            name = _shortened(step, LONGEST_STEP)
+            text += f".{name}" if text else name
+    return _shortened(text, LONGEST_PATH)
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
 
 
 def path_order(path: Path) -> tuple[tuple[int, int, str], ...]:

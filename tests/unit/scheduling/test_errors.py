@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.errors import MAX_FAULTS, Fault, InvalidSpec
+from scheduling.errors import LONGEST_PATH, MAX_FAULTS, Fault, InvalidSpec, format_path
 
 
 def faults(number):
@@ -22,3 +22,23 @@ def test_what_fits_is_kept_whole_also_by_an_error_made_of_an_error(number):
     assert InvalidSpec("No.", faults(number)).faults == tuple(faults(number))
     cut = InvalidSpec("No.", faults(5000))
     assert InvalidSpec("No.", cut.faults).faults == cut.faults
+
+
+LABEL = "a" * 253 + "/" + "b" * 63
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        (("tasks", 1, "name"), "tasks[1].name"),
+        (("node_selector", LABEL), f"node_selector.{LABEL}"),
+        (("configs", "x" * 9_000), "configs." + "x" * 320 + "..."),
+    ],
+    ids=["a place", "the longest label", "a name that nobody reads"],
+)
+def test_a_path_is_written_as_people_do(path, want):
+    assert format_path(path) == want
+
+
+def test_a_path_of_many_long_names_stays_short():
+    assert len(format_path(("x" * 9_000, 1) * 20)) == LONGEST_PATH + len("...")
