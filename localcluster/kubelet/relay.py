@@ -10,7 +10,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from localcluster.api import Api
+import urllib3
+
+from localcluster.api import Api, ApiError
 from localcluster.kubelet.container_files import local_address
 from localcluster.ports import LOOPBACK
 
@@ -67,16 +69,20 @@ class Relay:
         self._opened.set()
         async with server:
             while True:
-                slices, _ = await asyncio.to_thread(lambda: self._api.list(self._path, query=self._query))
-                self._ready = [
-                    (local_address(address), port["port"])
-                    for group in slices
-                    for endpoint in group.get("endpoints") or []
-                    if endpoint["conditions"].get("ready")
-                    for address in endpoint["addresses"]
-                    for port in group["ports"]
-                ]
+                with suppress(ApiError, urllib3.exceptions.HTTPError):  # the last answer stands
+                    self._ready = await asyncio.to_thread(self._ready_now)
                 await asyncio.sleep(POLL_SECONDS)
+
+    def _ready_now(self) -> list[tuple[str, int]]:
+        slices, _ = self._api.list(self._path, query=self._query)
+        return [
+            (local_address(address), port["port"])
+            for group in slices
+            for endpoint in group.get("endpoints") or []
+            if endpoint["conditions"].get("ready")
+            for address in endpoint["addresses"]
+            for port in group["ports"]
+        ]
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

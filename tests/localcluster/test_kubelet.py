@@ -153,18 +153,18 @@ def test_containers_that_come_first_end_first_and_a_failed_one_ends_the_pod(worl
 
 def test_probes_make_it_ready_and_restart_it(world):
     file = '"$OSMO_KUBELET_ROOT/etc/own/well"'
-    probe = {"exec": {"command": ["sh", "-c", f"test -e {file}"]}, "periodSeconds": 1, "failureThreshold": 2}
+    probe = {"exec": {"command": ["sh", "-c", f"test -e {file}"]}, "periodSeconds": 1, "timeoutSeconds": 30}
     world.pod(
         "probed",
         f"touch {file}; exec sleep 1000",
-        startupProbe=probe,
+        startupProbe=probe | {"failureThreshold": SECONDS},
         readinessProbe=probe,
         livenessProbe=probe,
     )
-    world.until("probed", ready)
+    before = main_of(world.until("probed", ready))["restartCount"]
     (well,) = world.directory.glob("pods/probed-*/volumes/own/well")
     well.unlink()
-    pod = world.until("probed", lambda pod: main_of(pod)["restartCount"] == 1 and ready(pod))
+    pod = world.until("probed", lambda pod: main_of(pod)["restartCount"] > before and ready(pod))
     assert main_of(pod)["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGTERM
 
 
@@ -177,8 +177,8 @@ def test_a_command_that_ends_is_run_again_and_its_last_words_are_shown(world):
 def test_a_deleted_pod_is_warned_then_asked_then_killed(world):
     script = "trap 'echo asked' TERM; echo begun; while :; do sleep 0.1; done"
     before = {"preStop": {"exec": {"command": ["sh", "-c", 'echo x > "$OSMO_KUBELET_ROOT/etc/own/warned"']}}}
-    world.pod("stubborn", script, lifecycle=before, grace=2)
-    world.until("stubborn", ready)
+    world.pod("stubborn", script, lifecycle=before, grace=8)
+    world.until("stubborn", lambda pod: ready(pod) and "begun" in world.log("stubborn"))
     (volume,) = world.directory.glob("pods/stubborn-*/volumes/own")
     warned = volume / "warned"
     world.api.delete(f"{world.pods}/stubborn")
