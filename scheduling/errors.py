@@ -5,7 +5,7 @@ faults they find, so an author corrects everything at once; a check raises only 
 Rejected: raising at the first fault, which costs the author one round trip for each.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 MAX_FAULTS = 1_000
@@ -14,6 +14,8 @@ MAX_FAULTS = 1_000
 LONGEST_STEP = 320
 """Characters that are shown of one name in a path; a label's key, the longest that is accepted, has 317."""
 LONGEST_PATH = 1_000
+MOST_ALLOWED = 300_000
+"""Characters that an error keeps of what would be accepted: later faults say so in their messages alone."""
 
 Path = tuple[str | int, ...]
 
@@ -34,7 +36,7 @@ def format_path(path: Path) -> str:
 
 
 def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def path_order(path: Path) -> tuple[tuple[int, int, str], ...]:
@@ -77,13 +79,24 @@ def more_faults(number: int, *, path: Path) -> Fault:
 
 
 def at_most(faults: Iterable[Fault], limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
-    """The first faults, and one that counts the others."""
+    """The first faults, and one that counts the others, without endless lists of what would be accepted."""
     faults = tuple(faults)
-    if len(faults) <= limit + 1:
-        return faults
-    place = faults[limit]
-    last = more_faults(len(faults) - limit, path=place.path)
-    return (*faults[:limit], replace(last, line=place.line, column=place.column))
+    if len(faults) > limit + 1:
+        place = faults[limit]
+        last = more_faults(len(faults) - limit, path=place.path)
+        faults = (*faults[:limit], replace(last, line=place.line, column=place.column))
+    return tuple(_with_short_lists(faults))
+
+
+def _with_short_lists(faults: Iterable[Fault]) -> Iterator[Fault]:
+    left = MOST_ALLOWED
+    for fault in faults:
+        if fault.allowed is None:
+            yield fault
+            continue
+        allowed = tuple(_shortened(value, LONGEST_STEP) for value in fault.allowed)
+        left -= sum(map(len, allowed))
+        yield replace(fault, allowed=allowed if left >= 0 else None)
 
 
 class TopologyError(Exception):

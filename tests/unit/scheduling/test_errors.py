@@ -2,7 +2,15 @@
 
 import pytest
 
-from scheduling.errors import LONGEST_PATH, MAX_FAULTS, Fault, InvalidSpec, format_path
+from scheduling.errors import (
+    LONGEST_PATH,
+    LONGEST_STEP,
+    MAX_FAULTS,
+    MOST_ALLOWED,
+    Fault,
+    InvalidSpec,
+    format_path,
+)
 
 
 def faults(number):
@@ -32,7 +40,7 @@ LABEL = "a" * 253 + "/" + "b" * 63
     [
         (("tasks", 1, "name"), "tasks[1].name"),
         (("node_selector", LABEL), f"node_selector.{LABEL}"),
-        (("configs", "x" * 9_000), "configs." + "x" * 320 + "..."),
+        (("configs", "x" * 9_000), "configs." + "x" * 317 + "..."),
     ],
     ids=["a place", "the longest label", "a name that nobody reads"],
 )
@@ -41,4 +49,13 @@ def test_a_path_is_written_as_people_do(path, want):
 
 
 def test_a_path_of_many_long_names_stays_short():
-    assert len(format_path(("x" * 9_000, 1) * 20)) == LONGEST_PATH + len("...")
+    assert len(format_path(("x" * 9_000, 1) * 20)) == LONGEST_PATH
+
+
+def test_what_would_be_accepted_is_listed_within_a_bound():
+    names = tuple(f"{i}" + "x" * 9_000 for i in range(20))
+    kept = InvalidSpec("No.", [Fault(("tasks", i), "unknown", "No.", names) for i in range(500)]).faults
+    assert [len(name) for name in kept[0].allowed] == [LONGEST_STEP] * 20
+    assert sum(len(name) for fault in kept for name in fault.allowed or ()) <= MOST_ALLOWED
+    assert (len(kept), kept[-1].allowed) == (500, None)
+    assert InvalidSpec("No.", kept).faults == kept
