@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from tests.artefacts import artefacts
-from tests.e2e.conftest import stack, world
+from tests.e2e.conftest import own_token, stack, world
 
-__all__ = ["stack", "world"]
+__all__ = ["own_token", "stack", "world"]
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 20
+SECONDS = 90
 FAILED = pytest.StashKey[bool]()
 
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items):
     """A page that waits for a cluster takes longer than a test of values."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(240))
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,6 +48,7 @@ def chromium():
         if os.environ.get("OSMO_BROWSER") == "needed":
             pytest.fail(said)
         pytest.skip(said)
+    expect.set_options(timeout=SECONDS * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program,

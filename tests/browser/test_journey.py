@@ -55,6 +55,7 @@ class Desk:
     def open(self):
         self.admin.open("/admin/")
         self.page.locator("#desk-pools").get_by_role("link", name=self.name, exact=True).click()
+        self.page.locator("#id_change_reason").wait_for()
         self.page.wait_for_load_state()
 
     def press(self, button):
@@ -123,7 +124,6 @@ def go_back(desk):
     page.get_by_text("This restores").wait_for()
     desk.admin.picture("journey-4-going-back")
     desk.press("Roll back")
-    page.wait_for_load_state()
 
 
 def see_on_the_map(admin, name, workflow, *, says, picture):
@@ -141,12 +141,15 @@ def test_a_pool_from_its_first_key_to_the_way_back(world, admin, name):
     turn_round(desk, world)
     assert keys_of(world, name) == ["clique", "zone"]
     go_back(desk)
-    assert keys_of(world, name) == ["zone", "clique"]
+    world.wait(lambda: keys_of(world, name), lambda keys: keys == ["zone", "clique"])
+    page.wait_for_load_state()
 
     # people submit in the browser; two gangs find a clique each, the third says why it waits
     first = submit_in_browser(admin, name)
+    world.wait_group(first, "train", "RUNNING")
     page.get_by_text("Running").first.wait_for()
     second = submit_in_browser(admin, name)
+    world.wait_group(second, "train", "RUNNING")
     page.get_by_text("Running").first.wait_for()
     third = submit_in_browser(admin, name)
     page.get_by_text("has room for 0 of 2 tasks and lacks 2").first.wait_for()

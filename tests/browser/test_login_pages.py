@@ -10,7 +10,7 @@ from tests.identity.process import provider_process
 from web.identity.configuration import ProviderSettings
 from web.identity.provider import provider_of
 
-SECONDS = 30
+SECONDS = 90
 ROLES = (("administrators", ("osmo-admin",)), ("trainers", ("osmo-user",)))
 
 

@@ -1,5 +1,7 @@
 """The pages of workflows as a person uses them: watched, read and cancelled in a browser."""
 
+import re
+
 import pytest
 
 from tests.e2e.conftest import workflow
@@ -18,13 +20,13 @@ def test_a_workflow_is_watched_from_the_list_to_its_cancelled_end(world, admin):
     row = admin.page.get_by_role("row").filter(has_text=waits)
     row.get_by_text("rack").wait_for()  # why it waits, by itself
     admin.picture("workflows")
-    admin.page.get_by_role("link", name=runs).click()
+    admin.page.get_by_role("link", name=runs, exact=True).click()
     admin.page.get_by_text("2 nodes have joined it, 2 ready.").first.wait_for()
     admin.picture("workflow-that-runs")
 
     admin.open(f"/ui/workflows/{waits}")
     admin.page.get_by_text("Would it fit?").first.click()
-    admin.page.get_by_role("cell", name=runs).first.wait_for()  # who is in the way
+    admin.page.get_by_role("cell", name=re.compile(rf"\b{runs}\b")).first.wait_for()  # who is in the way
     admin.picture("workflow-that-waits")
 
     admin.page.get_by_role("link", name="Cancel…").click()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import stack, world  # noqa: F401 -- fixtures
+from tests.e2e.conftest import own_token, stack, world  # noqa: F401 -- fixtures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,7 +43,7 @@ class Command:
         return self.end(self.start(*words, **environment), given)
 
     def end(self, process, given=None):
-        out, err = process.communicate(given, timeout=90)
+        out, err = process.communicate(given, timeout=250)
         return Ended(process.returncode, out, err)
 
     def start(self, *words, **environment):
@@ -67,9 +67,9 @@ def bare(tmp_path):
 
 
 @pytest.fixture
-def command(bare, running_service):
-    """The command of an administrator of the running service."""
-    login = {"OSMO_URL": running_service["api_url"], "OSMO_TOKEN": running_service["token"]}
+def command(bare, running_service, own_token):  # noqa: F811 -- the fixture
+    """The command of an administrator of the running service, who is also the one of ``world``."""
+    login = {"OSMO_URL": running_service["api_url"], "OSMO_TOKEN": own_token}
     return Command(bare.environment | login)
 
 

@@ -216,7 +216,7 @@ def test_it_is_explained_why_a_gang_waits_and_watched_to_its_end(command, world,
     assert told.endswith(f" {first} g: RUNNING (2 RUNNING)\n")
     for pod in world.pods(first):
         world.annotate(pod, run_for="0.1s")
-    out, err = watching.communicate(timeout=60)
+    out, err = watching.communicate(timeout=200)
     assert (watching.returncode, err) == (0, "")
     assert out.splitlines()[-1].endswith(f" {first}: COMPLETED")
     assert command("list", "--pool", pool, "--status", "COMPLETED").lines[1].split()[:2] == [
@@ -245,7 +245,7 @@ def test_logs_are_printed_and_followed_to_the_end(command, world, pool):
     assert following.stdout.readline()
     for pod in world.pods(name):
         world.annotate(pod, run_for="0.1s", exit_code="3")
-    following.communicate(timeout=60)
+    following.communicate(timeout=200)
     assert following.returncode == 0
     world.wait_group(name, "g", "FAILED")
     assert "3" in command("logs", name, "--errors").out

@@ -240,7 +240,7 @@ def drawn(bare, *words, columns, **environment):
         stdout=theirs,
     )
     os.close(theirs)
-    assert process.wait(30) == 0
+    assert process.wait(200) == 0
     shown = os.read(ours, 65536).decode().replace("\r\n", "\n")
     os.close(ours)
     return shown

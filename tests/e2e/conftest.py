@@ -1,6 +1,8 @@
 """The whole service as separate processes, and corners of its cluster for each test."""
 
 import secrets
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,8 @@ from localcluster.demo.view import View
 from localcluster.rest import Rest
 from tests.e2e import rights
 
-SECONDS = 60.0
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 150.0
 RACK = "osmo.local/rack"
 CLIQUE = "nvidia.com/gpu.clique"
 
@@ -119,14 +122,31 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def stack(running_service, tmp_path_factory):
+def own_token(running_service):
+    """A token of an administrator of this worker alone: a user's limits are not shared with other tests."""
+    name = f"worker-{secrets.token_hex(3)}"
+    ended = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "make_token", name, "--admin"],
+        cwd=Path(running_service["processes"]) / "worker",
+        env=running_service["environment"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def stack(running_service, own_token, tmp_path_factory):
     """Backends of every kind on the run's cluster, once for all tests of a worker.
 
     The service acts there with the rights of ``deploy/rbac`` alone.
     """
     access = Access.from_kubeconfig(Path(running_service["kubeconfig"]))
     world = World(
-        service=Rest(api_url=running_service["api_url"], token=running_service["token"]),
+        service=Rest(api_url=running_service["api_url"], token=own_token),
         api=Api(access),
         view=View(Api(access)),
         kubeconfig=Path(),

@@ -15,7 +15,7 @@ SYSTEM = "osmo-topology"
 ACCOUNTS = ("web", "worker", "observer")
 WORK = "osmo"
 TOKEN = "token"
-SECONDS = 20.0
+SECONDS = 120.0
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PLURALS = {
     "Namespace": ("v1", "namespaces", False),
@@ -41,15 +41,30 @@ def grant(api, namespace):
 
 
 def _until_known(api, namespace):
-    """Wait until the API server has heard of the bindings: the first requests would be refused."""
-    somewhere = {"verb": "get", "resource": "namespaces", "name": "kube-system"}
-    inside = {"verb": "get", "resource": "pods", "subresource": "log", "namespace": namespace}
+    """Wait until the API server has heard of every rule and binding: the first requests would be refused."""
+    until_granted(api, "cluster.yaml")
+    until_granted(api, "namespace.yaml", namespace=namespace)
+
+
+def until_granted(api, file, *, namespace=""):
+    """Wait until every account may do what a file grants it, in this namespace or everywhere."""
+    for account, verb, what in {*granted(file)}:
+        _until_allowed(api, account, verb, what, namespace=namespace)
+
+
+def _until_allowed(api, account, verb, what, **attributes):
+    resource, _, name = what.partition(" ")
+    resource, _, group = resource.partition(".")
+    resource, _, subresource = resource.partition("/")
+    attributes |= {"verb": verb, "resource": resource, "subresource": subresource, "group": group}
+    review = {
+        "user": f"system:serviceaccount:{SYSTEM}:{account}",
+        "resourceAttributes": attributes | ({"name": name} if name else {}),
+    }
     until = time.monotonic() + SECONDS
-    for asked in (somewhere, inside):
-        review = {"user": f"system:serviceaccount:{SYSTEM}:web", "resourceAttributes": asked}
-        while not api.create(REVIEWS, {"spec": review})["status"]["allowed"]:
-            assert time.monotonic() < until, f"not allowed: {asked}"
-            time.sleep(0.05)
+    while not api.create(REVIEWS, {"spec": review})["status"]["allowed"]:
+        assert time.monotonic() < until, f"not allowed: {review}"
+        time.sleep(0.05)
 
 
 def in_namespace(body, namespace):

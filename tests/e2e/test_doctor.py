@@ -25,7 +25,7 @@ def doctor(running_service, world):
             env=running_service["environment"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert ended.returncode in (0, 1, 2), ended.stderr
@@ -35,6 +35,11 @@ def doctor(running_service, world):
     return ask
 
 
+def nothing_found(world, look):
+    """In the end: rows of pods are the observer's, which may be late on a loaded machine."""
+    world.wait(look, lambda findings: findings == [])
+
+
 def test_nothing_is_found_of_a_gang_that_runs_and_one_that_has_ended(world, doctor):
     pool = world.make_pool(nvlink=True)
     ended, running = (world.submit(pool, workflow(("g", ["a", "b"]))) for _ in range(2))
@@ -42,10 +47,10 @@ def test_nothing_is_found_of_a_gang_that_runs_and_one_that_has_ended(world, doct
         world.wait_group(name, "g", "RUNNING")
     world.service.cancel(ended)
     world.wait_released(ended)
-    assert doctor("--grace", "5", "--confirm", "1", mine=[ended, running]) == []
+    nothing_found(world, lambda: doctor("--grace", "5", "--confirm", "1", mine=[ended, running]))
     world.service.cancel(running)
     world.wait_released(running)
-    assert doctor("--grace", "0", mine=[ended, running]) == []
+    nothing_found(world, lambda: doctor("--grace", "0", mine=[ended, running]))
 
 
 def test_an_object_that_no_group_wants_is_found_in_the_cluster(world, doctor):

@@ -198,7 +198,7 @@ def test_a_task_that_is_retried_comes_back_to_its_rack_and_one_that_stops_early_
 
 
 def test_patience_is_kept_for_a_spine_and_then_given_up(world, pool):
-    text = re.sub(r"waitSeconds: \d+", "waitSeconds: 2", text_of("patience"))
+    text = re.sub(r"waitSeconds: \d+", "waitSeconds: 20", text_of("patience"))
     name = world.submit(pool, text)
     world.wait(
         lambda: world.groups(name)["training"]["patience"] or {},

@@ -29,14 +29,19 @@ def explained(world):
     return lambda name, why, **more: explain(world, name, why, **more)
 
 
-def explain(world, name, why, *, by, group="g", says=""):
-    """Wait until a group's explanation is of this kind and says this; keep it and return it."""
+def explain(world, name, why, *, by, group="g", says="", evidence=lambda _: True):
+    """Wait until a group's explanation is of this kind and says this; keep it and return it.
+
+    ``evidence`` looks at what it rests on, which may come bit by bit.
+    """
 
     def look():
         answer = world.service.get(f"/api/workflow/{name}/explain")
         return next((one for one in answer["groups"] if one["group"] == group), {})
 
-    found = world.wait(look, lambda one: one.get("why") == why and says in one["sentence"])
+    found = world.wait(
+        look, lambda one: one.get("why") == why and says in one["sentence"] and evidence(one["evidence"])
+    )
     assert found["since"]
     assert found["help"]
     row = {"why": why, "by": by, "sentence": found["sentence"]}
@@ -100,9 +105,13 @@ def test_labels(world, explained):
     name = world.submit(pool, workflow(("g", ["a", "b"]), resources=ONE_RACK))
     world.wait_group(name, "g", "SCHEDULING")
     world.view.take_label(RACK, [f"{pool}-r0-{number}" for number in (0, 1)])
-    found = explained(name, "labels", by="the rack's label taken off all nodes of the pool")
+    found = explained(
+        name,
+        "labels",
+        by="the rack's label taken off all nodes of the pool",
+        evidence=lambda evidence: evidence["labels"][0]["without"] == 2,
+    )
     assert RACK in found["sentence"]
-    assert found["evidence"]["labels"][0]["without"] == 2
 
 
 def test_patience(world, explained):

@@ -1,5 +1,6 @@
 """A level disappears from a running cluster: said at once, nothing evicted, and over when it is back."""
 
+from localcluster.api import ApiError
 from tests.e2e.conftest import RACK, workflow
 
 PAIR = ("g", ["a", "b"])
@@ -31,9 +32,11 @@ def test_a_level_lost_while_one_gang_runs_and_another_waits(world):
         lambda: world.groups(waiting)["g"]["waiting_reason"], lambda said: "submit it again" in said
     )
     assert said.startswith(told["message"])
-    lacking = condition(pool_of(world, pool), "TopologyLabelsIncomplete")
+    lacking = world.wait(
+        lambda: condition(pool_of(world, pool), "TopologyLabelsIncomplete"),
+        lambda found: "4 of the pool's 4 nodes" in found.get("message", ""),
+    )
     assert (lacking["status"], lacking["reason"]) == ("True", "NodesLackLabels")
-    assert "4 of the pool's 4 nodes" in lacking["message"]
     assert world.groups(running)["g"]["status"] == "RUNNING"
     assert {pod["metadata"]["uid"] for pod in world.pods(running)} == pods
     (begin,) = events(world, waiting)
@@ -101,13 +104,22 @@ def label(world, racks):
 
 
 def make_topology(world, name, *levels, labels=None):
-    if world.api.find(f"{TOPOLOGIES}/{name}"):
-        world.api.delete(f"{TOPOLOGIES}/{name}")
-    body = {"metadata": {"name": name, "labels": labels or {}}}
+    """Put a Topology there in place of another one of its name: levels are immutable."""
+    kind = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology"}
+    metadata = {"name": name, "labels": labels or {}}
     spec = {"levels": [{"nodeLabel": level} for level in levels]}
-    world.api.create(
-        TOPOLOGIES, {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", **body, "spec": spec}
-    )
+
+    def replaced():
+        if world.api.find(f"{TOPOLOGIES}/{name}"):
+            world.api.delete(f"{TOPOLOGIES}/{name}")
+        try:
+            return world.api.create(TOPOLOGIES, {**kind, "metadata": metadata, "spec": spec})
+        except ApiError as error:
+            if error.code == 409:  # the service has been faster
+                return None
+            raise
+
+    world.wait(replaced, bool)
 
 
 def with_level(world, level):

@@ -13,7 +13,7 @@ workflow:
     - {name: c, image: busybox, command: [sleep], resource: left}
     - {name: d, image: busybox, command: [sleep], resource: right}
   resources:
-    left: {gpu: 4, topology: [{key: rack, group: left, requirementType: preferred, waitSeconds: 3}]}
+    left: {gpu: 4, topology: [{key: rack, group: left, requirementType: preferred, waitSeconds: 20}]}
     right: {gpu: 4, topology: [{key: rack, group: right, requirementType: preferred}]}
 """
 
