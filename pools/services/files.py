@@ -35,7 +35,7 @@ from pools.services.backends import PreparedBackend, prepare_backend, write_prep
 from pools.services.history import RESTORERS
 from pools.services.pod_templates import apply_again, write_pod_template
 from pools.services.pools import lock_pools, put_pools
-from pools.services.recording import ConfigChange, configuration_change, refuse_declared
+from pools.services.recording import ConfigChange, configuration_change, refuse_declared, refuse_many
 from scheduling.errors import (
     MAX_FAULTS,
     Fault,
@@ -99,9 +99,16 @@ def import_request(*, text: str, change: ConfigChange, prune: bool = False, forc
 
     Raises Busy, too.
     """
+
+    def read(text: str) -> ConfigFile:
+        file = read_untrusted_config_file(text)
+        for section, config_type in SECTIONS.items():
+            refuse_many(file.objects.get(config_type, {}), change=change, path=(section,))
+        return file
+
     refuse_declared(change)
     with turn(change.username):
-        prepared = prepare_import(text, read=read_untrusted_config_file)
+        prepared = prepare_import(text, read=read)
         return write_import(prepared, change=change, prune=prune, force=force)
 
 

@@ -24,6 +24,7 @@ from pools.services.recording import (
     expect,
     record,
     refuse,
+    refuse_many,
     refuse_unless_may_use,
 )
 from scheduling.errors import MAX_FAULTS, Conflict, Fault, NotFound, Path
@@ -42,8 +43,13 @@ def put_pod_template(
 
 
 def put_pod_templates(*, documents: Mapping[str, Any], change: ConfigChange) -> list[PodTemplate]:
-    """Create or replace each template named, all or none; others stay as they are."""
-    with configuration_change(change, written=documents, pools=_pools_using(list(documents))):
+    """Create or replace each template named, all or none; others stay as they are.
+
+    Raises InvalidSpec for more templates than a caller writes at once.
+    """
+    refuse_many(documents, change=change)
+    pools = _pools_using(list(documents))
+    with configuration_change(change, written=documents, pools=pools, objects=len(documents)):
         return _save(documents, change=change, nested=True)
 
 
@@ -119,8 +125,7 @@ def _save(
         wrong += unread or template_faults(contents[name])
         faults += [replace(fault, path=(*path, *fault.path)) for fault in wrong]
     refuse(faults)
-    before = all_templates()
-    changed = [name for name in contents if before.get(name, (None, 0))[0] != contents[name]]
+    changed = [name for name in contents if name not in rows or rows[name].content != contents[name]]
     for name in changed:
         revision = record(config_type=POD_TEMPLATE, name=name, content=contents[name], change=change)
         row = rows.setdefault(name, PodTemplate(name=name))
@@ -139,8 +144,10 @@ def apply_again(changed: list[str], *, change: ConfigChange) -> None:
     Raises InvalidSpec where they do not fit, Forbidden where the pools run on a backend that is not the
     caller's to hand out: a template may do anything to a pod.
     """
-    templates = all_templates()
     pools = _using(changed) if changed else []
+    if not pools:
+        return
+    templates = all_templates()
     for pool in pools:
         why = "Pods of a pool that uses the template would change."
         refuse_unless_may_use(change, pool.backend.name, why=why)

@@ -32,6 +32,7 @@ from pools.services.recording import (
     expect,
     record,
     refuse,
+    refuse_many,
     refuse_unless_may_use,
 )
 from scheduling.backends.base import TopologyOwner
@@ -56,8 +57,12 @@ class _Draft:
 
 
 def put_pools(*, documents: Mapping[str, Any], change: ConfigChange) -> Saved[list[Pool]]:
-    """Create or replace each pool named, all or none; pools not named stay as they are."""
-    with configuration_change(change, written=documents, pools=list(documents)):
+    """Create or replace each pool named, all or none; pools not named stay as they are.
+
+    Raises InvalidSpec for more pools than a caller writes at once.
+    """
+    refuse_many(documents, change=change)
+    with configuration_change(change, written=documents, pools=list(documents), objects=len(documents)):
         rows = _locked(list(documents))
         drafts = [
             _Draft(name=name, written=written, path=(name,), pool=rows.get(name))
@@ -139,14 +144,19 @@ def _save(drafts: Sequence[_Draft], *, change: ConfigChange) -> Saved[list[Pool]
         if len(faults) < MAX_FAULTS:  # the others need not be read
             faults += _read(draft)
     backends = _locked_backends(drafts)
-    faults += [fault for draft in drafts for fault in _place(draft, backends, change)]
+    for draft in drafts:
+        if len(faults) < MAX_FAULTS:
+            faults += _place(draft, backends, change)
     templates = all_templates() if any(_names_templates(draft.document) for draft in drafts) else {}
     faults += [fault for draft in drafts for fault in _unfit(draft, templates)]
     refuse(faults)
     pools = [_write(draft, templates, change=change) for draft in drafts]
     saved = {row.pk: row for row in _reloaded(pools)}
-    saved_notices = [notice for draft in drafts for notice in _notices(saved, draft)]
-    return Saved([saved[pool.pk] for pool in pools], tuple(saved_notices))
+    rows = [saved[pool.pk] for pool in pools]
+    saved_notices = [
+        notice for draft, row in zip(drafts, rows, strict=True) for notice in _notices(row, draft)
+    ]
+    return Saved(rows, tuple(saved_notices))
 
 
 def _read(draft: _Draft) -> list[Fault]:
@@ -296,8 +306,7 @@ def _reloaded(pools: Sequence[Pool]) -> list[Pool]:
     return list(rows.prefetch_related(*_PARTS))
 
 
-def _notices(saved: Mapping[int, Pool], draft: _Draft) -> list[Notice]:
-    pool = next(row for row in saved.values() if row.name == draft.name)
+def _notices(pool: Pool, draft: _Draft) -> list[Notice]:
     found_notices = notices.pool_notices(pool)
     if draft.before:
         found_notices += notices.frozen_notices(pool.name, before=draft.before, after=shape.document_of(pool))

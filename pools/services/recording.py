@@ -41,6 +41,7 @@ from scheduling.errors import (
     Forbidden,
     InvalidSpec,
     Notice,
+    Path,
     PreconditionFailed,
     in_order,
 )
@@ -53,8 +54,14 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_TAGS = 32
+MAX_OBJECTS = 1_000
+"""Objects of a kind that a caller writes at once: each is some milliseconds, in which all others wait."""
+
 INLINE_PLATFORMS = 16
 """So many platforms, each as large as may be, are checked and written in a few hundredths of a second."""
+
+INLINE_OBJECTS = 16
+"""As INLINE_PLATFORMS, of pools and templates: each takes a few statements, however small its document."""
 
 
 class WriteMode(Enum):
@@ -119,20 +126,21 @@ def refuse_unless_may_use(change: ConfigChange, backend: str, *, why: str) -> No
 
 @contextmanager
 def configuration_change(
-    change: ConfigChange, *, written: Any = None, pools: Sequence[str] = ()
+    change: ConfigChange, *, written: Any = None, pools: Sequence[str] = (), objects: int = 1
 ) -> Iterator[ConfigChange]:
     """Open the transaction of one change of configuration; other changes wait for its end.
 
-    ``written`` is the document that a caller sent, ``pools`` are pools that are read and written whole: a
-    large change takes the caller's turn. Yields the change for writers that take part in it. Raises Conflict
-    where a file is the source of configuration, Busy where a caller has too many large changes.
+    ``written`` is the document of so many ``objects`` that a caller sent, ``pools`` are pools that are read
+    and written whole: a large change takes the caller's turn. Yields the change for writers that take part
+    in it. Raises Conflict where a file is the source of configuration, Busy where a caller has too many large
+    changes.
     """
     if change.mode is WriteMode.NESTED:
         with transaction.atomic():
             yield change
         return
     refuse_declared(change)
-    with _turn_of(change, written, pools):
+    with _turn_of(change, written, pools, objects):
         selectors.installation()
         with transaction.atomic():
             Installation.objects.select_for_update().get()
@@ -141,11 +149,22 @@ def configuration_change(
                 transaction.set_rollback(True)
 
 
-def _turn_of(change: ConfigChange, written: Any, pools: Sequence[str]) -> AbstractContextManager[None]:
+def refuse_many(documents: Mapping[str, Any], *, change: ConfigChange, path: Path = ()) -> None:
+    """Raise InvalidSpec if a caller, who is no operator, writes too many objects of a kind at once."""
+    if change.grants is None or len(documents) <= MAX_OBJECTS:
+        return
+    message = f"At most {MAX_OBJECTS:,} objects are written at once, not {len(documents):,}."
+    raise InvalidSpec(message, [Fault(path, "too_many_objects", message, allowed=(str(MAX_OBJECTS),))])
+
+
+def _turn_of(
+    change: ConfigChange, written: Any, pools: Sequence[str], objects: int
+) -> AbstractContextManager[None]:
     """The caller's turn for a change that may take long; operators have no turns."""
-    if change.grants is None or not (_is_large(written) or _are_large(pools)):
+    if change.grants is None:
         return nullcontext()
-    return turn(change.username)
+    is_long = objects > INLINE_OBJECTS or _is_large(written) or _are_large(pools)
+    return turn(change.username) if is_long else nullcontext()
 
 
 def _is_large(written: Any) -> bool:

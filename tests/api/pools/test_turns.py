@@ -19,6 +19,12 @@ LARGE_WRITES = {
     "pools": ("put", "/api/configs/pool", {"configs": {"train": LARGE}}),
     "a template": ("put", "/api/configs/pod_template/t", {"configs": TEMPLATE}),
     "templates": ("put", "/api/configs/pod_template", {"configs": {"t": TEMPLATE}}),
+    "many small pools": ("put", "/api/configs/pool", {"configs": {f"p{i}": POOL for i in range(17)}}),
+    "many small templates": (
+        "put",
+        "/api/configs/pod_template",
+        {"configs": {f"t{i}": {} for i in range(17)}},
+    ),
     "a backend": ("put", "/api/configs/backend/kai", {"configs": TESTS}),
 }
 
