@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from cluster.errors import ClusterError
 from doctor.facts import Finding, Tolerances
-from doctor.refusals import former_namespaces
+from doctor.refusals import former_namespaces, unfinished_namespaces
 from doctor.rules.guards import WRITES_SUSPENDED
 from doctor.run import check
 from pools.clusters.connect import guard_for
@@ -45,14 +45,21 @@ class Candidate:
 
 
 def candidates(backend: str = "") -> Iterator[Candidate]:
-    """The backends (or the one of this name) that are refused, and those that cannot be asked."""
-    rows = Backend.objects.filter(cleaned_at=None).order_by("deleted_at", "pk")
+    """The backends (or the one of this name) that are refused, and those that cannot be asked.
+
+    A mark in a former namespace is read if it was refused, or if groups are there: nobody may have read it
+    since this database was put back.
+    """
+    living = Backend.objects.filter(cleaned_at=None)
+    present = set(living.values_list("cluster_id", "namespace"))
+    rows = living.order_by("deleted_at", "pk")
     former: set[tuple[str | None, str]] = set()
     for row in rows.filter(name=backend) if backend else rows:
         yield from _candidates(row, row.namespace)
-        for namespace in former_namespaces(row):
-            if (row.cluster_id, namespace) not in former:
-                former.add((row.cluster_id, namespace))
+        for namespace in sorted({*former_namespaces(row), *unfinished_namespaces(row)}):
+            place = row.cluster_id, namespace
+            if place not in former | present:
+                former.add(place)
                 yield from _candidates(row, namespace)
 
 

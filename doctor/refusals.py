@@ -39,6 +39,13 @@ def former_namespaces(backend: Backend) -> list[str]:
     return sorted(refused.exclude(namespace__in=present).values_list("namespace", flat=True))
 
 
+def unfinished_namespaces(backend: Backend) -> list[str]:
+    """The namespaces of its cluster, apart from its own, where groups may have objects; refused or not."""
+    groups = TaskGroup.objects.filter(released_at=None, backend__cluster_id=backend.cluster_id)
+    namespaces = set(groups.values_list("placement__namespace", flat=True)) if backend.cluster_id else set()
+    return sorted(namespaces - {backend.namespace})
+
+
 def _has_work(uid: str, namespace: str) -> bool:
     """Whether a group may still have objects there; without one nobody examines the mark any more."""
     unreleased = TaskGroup.objects.filter(released_at=None, backend__cluster_id=uid)

@@ -487,6 +487,16 @@ def test_a_mark_that_is_refused_in_a_former_namespace_can_be_adopted(world, back
     assert "Nothing to adopt" in out.getvalue()
 
 
+def test_a_mark_in_a_former_namespace_is_read_though_nobody_has_met_it(world, backend, moved):
+    """A database that was just put back has recorded no refusal."""
+    ClusterGuard.objects.update(refusal="")
+    guard.forget()
+    out = StringIO()
+    call_command("adopt", yes=True, stdout=out)
+    assert out.getvalue().count("(namespace osmo), HigherEpoch") == 1
+    here(world).permit("osmo", deletes=True)
+
+
 def test_the_consistency_check_finds_a_refusal_in_a_former_namespace_while_work_is_there(
     world, backend, moved
 ):
