@@ -118,6 +118,8 @@ def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
             yield WaitingReason(code, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
     causes = list(texts.read(text))
     for code, words, match in causes:
+        if code == "NodeSelector" and recognised and is_of_room:
+            continue
         yield WaitingReason(code, words, text[:_MAX_RAW], _facts(match))
     if text.strip() and not causes and not (recognised and is_of_room):
         yield _unknown(text)

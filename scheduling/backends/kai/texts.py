@@ -20,6 +20,11 @@ from scheduling.backends.claims import CLAIMS_IN_USE, NOT_ENOUGH_RESOURCES
 Match = re.Match[str]
 
 _DUE_TO = re.compile(r"due to: ?(?P<cause>.*)", re.DOTALL)
+_NODES_OF_OTHERS = re.compile(
+    r"no nodes with enough resources were found: (?:\d+ )?"
+    r"node\(s\) didn't match Pod's node affinity/selector\.*"
+)
+"""Nodes of other pools never match, so behind a gang's count this says nothing of the pool's own."""
 _SHORTAGE = re.compile(r"didn't have enough|pod number exceeded|Not enough resources")
 
 
@@ -184,7 +189,7 @@ def of_room(text: str) -> bool:
     """Whether a count of the gang's pods in a message is about room, and about nothing else."""
     match = _DUE_TO.search(text)
     cause = match["cause"].strip() if match else ""
-    return not cause or _SHORTAGE.search(cause) is not None
+    return not cause or bool(_SHORTAGE.search(cause) or _NODES_OF_OTHERS.fullmatch(cause))
 
 
 def cause_of(text: str) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduling.backends.kai import texts
 from tests.unit.scheduling.kai_texts import TEXTS, page, reasons
 
 PAGE = Path("docs/reference/kai-texts.md")
@@ -34,3 +35,13 @@ def test_there_are_thirty_texts_or_more():
 
 def test_the_page_lists_them():
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_nodes_of_other_pools_behind_a_gangs_count_are_room():
+    """They never match, and the pool's own nodes, which are full, are in no list of KAI's."""
+    gang = "Resources were found for 0 pods while 4 are required for gang scheduling."
+    cause = "no nodes with enough resources were found: 4 node(s) didn't match Pod's node affinity/selector."
+    text = f"{gang} Additional pods cannot be scheduled due to: {cause}"
+    assert texts.of_room(text)
+    assert texts.of_room(f"{text}.")
+    assert not texts.of_room(f"{text} 1 node(s) is unschedulable")
