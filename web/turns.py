@@ -26,6 +26,7 @@ MOST_WAITING_OF_USER: Final = 2
 MOST_WAITING: Final = 32
 WAIT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 5
+MOST_SHORT: Final = 3
 
 
 class Place:
@@ -111,8 +112,11 @@ class Parked(BaseException):
         self.place = place
 
 
+_short_places = threading.BoundedSemaphore(MOST_SHORT)
+
 _may_park: ContextVar[bool] = ContextVar("may_park", default=False)
 _place: ContextVar[Place | None] = ContextVar("place", default=None)
+_in_turn: ContextVar[bool] = ContextVar("in_turn", default=False)
 
 
 @cache
@@ -151,9 +155,33 @@ def turn(user: str) -> Iterator[None]:
     try:
         if not place.outcome.result():
             raise _busy("Your expensive request has waited too long for its turn.")
-        yield
+        mark = _in_turn.set(True)
+        try:
+            yield
+        finally:
+            _in_turn.reset(mark)
     finally:
         place.leave()
+
+
+@contextmanager
+def short_turn(user: str) -> Iterator[None]:
+    """Run the block at once while few of its kind run in this process, else in the user's turn.
+
+    For work that is short itself, and waits for a lock that all of its kind share: however many requests wait
+    for that lock, most threads stay free for others. Raises Busy or Parked.
+    """
+    if _in_turn.get():
+        yield
+        return
+    if is_repeated() or not _short_places.acquire(blocking=False):
+        with turn(user):
+            yield
+        return
+    try:
+        yield
+    finally:
+        _short_places.release()
 
 
 def _waited_for(user: str) -> Place | None:

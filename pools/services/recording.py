@@ -47,7 +47,7 @@ from scheduling.errors import (
 )
 from web.errors import summary
 from web.policy import Action, Grants
-from web.turns import turn
+from web.turns import short_turn, turn
 
 log = structlog.get_logger(__name__)
 
@@ -131,9 +131,9 @@ def configuration_change(
     """Open the transaction of one change of configuration; other changes wait for its end.
 
     ``written`` is the document of so many ``objects`` that a caller sent, ``pools`` are pools that are read
-    and written whole: a large change takes the caller's turn. Yields the change for writers that take part
-    in it. Raises Conflict where a file is the source of configuration, Busy where a caller has too many large
-    changes.
+    and written whole: a large change takes the caller's turn, and so does a small one beside many. Yields the
+    change for writers that take part in it. Raises Conflict where a file is the source of configuration, Busy
+    where a caller has too many changes.
     """
     if change.mode is WriteMode.NESTED:
         with transaction.atomic():
@@ -160,11 +160,11 @@ def refuse_many(documents: Mapping[str, Any], *, change: ConfigChange, path: Pat
 def _turn_of(
     change: ConfigChange, written: Any, pools: Sequence[str], objects: int
 ) -> AbstractContextManager[None]:
-    """The caller's turn for a change that may take long; operators have no turns."""
+    """The caller's turn for a change that may take long, or beside many others; operators have no turns."""
     if change.grants is None:
         return nullcontext()
     is_long = objects > INLINE_OBJECTS or _is_large(written) or _are_large(pools)
-    return turn(change.username) if is_long else nullcontext()
+    return turn(change.username) if is_long else short_turn(change.username)
 
 
 def _is_large(written: Any) -> bool:

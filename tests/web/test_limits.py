@@ -1,6 +1,7 @@
 """What a client may make web wait for, or hold: bounded in time, number and memory, and the oldest goes."""
 
 import http.client
+import json
 import select
 import socket
 import threading
@@ -9,11 +10,16 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 
 from localcluster.ports import LOOPBACK
+from pools.selectors import installation
+from tests.factories import PoolFactory
 from tests.web.conftest import SECONDS, started_web
 from tests.web.test_slow_clients import HALF_A_BODY, HALF_A_HEADER
+from web.services import make_token
+from web.turns import MOST_SHORT, MOST_WAITING_OF_USER
 
 MOST = 30
 WORKERS = 2
@@ -152,6 +158,45 @@ def locked_users(transactional_db):
     ) as other:
         other.execute("LOCK TABLE web_personaltoken IN ACCESS EXCLUSIVE MODE")
         yield other
+
+
+@pytest.fixture
+def administrator(transactional_db):
+    """The header of somebody who may change configuration."""
+    return f"Authorization: Bearer {make_token(User.objects.create_user('root', is_staff=True), name='t')}"
+
+
+@pytest.fixture
+def locked_configuration(transactional_db):
+    """Another change of configuration is being made, and does not end."""
+    PoolFactory(name="train")
+    installation()
+    database = connection.settings_dict
+    login = {"user": database["USER"], "password": database["PASSWORD"]}
+    address = {"host": database["HOST"], "port": database["PORT"], "dbname": database["NAME"]}
+    with psycopg.connect(**address, **login) as other:
+        other.execute("SELECT * FROM pools_installation FOR UPDATE")
+        yield other
+
+
+def test_changes_that_wait_for_another_one_leave_threads_for_others(
+    web_server, administrator, locked_configuration
+):
+    change = json.dumps({"configs_dict": {"description": "z"}})
+    headers = {"Authorization": administrator.partition(": ")[2], "Content-Type": "application/json"}
+    at_once = WORKERS * (MOST_SHORT + 1 + MOST_WAITING_OF_USER)
+    with ExitStack() as stack:
+        callers = [http.client.HTTPConnection(LOOPBACK, web_server.port, timeout=60) for _ in range(50)]
+        for caller in callers:
+            stack.callback(caller.close)
+            caller.request("PATCH", "/api/configs/pool/train", body=change, headers=headers)
+        refused = answered(callers, at_least=len(callers) - at_once)
+        assert {caller.getresponse().status for caller in refused} == {429}
+        assert web_server.send(administrator, path="/api/pool")[0] == 200
+        locked_configuration.rollback()
+        statuses = {caller.getresponse().status for caller in callers if caller not in refused}
+        assert 200 in statuses
+        assert statuses <= {200, 429}
 
 
 def test_who_comes_when_all_threads_are_busy_is_asked_to_come_again(narrow_server, token, locked_users):

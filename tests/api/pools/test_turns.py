@@ -1,11 +1,13 @@
 """A large change of configuration takes its author's turn; a small one does not wait."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from pools.models import Platform, PodTemplate, Pool
 from tests.api.pools.conftest import POOL
 from tests.error_shape import assert_error_shape
-from web.turns import RETRY_SECONDS, process_turns
+from web.turns import MOST_SHORT, RETRY_SECONDS, process_turns, short_turn
 
 pytestmark = pytest.mark.django_db
 
@@ -56,6 +58,15 @@ def test_a_small_change_is_made_meanwhile(admin, busy):
         ).status_code
         == 200
     )
+
+
+def test_a_small_change_beside_many_others_takes_its_turn(admin, busy):
+    change = {"configs_dict": {"description": "x"}}
+    with ExitStack() as stack:
+        for number in range(MOST_SHORT):
+            stack.enter_context(short_turn(f"user{number}"))
+        assert_error_shape(admin.patch("/api/configs/pool/train", change, format="json"), 429)
+    assert admin.patch("/api/configs/pool/train", change, format="json").status_code == 200
 
 
 def test_a_small_change_of_a_large_pool_takes_its_turn(admin, busy):

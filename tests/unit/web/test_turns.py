@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -9,7 +10,7 @@ from scheduling.errors import Busy
 from web import turns
 from web.server.application import Application, Limits
 from web.server.threads import ThreadLane, ThreadsBusy
-from web.turns import RETRY_SECONDS, Turns, turn
+from web.turns import MOST_SHORT, RETRY_SECONDS, Turns, short_turn, turn
 
 
 def runs(place):
@@ -312,3 +313,16 @@ def test_who_goes_while_the_turn_waits_for_a_thread_gives_it_up(queue):
             site.open()
 
     asyncio.run(run())
+
+
+def test_short_work_runs_at_once_until_much_of_it_runs(queue):
+    with ExitStack() as stack:
+        for number in range(MOST_SHORT):
+            stack.enter_context(short_turn(f"user{number}"))
+        assert queue.is_idle
+        with short_turn("ann"):
+            assert not queue.is_idle
+        with turn("ann"), short_turn("ann"):  # a part of what has its turn
+            pass
+    with short_turn("ann"):
+        assert queue.is_idle
