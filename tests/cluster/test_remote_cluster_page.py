@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import closing
 
 import pytest
 import yaml
 
+from localcluster.api import Api
 from pools import services
 from pools.models import Backend
 from pools.preflight.cluster import read_cluster
@@ -29,6 +31,18 @@ def typed(title):
     section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return re.sub(r"^\$ ", "", block, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def plane(plane_017):
+    """Not the cluster whose audit log tells what the service asks for with the same accounts."""
+    return plane_017
+
+
+@pytest.fixture
+def cluster_api(plane):
+    with closing(Api(plane.access())) as api:
+        yield api
 
 
 @pytest.fixture

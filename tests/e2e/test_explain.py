@@ -119,7 +119,7 @@ def test_patience(world, explained):
     text = "one: {gpu: 4, topology: [{key: rack, requirementType: preferred, waitSeconds: 600}]}"
     name = world.submit(pool, workflow(("g", ["a", "b", "c"]), resources=text))
     by = "a preferred rack that is waited for, and three tasks for racks of two"
-    found = explained(name, "patience", by=by, says="Under this requirement, it can never be placed")
+    found = explained(name, "patience", by=by, says="Under this requirement, it does not fit now")
     assert "held to one rack as required" in found["sentence"]
 
 
