@@ -513,6 +513,22 @@ def lose(world, group, *names, seconds=60):
     TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
 
 
+def test_a_pod_that_has_run_is_not_made_again_by_rows_from_an_old_list(db):
+    """Both pods got a node and one went; a list of before they existed says that both are gone."""
+    world = World(scheduled=False)
+    group = world.group(pods=2)
+    world.settle()
+    running, ended = (Task.objects.get(group=group, position=position).pod_name for position in (0, 1))
+    pod = next(pod for pod in world.cluster.all(POD) if pod["metadata"]["name"] == running)
+    world.cluster.put(POD, {**pod, "spec": {**pod["spec"], "nodeName": "node-1"}})
+    world.cluster.remove(POD, ended, namespace="osmo")
+    long_ago = timezone.now() - timedelta(minutes=1)
+    ObservedPod.objects.filter(name__in=[running, ended]).update(absent=True, seen_at=long_ago)
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=long_ago)
+    world.look(group)
+    assert world.pods() == [running]
+
+
 @pytest.mark.parametrize("nvlink", [False, True])
 def test_a_gang_that_loses_a_pod_and_its_pod_group_while_it_waits_is_made_whole_again(db, nvlink):
     world = World(scheduled=False)

@@ -10,7 +10,8 @@ that is too small and evict it, claims in use name the ComputeDomain that is gon
 may have run is the end of its task.
 
 Missing objects are read from the observer's rows, because reconciling a waiting gang must cost no cluster
-call. A create of an object that exists after all is harmless.
+call; only before a pod is created again the cluster is asked. A create of an object that exists after all is
+harmless.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from workflows.reconcile import observations
 from workflows.reconcile.apply import create_objects
 from workflows.reconcile.create import desired_group
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
-from workflows.reconcile.group_reader import pod_group_kind
+from workflows.reconcile.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
@@ -66,10 +67,17 @@ def next_missing_check(view: GroupView) -> datetime | None:
 def _recreate_pods(
     view: GroupView, observed: ObservedPods, lost: Sequence[TaskView], lease: Lease, cluster: LeasedCluster
 ) -> RequeueAfter | Retry | Failed | None:
-    """Create the pods again, once the template of their claims exists."""
+    """Create the pods again, once the template of their claims exists.
+
+    Only rarely is a pod missing, so the cluster itself is asked whether the gang still waits: rows that come
+    from an old list may lack pods that have run since, and what has run is never created again.
+    """
     if view.placement.nvlink and not (
         observations.compute_domain_observed(view) and observations.claim_template_observed(view)
     ):
+        return RequeueAfter(seconds=SOON)
+    reader = GroupReader(cluster, view.row.pk, view.placement)
+    if any(pod.node_name for pod in reader.pod_observations().values()):
         return RequeueAfter(seconds=SOON)
     pods = desired_group(view, tuple(lost)).pods
     if failure := create_objects(Create(POD, pods), cluster=cluster):
