@@ -54,6 +54,34 @@ SENTENCES = {
         {"logs": {"store": "", "ephemeral": True, "endpoint": "https://s3"}},
         "logs.endpoint",
     ),
+    "credentials of no bucket": (
+        {"logs": {"store": "", "ephemeral": True, "existingSecret": "osmo-s3"}},
+        "logs.existingSecret: is for a bucket",
+    ),
+    "TLS that no address of PostgreSQL gets": (
+        {"database": {"host": "", "sslMode": "verify-full"}},
+        "database.sslMode: without database.host",
+    ),
+    "a host past a pooler that has none": (
+        {"database": {"host": "", "direct": {"host": "postgres.example.com"}}},
+        "database.direct.host: without database.host",
+    ),
+    "an address past a host": (
+        {"database": {"direct": {"urlKey": "direct"}}},
+        "database.direct.urlKey: with database.host",
+    ),
+    "TLS that no address of Redis gets": (
+        {"redis": {"host": "", "existingSecret": "osmo-redis", "tls": True}},
+        "redis.tls: without redis.host",
+    ),
+    "a Secret of Redis of which nothing is read": (
+        {"redis": {"existingSecret": "osmo-redis"}},
+        "redis.existingSecret: with redis.host, set redis.passwordKey",
+    ),
+    "a configuration from two places": (
+        {"configuration": {"enabled": True, "content": {"pools": {}}, "existingConfigMap": "osmo"}},
+        "configuration: set content or existingConfigMap, not both",
+    ),
     "two bundles": ({"caBundle": {"configMap": "a", "secret": "b"}}, "caBundle: set configMap or secret"),
     "declared and empty": ({"configuration": {"enabled": True}}, "configuration.enabled: needs content"),
     "a route to no gateway": ({"httpRoute": {"enabled": True}}, "httpRoute.parentRefs: name the Gateway"),
