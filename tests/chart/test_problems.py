@@ -22,8 +22,9 @@ REFUSED = {
     },
 }
 WITH_A_CLUSTER = {
-    "…: there is no Secret … in namespace …: create it first",
-    "…: the Secret … has no key …",
+    "…: there is no … … in namespace …: create it first",
+    "…: the … … has no key …",
+    "…: there is no namespace …: create it first",
     "namespace … has release … of this chart already: give this one a namespace and a database of its own",
     "release … is installed, and … is not the next one: upgrade one minor release at a time",
 }

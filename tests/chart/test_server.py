@@ -170,3 +170,56 @@ def test_a_secret_that_is_missing_is_named_before_anything_is_installed(helm, pl
     cluster_api.patch(f"{secrets}/osmo-database", {"stringData": {"password": "p"}})
     accepted = install()
     assert accepted.returncode == 0, accepted.stderr
+
+
+MISSING = [
+    (
+        {"caBundle": {"configMap": "company-ca"}},
+        "caBundle.configMap: there is no ConfigMap company-ca in namespace",
+    ),
+    (
+        {"caBundle": {"configMap": "bundle", "key": "bundle.pem"}},
+        "caBundle.configMap: the ConfigMap bundle has no key bundle.pem",
+    ),
+    ({"caBundle": {"secret": "company-ca"}}, "caBundle.secret: there is no Secret company-ca"),
+    ({"logs": {"existingSecret": "osmo-s3"}}, "logs.existingSecret: there is no Secret osmo-s3"),
+    (
+        {"logs": {"store": "", "existingClaim": "logs"}},
+        "logs.existingClaim: there is no PersistentVolumeClaim logs",
+    ),
+    (
+        {"configuration": {"enabled": True, "existingConfigMap": "declared"}},
+        "configuration.existingConfigMap: there is no ConfigMap declared",
+    ),
+    ({"image": {"pullSecrets": ["registry"]}}, "image.pullSecrets: there is no Secret registry"),
+    (
+        {"database": {"host": "", "urlKey": "username", "direct": {"urlKey": "direct"}}},
+        "database.existingSecret: the Secret osmo-database has no key direct",
+    ),
+    (
+        {"taskNamespaces": [{"name": "nowhere-at-all"}]},
+        "taskNamespaces: there is no namespace nowhere-at-all: create it first",
+    ),
+    (
+        {"rights": {"kaiNamespace": "nowhere-at-all"}},
+        "rights.kaiNamespace: there is no namespace nowhere-at-all",
+    ),
+]
+
+
+def test_whatever_values_name_and_is_missing_is_named_before_anything_is_installed(
+    helm, plane, cluster_api, restricted
+):
+    secrets = f"/api/v1/namespaces/{restricted}/secrets"
+    key, database = {"secret-key": "k" * 40}, {"username": "osmo", "password": "p"}
+    cluster_api.create(secrets, {"metadata": {"name": "osmo-key"}, "stringData": key})
+    cluster_api.create(secrets, {"metadata": {"name": "osmo-database"}, "stringData": database})
+    bundle = {"metadata": {"name": "bundle"}, "data": {"ca.crt": "any"}}
+    cluster_api.create(f"/api/v1/namespaces/{restricted}/configmaps", bundle)
+    for changes, sentence in MISSING:
+        answer = helm.run(
+            *("install", "train", str(CHART), "--namespace", restricted),
+            *("--dry-run=server", "--kubeconfig", str(plane.kubeconfig("admin"))),
+            values=merged({"taskNamespaces": [{"name": "default"}]} | changes),
+        )
+        assert sentence in answer.stderr, changes
