@@ -17,7 +17,7 @@ from tests.chart.objects import (
     of_kind,
     pod_of,
 )
-from tests.chart.values import ROOT, TABLE
+from tests.chart.values import ROOT, TABLE, merged
 from web.env import Environment
 
 PROCESSES = ("web", "worker", "beat", "observer")
@@ -268,6 +268,41 @@ def test_the_image_by_digest(render):
 
 
 # --- order -------------------------------------------------------------------------------------
+
+
+NAMES = {
+    "name", "namespace", "secretName", "claimName", "storageClassName", "priorityClassName",
+    "ingressClassName", "app.kubernetes.io/instance",
+}  # fmt: skip
+
+
+def names_in(node):
+    """(field, value) of every name that an object has or refers to."""
+    if isinstance(node, dict):
+        yield from ((field, node[field]) for field in NAMES & node.keys())
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from names_in(inner)
+
+
+@pytest.mark.parametrize("case", ["everything", "the quickstart", "logs on a volume of its own"])
+def test_a_name_of_digits_stays_a_name(render, case):
+    """``2024`` is a good name of a release, a namespace or a Secret, and a number in YAML."""
+    digits = {
+        "image": {"pullSecrets": ["10"]},
+        "caBundle": {"secret": "11", "configMap": ""},
+        "taskNamespaces": [{"name": "12", "create": True}, {"name": "1000"}],
+        "rights": {"kaiNamespace": "13"},
+        "web": {"priorityClassName": "14"},
+        "ingress": {"enabled": True, "className": "15", "tlsSecret": "16"},
+        "quickstart": {"storageClass": "21"},
+        "metrics": {"existingSecret": "17", "key": "18", "podMonitor": {"enabled": True}},
+    }
+    logs = {"existingSecret": "19"} if case == "everything" else {"newClaim": {"storageClass": "20"}}
+    objects = render(merged({**digits, "logs": logs}, TABLE[case]), release="2024", namespace="2025")
+    wrong = [
+        (one["kind"], *name) for one in objects for name in names_in(one) if not isinstance(name[1], str)
+    ]
+    assert wrong == []
 
 
 def hooks(one):

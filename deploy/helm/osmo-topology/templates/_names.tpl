@@ -6,7 +6,7 @@
 {{- /* What selects the pods of a component; call with (list root component). */ -}}
 {{- define "osmo.selector" -}}
 app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 {{- if index . 1 }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}

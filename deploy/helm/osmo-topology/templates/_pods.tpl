@@ -26,7 +26,7 @@
 - {name: tmp, emptyDir: {medium: Memory, sizeLimit: 256Mi}}
 {{- if and (has $component (list "web" "worker")) (not $values.logs.store) }}
 {{- if or $values.logs.existingClaim $values.logs.newClaim.enabled }}
-- {name: logs, persistentVolumeClaim: {claimName: {{ $values.logs.existingClaim | default (printf "%s-logs" (include "osmo.fullname" $root)) }}}}
+- {name: logs, persistentVolumeClaim: {claimName: {{ $values.logs.existingClaim | default (printf "%s-logs" (include "osmo.fullname" $root)) | quote }}}}
 {{- else }}
 - {name: logs, emptyDir: {}}
 {{- end }}
@@ -35,20 +35,20 @@
 - name: ca
   {{- with $values.caBundle }}
   {{- if .configMap }}
-  configMap: {name: {{ .configMap }}}
+  configMap: {name: {{ .configMap | quote }}}
   {{- else }}
-  secret: {secretName: {{ .secret }}}
+  secret: {secretName: {{ .secret | quote }}}
   {{- end }}
   {{- end }}
 {{- end }}
 {{- if and $values.configuration.enabled (ne $component "jobs") }}
-- {name: configuration, configMap: {name: {{ $values.configuration.existingConfigMap | default (printf "%s-configuration" (include "osmo.fullname" $root)) }}}}
+- {name: configuration, configMap: {name: {{ $values.configuration.existingConfigMap | default (printf "%s-configuration" (include "osmo.fullname" $root)) | quote }}}}
 {{- end }}
 {{- if has $component (list "web" "worker" "observer") }}
 {{- range $values.remoteClusters }}
 - name: cluster-{{ .name }}
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ .existingSecret | quote }}
     items: [{key: {{ index .keys $component | quote }}, path: kubeconfig}]
 {{- end }}
 {{- end }}
@@ -88,7 +88,7 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- if and $root.Values.logs.existingSecret (has $component (list "web" "worker")) }}
-envFrom: [{secretRef: {name: {{ $root.Values.logs.existingSecret }}}}]
+envFrom: [{secretRef: {name: {{ $root.Values.logs.existingSecret | quote }}}}]
 {{- end }}
 {{- end }}
 
@@ -115,7 +115,7 @@ securityContext:
 {{- with $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - {name: {{ . }}}
+  - {name: {{ . | quote }}}
   {{- end }}
 {{- end }}
 {{- range $field := list "nodeSelector" "tolerations" "affinity" }}
@@ -125,7 +125,7 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 {{- with $own.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 volumes:
   {{- include "osmo.volumes" . | nindent 2 }}
@@ -139,7 +139,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ include "osmo.fullname" $root }}-{{ $component }}
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ $root.Release.Namespace | quote }}
   labels:
     {{- include "osmo.labels" (list $root $component) | nindent 4 }}
 spec:
@@ -196,7 +196,7 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ include "osmo.fullname" $root }}-{{ .name }}{{ if not .hook }}-{{ $root.Release.Revision }}{{ end }}
-  namespace: {{ $root.Release.Namespace }}
+  namespace: {{ $root.Release.Namespace | quote }}
   labels:
     {{- include "osmo.labels" (list $root .name) | nindent 4 }}
   {{- with .hook }}
