@@ -31,6 +31,32 @@ SHAPES = {
         "/configuration/content",
     ),
     "a label that is a number": ({"commonLabels": {"tier": 1}}, "/commonLabels/tier"),
+    "a label that selects the pods": (
+        {"commonLabels": {"app.kubernetes.io/name": "osmo"}},
+        "app.kubernetes.io/name",
+    ),
+    "a label that selects a process": (
+        {"web": {"podLabels": {"app.kubernetes.io/component": "api"}}},
+        "app.kubernetes.io/component",
+    ),
+    "a label with a blank": ({"commonLabels": {"team": "the team"}}, "/commonLabels/team"),
+    "no key of a Secret": ({"secretKey": {"key": ""}}, "/secretKey/key"),
+    "no key of a cluster's Secret": (
+        {
+            "remoteClusters": [
+                {"name": "east", "existingSecret": "e", "keys": {"web": "", "worker": "w", "observer": "o"}}
+            ]
+        },
+        "/remoteClusters/0/keys/web",
+    ),
+    "no name of a Secret of the registry": ({"image": {"pullSecrets": [""]}}, "/image/pullSecrets/0"),
+    "a host that no Ingress may have": ({"url": "https://OSMO.example.com"}, "/url"),
+    "an administrator that the Job would refuse": (
+        {"administrator": {"username": "the admin"}},
+        "/administrator/username",
+    ),
+    "an address in place of a further host": ({"extraHosts": ["https://osmo"]}, "/extraHosts/0"),
+    "a size of nothing": ({"quickstart": {"storage": "..."}}, "/quickstart/storage"),
     "a scrape without a unit": (
         {"metrics": {"podMonitor": {"interval": "30"}}},
         "/metrics/podMonitor/interval",
@@ -100,6 +126,23 @@ SENTENCES = {
     "tasks beside the service's own Secrets": (
         {"taskNamespaces": [{"name": "osmo"}, {"name": "default"}]},
         "taskNamespaces: default is the namespace of the service itself",
+    ),
+    "tasks in one namespace twice": (
+        {"taskNamespaces": [{"name": "tasks", "create": True}, {"name": "tasks"}]},
+        "taskNamespaces: each name once",
+    ),
+    "two clusters of one name": (
+        {
+            "remoteClusters": [
+                {
+                    "name": "east",
+                    "existingSecret": secret,
+                    "keys": {"web": "w", "worker": "w", "observer": "o"},
+                }
+                for secret in ("east", "west")
+            ]
+        },
+        "remoteClusters: each name once",
     ),
     "a secret setting that does not exist": (
         {"secretSettings": [{"name": "OSMO_JWT_SECRET", "existingSecret": "jwt", "key": "list"}]},
