@@ -8,6 +8,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from pools.documents.config_file import read_config_file
 from tests.chart.objects import (
     WORKLOADS,
     component,
@@ -17,7 +18,7 @@ from tests.chart.objects import (
     of_kind,
     pod_of,
 )
-from tests.chart.values import ROOT, TABLE, merged
+from tests.chart.values import DECLARED, ROOT, TABLE, merged
 from web.env import Environment
 
 PROCESSES = ("web", "worker", "beat", "observer")
@@ -418,7 +419,8 @@ def test_a_scrape_bears_the_token_on_every_port(render):
 def test_the_declared_configuration_is_the_file_that_is_read(render):
     objects = render(TABLE["everything"])
     own = named(objects, "ConfigMap", "train-osmo-topology-configuration")
-    assert yaml.safe_load(own["data"]["config.yaml"]) == {"pools": {"train": {"backend": "default"}}}
+    assert yaml.safe_load(own["data"]["config.yaml"]) == DECLARED
+    assert read_config_file(own["data"]["config.yaml"]).generation == DECLARED["generation"]
     for name in PROCESSES:  # and no Job: what ends the work of a release writes configuration itself
         workload = ours(objects)[name]
         folder, _, file = environment_of(workload)["OSMO_CONFIG_FILE"].rpartition("/")

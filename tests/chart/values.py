@@ -16,6 +16,9 @@ LEAST = {
     "logs": {"store": "s3://logs/osmo"},
 }
 
+DECLARED = {"generation": 1795000000, "pools": {"train": {"backend": "default"}}}
+"""A declared configuration; its number is a time in seconds, as a pipeline may number texts."""
+
 TABLE = {
     "the least": {},
     "addresses in Secrets": {
@@ -56,7 +59,7 @@ TABLE = {
         "remoteClusters": [
             {"name": "east", "existingSecret": "east", "keys": {"web": "w", "worker": "wo", "observer": "o"}}
         ],
-        "configuration": {"enabled": True, "content": {"pools": {"train": {"backend": "default"}}}},
+        "configuration": {"enabled": True, "content": DECLARED},
         "settings": {
             "OSMO_WORKFLOW_DAYS": 90,
             "OSMO_MAX_BODY_BYTES": 8388608,
