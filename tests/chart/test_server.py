@@ -223,3 +223,27 @@ def test_whatever_values_name_and_is_missing_is_named_before_anything_is_install
             values=merged({"taskNamespaces": [{"name": "default"}]} | changes),
         )
         assert sentence in answer.stderr, changes
+
+
+PASSWORDS = {
+    "one that the chart makes": ({}, "train-osmo-topology-quickstart", "{.data.password}"),
+    "one of the administrator's own": (
+        {"existingSecret": "mine", "key": "admin.password"},
+        "mine",
+        r"{.data.admin\.password}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PASSWORDS)
+def test_helm_says_where_the_password_of_a_quickstart_is(helm, plane, cluster_api, namespace, case):
+    administrator, secret, path = PASSWORDS[case]
+    body = {"metadata": {"name": "mine"}, "stringData": {"admin.password": "p"}}
+    cluster_api.create(f"/api/v1/namespaces/{namespace}/secrets", body)
+    changes = {"administrator": administrator, "taskNamespaces": [{"name": "default"}]}
+    answer = helm.run(
+        *("install", "train", str(CHART), "--namespace", namespace),
+        *("--dry-run=server", "--kubeconfig", str(plane.kubeconfig("admin"))),
+        values=merged(changes, TABLE["the quickstart"] | {"url": "http://127.0.0.1:8000"}),
+    )
+    assert f"get secret {secret} -o jsonpath='{path}'" in answer.stdout, answer.stderr
