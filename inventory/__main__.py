@@ -6,7 +6,8 @@ from pathlib import Path
 
 from inventory.documents import bill_of_materials, licence_list
 from inventory.images import image_list
-from inventory.packages import packages
+from inventory.packages import COMMAND, command_packages, packages
+from web.release import VERSION
 
 
 def main() -> int:
@@ -15,10 +16,12 @@ def main() -> int:
     parser.add_argument("--digests", action="store_true", help="ask the registries with skopeo")
     options = parser.parse_args()
     try:
-        shipped = packages()
+        shipped, command = packages(), command_packages()
         texts = {
             "sbom.cdx.json": bill_of_materials(shipped),
             "licences.md": licence_list(shipped),
+            "command.cdx.json": bill_of_materials(command, product=COMMAND),
+            "command-licences.md": licence_list(command, product=f"the command {COMMAND} {VERSION}"),
             "images.txt": image_list(digests=options.digests),
         }
     except LookupError as error:

@@ -1,4 +1,4 @@
-"""The packages of the image, from the lock that it is installed from.
+"""The packages of the image, from the lock that it is installed from, and those of the command.
 
 Names and versions come from the lock, licences from the metadata of the same versions, which are installed
 here. Metadata written before SPDX names were usual is read by a table of packages, so that no "BSD" is
@@ -16,12 +16,15 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-service.lock"
+WHOLE_LOCK = ROOT / "requirements.lock"
+COMMAND = "osmo-topology-cli"
 IMAGE = {"python_version": "3.11", "python_full_version": "3.11.14", "sys_platform": "linux"}
 
 SPDX = {
     "Apache 2": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
     "Apache License 2.0": "Apache-2.0",
+    "ISC License": "ISC",
     "BSD 3-Clause OR Apache-2.0": "BSD-3-Clause OR Apache-2.0",
 }
 """Other spellings of names that leave no doubt."""
@@ -32,6 +35,8 @@ LICENCES = {
     "click-plugins": "BSD-3-Clause",
     "drf-spectacular-sidecar": "BSD-3-Clause",
     "jinja2": "BSD-3-Clause",
+    "markdown-it-py": "MIT",
+    "mdurl": "MIT",
     "prompt-toolkit": "BSD-3-Clause",
     "python-dateutil": "Apache-2.0 OR BSD-3-Clause",
     "sqlparse": "BSD-3-Clause",
@@ -55,6 +60,27 @@ def packages(lock: Path = LOCK) -> list[Package]:
     """The image's packages by name. Raises LookupError where another version is installed here."""
     versions = pins(lock)
     return [_package(name, version, versions) for name, version in sorted(versions.items())]
+
+
+def command_packages() -> list[Package]:
+    """What the command brings to a user's machine, in the versions of the lock that it is tested with."""
+    versions = pins(WHOLE_LOCK)
+    names, new = set[str](), _needs(COMMAND)
+    while new:
+        names |= new
+        new = {needed for name in new for needed in _needs(name)} - names
+    shipped = {name: versions[name] for name in sorted(names)}
+    return [_package(name, version, shipped) for name, version in shipped.items()]
+
+
+def _needs(name: str) -> set[str]:
+    """What an installed package needs without its extras, on Linux."""
+    requirements = [Requirement(line) for line in metadata.distribution(name).requires or ()]
+    return {
+        canonicalize_name(one.name)
+        for one in requirements
+        if one.marker is None or one.marker.evaluate({**IMAGE, "extra": ""})
+    }
 
 
 def pins(lock: Path) -> dict[str, str]:

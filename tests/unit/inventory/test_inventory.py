@@ -9,7 +9,7 @@ import pytest
 
 from inventory import images
 from inventory.documents import bill_of_materials, licence_list
-from inventory.packages import LOCK, ROOT, packages, pins
+from inventory.packages import COMMAND, LOCK, ROOT, WHOLE_LOCK, command_packages, packages, pins
 from web.release import VERSION
 
 PERMITTED = {
@@ -32,10 +32,21 @@ def test_the_list_has_what_the_lock_installs_on_linux():
 def test_no_licence_is_stronger_than_mpl_but_that_of_the_database_driver():
     stronger = {
         package.name: package.licence
-        for package in packages()
+        for package in [*packages(), *command_packages()]
         if not set(re.split(r" (?:AND|OR) ", package.licence)) <= PERMITTED
     }
     assert stronger == STRONGER
+
+
+def test_what_the_command_brings_is_listed_with_what_that_needs():
+    versions = {package.name: package.version for package in command_packages()}
+    assert {"pyyaml", "requests", "rich", "typer", "markdown-it-py", "urllib3"} < versions.keys()
+    assert versions.items() <= pins(WHOLE_LOCK).items()
+    assert "django" not in versions
+    assert "pytest" not in versions
+    bill = json.loads(bill_of_materials(command_packages(), product=COMMAND))
+    assert bill["metadata"]["component"]["name"] == COMMAND
+    assert {component["name"] for component in bill["components"]} == versions.keys()
 
 
 def test_a_package_of_another_version_is_refused(tmp_path):
