@@ -68,7 +68,8 @@ def test_the_page_shows_a_quickstart_and_an_installation_with_ones_own_servers()
 def test_every_secret_that_values_name_is_made_on_a_page_with_its_keys():
     """Of those whose making the pages show."""
     pages = "\n".join(page.read_text() for page in HOW_TO.glob("*.md"))
-    made = dict(re.findall(r"secret (?:generic|tls) (\S+) (.*)", pages))
+    pages = pages.replace("\\\n", "")
+    made = dict(re.findall(r"create (?:secret generic|secret tls|configmap) (\S+) (.*)", pages))
     values = BLOCKS[0]
     for name, key in {
         values["secretKey"]["existingSecret"]: "secret-key=",
@@ -76,6 +77,9 @@ def test_every_secret_that_values_name_is_made_on_a_page_with_its_keys():
         values["administrator"]["existingSecret"]: "password=",
         VALUES["monitoring 0"]["metrics"]["existingSecret"]: "token=",
         values["ingress"]["tlsSecret"]: "--cert=",
+        "east-kubeconfigs": "--from-file=observer=",
+        values["logs"]["existingSecret"]: "--from-env-file=",
+        values["caBundle"]["configMap"]: "ca.crt=",
     }.items():
         assert key in made[name]
 
