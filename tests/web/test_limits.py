@@ -6,7 +6,7 @@ import select
 import socket
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
@@ -145,9 +145,9 @@ def test_an_answer_that_nobody_reads_is_cut(strict_server):
         assert strict_server.send(path=LARGE)[0] == 200
 
 
-@pytest.fixture
-def locked_users(transactional_db):
-    """Requests that look up who is calling wait, as they do behind a slow database."""
+@contextmanager
+def lock_held(statement):
+    """Another connection to the database, which has taken a lock and keeps it until it is rolled back."""
     database = connection.settings_dict
     with psycopg.connect(
         host=database["HOST"],
@@ -156,7 +156,14 @@ def locked_users(transactional_db):
         password=database["PASSWORD"],
         dbname=database["NAME"],
     ) as other:
-        other.execute("LOCK TABLE web_personaltoken IN ACCESS EXCLUSIVE MODE")
+        other.execute(statement)
+        yield other
+
+
+@pytest.fixture
+def locked_users(transactional_db):
+    """Requests that look up who is calling wait, as they do behind a slow database."""
+    with lock_held("LOCK TABLE web_personaltoken IN ACCESS EXCLUSIVE MODE") as other:
         yield other
 
 
@@ -171,11 +178,7 @@ def locked_configuration(transactional_db):
     """Another change of configuration is being made, and does not end."""
     PoolFactory(name="train")
     installation()
-    database = connection.settings_dict
-    login = {"user": database["USER"], "password": database["PASSWORD"]}
-    address = {"host": database["HOST"], "port": database["PORT"], "dbname": database["NAME"]}
-    with psycopg.connect(**address, **login) as other:
-        other.execute("SELECT * FROM pools_installation FOR UPDATE")
+    with lock_held("SELECT * FROM pools_installation FOR UPDATE") as other:
         yield other
 
 
