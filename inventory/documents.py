@@ -13,9 +13,11 @@ LICENCE = "Apache-2.0"
 
 def bill_of_materials(packages: Sequence[Package], *, product: str = NAME) -> str:
     """CycloneDX 1.6 as JSON. It has no date and no serial number, so that two runs can be compared."""
-    whole = _component(Package(name=product, version=VERSION, licence=LICENCE, needs=()), kind="application")
+    release = _component(
+        Package(name=product, version=VERSION, licence=LICENCE, needs=()), kind="application"
+    )
     graph: list[dict[str, Any]] = [
-        {"ref": whole["bom-ref"], "dependsOn": [_reference(package) for package in packages]}
+        {"ref": release["bom-ref"], "dependsOn": [_reference(package) for package in packages]}
     ]
     references = {package.name: _reference(package) for package in packages}
     graph += [
@@ -26,7 +28,7 @@ def bill_of_materials(packages: Sequence[Package], *, product: str = NAME) -> st
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": whole},
+        "metadata": {"component": release},
         "components": [_component(package, kind="library") for package in packages],
         "dependencies": graph,
     }
@@ -48,13 +50,13 @@ def _reference(package: Package) -> str:
 
 
 def _component(package: Package, *, kind: str) -> dict[str, Any]:
-    one = {"license": {"id": package.licence}}
     compound = " " in package.licence
+    licence = {"expression": package.licence} if compound else {"license": {"id": package.licence}}
     return {
         "type": kind,
         "bom-ref": _reference(package),
         "name": package.name,
         "version": package.version,
         "purl": _reference(package),
-        "licenses": [{"expression": package.licence} if compound else one],
+        "licenses": [licence],
     }

@@ -34,7 +34,11 @@ def images() -> list[Image]:
     return [
         Image(f"{values['image']['repository']}:{values['image']['tag'] or VERSION}", "every installation"),
         *(Image(quick[name], "quickstart.enabled") for name in sorted(quick) if name.endswith("Image")),
-        *(Image(one["image"], "docker-compose.yml") for one in services.values() if "build" not in one),
+        *(
+            Image(service["image"], "docker-compose.yml")
+            for service in services.values()
+            if "build" not in service
+        ),
         *(Image(base, "building the image") for base in sorted(set(bases))),
     ]
 

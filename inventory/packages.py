@@ -77,9 +77,9 @@ def _needs(name: str) -> set[str]:
     """What an installed package needs without its extras, on Linux."""
     requirements = [Requirement(line) for line in metadata.distribution(name).requires or ()]
     return {
-        canonicalize_name(one.name)
-        for one in requirements
-        if one.marker is None or one.marker.evaluate({**IMAGE, "extra": ""})
+        canonicalize_name(requirement.name)
+        for requirement in requirements
+        if requirement.marker is None or requirement.marker.evaluate({**IMAGE, "extra": ""})
     }
 
 

@@ -14,7 +14,7 @@ PRODUCT = (
     *("cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
     *("scheduling", "web", "whatif", "workflows"),
 )
-BESIDE_IT = ("bench", "chaos", "localcluster")
+BESIDE_IT = ("bench", "chaos", "inventory", "localcluster")
 OF_DJANGO = {"Command", "Media", "Meta"}  # Django finds these classes by their names
 PUBLISHED = {  # names that others read, each with the place that publishes it
     ("pools/api/shapes.py", "held"): "a field of REST",
