@@ -16,7 +16,7 @@ from tests.worker.test_crashes import Killed, lost
 from tests.worker.world import World, fresh, statuses
 from web import crashpoints
 from workflows.models import Event
-from workflows.reconcile import edit
+from workflows.reconcile import resizing
 
 AGAIN = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "1-3,3001-3006"}}
 
@@ -182,7 +182,7 @@ def test_a_worker_that_dies_just_before_is_taken_over_from(running, monkeypatch)
             died.append(point)
             raise Killed
 
-    monkeypatch.setattr(edit, "reached", die)
+    monkeypatch.setattr(resizing, "reached", die)
     assert "before-minimum-set" in crashpoints.POINTS
     world.finish(group, 9, tasks=["task-2"])
     world.observe()

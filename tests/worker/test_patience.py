@@ -208,7 +208,7 @@ def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world, 
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("workflows.reconcile.edit.reached", die)
+        patched.setattr("workflows.reconcile.relaxing.reached", die)
         with pytest.raises(Killed):
             world.step()
     assert at == ["after-relax-decision"]

@@ -26,7 +26,6 @@ from workflows.metrics import UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
 from workflows.reconcile.create import Created, TemplateWait, create, created_changes, edits_pod_groups
-from workflows.reconcile.edit import advance_patience, resize
 from workflows.reconcile.follow import (
     UNSEEN_GRACE,
     Assessment,
@@ -42,6 +41,8 @@ from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
+from workflows.reconcile.relaxing import advance_patience
+from workflows.reconcile.resizing import resize
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
 from workflows.services.lease import Lease, LeaseLost, release

@@ -1,0 +1,114 @@
+"""Minimums: resizing a gang's pod group once some of its tasks have finished, failed or are tried again.
+
+A gang below its minimum is evicted after its scheduler's grace period, so this is done in the same
+reconciliation that observes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from cluster.interface import Obj
+from scheduling import names
+from scheduling.backends.registry import scheduler_backend
+from scheduling.sentences import listing
+from web.crashpoints import reached
+from web.times import read_instant
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile import edit, observations
+from workflows.reconcile.create import edits_pod_groups
+from workflows.reconcile.edit import Minimums, PodGroupForm
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.leased import LeasedCluster
+from workflows.services.lease import Lease
+from workflows.services.record import Note, record
+
+RECHECK_AFTER = timedelta(seconds=1)
+REST_AFTER = timedelta(seconds=25)  # well below KAI's grace period, which is 60 seconds by default
+
+
+def resize(
+    view: GroupView, observed: ObservedPods, *, silent: bool, lease: Lease, cluster: LeasedCluster
+) -> datetime | None:
+    """Set the gang's minimums to its live tasks, unless they are.
+
+    ``silent`` says that the observer's row of the pod group may be old. Returns when to reconcile again
+    without a notification. Raises ClusterError.
+    """
+    live = [task for task in view.tasks if task.live]
+    waiting = waiting_beside_others(live, observed)
+    if len(live) == len(view.tasks) and not waiting and not any(task.retry_id for task in live):
+        return None
+    if not live or not edits_pod_groups(view):
+        return None
+    minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
+    return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
+
+
+def _set_minimums(
+    view: GroupView, minimums: Minimums, *, silent: bool, lease: Lease, cluster: LeasedCluster
+) -> datetime | None:
+    """Set these minimums, sets without a place paused where they must be; returns what ``resize`` does."""
+    observed = () if silent else observations.pod_groups(view)
+    pod_group = observed[0] if len(observed) == 1 else edit.read(view, cluster)
+    if pod_group is None:
+        return None
+    minimums, at = _pause(view, pod_group, minimums)
+    live = None if edit.has_minimums(pod_group, minimums) else edit.read(view, cluster)
+    if live is None or edit.has_minimums(live, minimums):
+        return at
+    reached("before-minimum-set")
+    edit.bring(view, live, PodGroupForm(edit.stage_of(view, live), minimums), cluster=cluster)
+    if absent := _absent(view, minimums):
+        record(lease, [_minimum_note(absent)])
+    return at
+
+
+def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimums, datetime | None]:
+    """The minimums, without sets that have no place for a moment, and when to decide this again.
+
+    Such sets keep the gang below its minimum however low it is. Left out long before the end of the grace
+    period, and put back once the scheduler has removed its mark, they are tried again and again while the
+    rest of the gang runs.
+    """
+    mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
+    annotations = pod_group["metadata"].get("annotations") or {}
+    since = read_instant(annotations.get(mark)) if mark and minimums.waiting else None
+    if since is None:
+        return minimums, None
+    if view.now < since + REST_AFTER:
+        return minimums, since + REST_AFTER
+    stage, paused = edit.stage_of(view, pod_group), replace(minimums, paused=True)
+    if edit.resized_spec(view, stage, paused) == edit.resized_spec(view, stage, minimums):
+        return minimums, None
+    return paused, view.now + RECHECK_AFTER
+
+
+def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) -> list[str]:
+    """The tasks whose pods have no place while others of their gang do.
+
+    Those that are tried again and have no node, and those whose pods are being deleted. While no pod of the
+    gang has a place there are none: the gang is placed as a whole or not at all.
+    """
+    pods = {task.name: observed.pods.get(task.pod_name) for task in living}
+    ending = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.absent)}
+    placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
+    if not placed:
+        return []
+    return [t.name for t in living if t.name in ending or (t.retry_id and t.name not in placed)]
+
+
+def _absent(view: GroupView, minimums: Minimums) -> list[str]:
+    """The tasks that the gang goes on without, for now or for good."""
+    finished = (TaskStatus.COMPLETED, TaskStatus.RESCHEDULED)
+    failed = [task.name for task in view.tasks if not task.live and task.status not in finished]
+    return [*failed, *minimums.waiting]
+
+
+def _minimum_note(absent: Sequence[str]) -> Note:
+    message = (
+        f"The gang goes on without {listing(absent)}: its minimum was lowered, so that its scheduler does "
+        "not evict the rest."
+    )
+    return Note(key=f"without:{names.digest(absent, length=16)}", reason="MinimumLowered", message=message)
