@@ -19,7 +19,7 @@ from localcluster.controlplane import KUBELET_LABEL
 from localcluster.demo.view import View
 from localcluster.kubelet.relay import Relay
 from localcluster.rest import Refused, Rest
-from tests.chart.values import CHART, merged
+from tests.chart.values import CHART, ROOT, merged
 
 SECONDS = 180.0
 COLLECTIONS = (
@@ -123,10 +123,10 @@ class Release:
         assert answer.returncode != 0, answer.stdout
         return answer.stderr
 
-    def chart_of(self, version, directory):
-        """The chart with another version, as an earlier or a later release has it."""
+    def chart_of(self, version, directory, checkout=ROOT):
+        """The chart of a checkout with another version, as an earlier or a later release has it."""
         target = directory / f"chart-{version}"
-        shutil.copytree(CHART, target)
+        shutil.copytree(checkout / CHART.relative_to(ROOT), target)
         path = target / "Chart.yaml"
         path.write_text(re.sub(r"(?m)^(version|appVersion): .*$", rf"\1: {version}", path.read_text()))
         return target
