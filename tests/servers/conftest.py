@@ -46,7 +46,7 @@ def pooler(supervisor, tmp_path):
     is there again by luck.
     """
 
-    def start(*, mode, ignored="options", bounded=True):
+    def start(*, mode, ignored="options", bounded=True, lines=()):
         database = connections["default"].settings_dict
         (port,) = free_ports(1)
         server = " ".join(
@@ -60,7 +60,7 @@ def pooler(supervisor, tmp_path):
                 "connect_query": f"'SET statement_timeout = {30000 if bounded else 0}'",
             }.items()
         )
-        lines = [
+        content = [
             "[databases]",
             f"{database['NAME']} = {server}",
             "[pgbouncer]",
@@ -75,9 +75,10 @@ def pooler(supervisor, tmp_path):
             "max_client_conn = 100",
             f"ignore_startup_parameters = {ignored}",
             *(["user = nobody"] if os.geteuid() == 0 else []),
+            *lines,
         ]
         file = tmp_path / "pgbouncer.ini"
-        file.write_text("\n".join(lines) + "\n")
+        file.write_text("\n".join(content) + "\n")
         file.chmod(0o600)
         child = supervisor.start(command("pgbouncer", str(file), cwd=tmp_path))
         supervisor.wait_ready(child, lambda: listening(port), seconds=SECONDS)

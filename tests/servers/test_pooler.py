@@ -9,8 +9,10 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
 from doctor.rows import read_rows
+from osmo_topology import settings as own_settings
 from pools.preflight import servers
 from tests.factories import NodeFactory, installation
+from tests.identity.certificates import write_certificates
 from tests.servers.conftest import SECONDS, default_database
 from tests.web.conftest import started_web
 from tests.worker.world import World, workflow_of
@@ -109,5 +111,31 @@ def test_a_pooler_that_refuses_options_says_so(transactional_db, pooler):
     with (
         default_database(PORT=str(pooler(mode="transaction", ignored="extra_float_digits"))) as own,
         pytest.raises(OperationalError, match="unsupported startup parameter: options"),
+    ):
+        own.ensure_connection()
+
+
+def test_the_servers_certificate_is_verified(transactional_db, pooler, tmp_path):
+    """By PgBouncer's TLS, since the embedded PostgreSQL has none; what verifies is libpq for both."""
+    authority, certificate, key = write_certificates(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    port = pooler(
+        mode="session",
+        lines=(
+            "client_tls_sslmode = require",
+            f"client_tls_cert_file = {certificate}",
+            f"client_tls_key_file = {key}",
+        ),
+    )
+    known, unknown = (
+        own_settings._database(f"postgresql://h/d?sslmode=verify-full&sslrootcert={file}")["OPTIONS"]
+        for file in (authority, write_certificates(other)[0])
+    )
+    with default_database(PORT=str(port), OPTIONS=known):
+        assert server_process()
+    with (
+        default_database(PORT=str(port), OPTIONS=unknown) as own,
+        pytest.raises(OperationalError, match="certificate verify failed"),
     ):
         own.ensure_connection()
