@@ -19,7 +19,7 @@ SKOPEO_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image by its reference, and what needs it."""
+    """An image by its reference, and all that needs it."""
 
     reference: str
     use: str
@@ -31,7 +31,7 @@ def images() -> list[Image]:
     quick = values["quickstart"]
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    return [
+    uses = [
         Image(f"{values['image']['repository']}:{values['image']['tag'] or VERSION}", "every installation"),
         *(Image(quick[name], "quickstart.enabled") for name in sorted(quick) if name.endswith("Image")),
         *(
@@ -41,10 +41,12 @@ def images() -> list[Image]:
         ),
         *(Image(base, "building the image") for base in sorted(set(bases))),
     ]
+    references = dict.fromkeys(image.reference for image in uses)
+    return [Image(name, ", ".join(i.use for i in uses if i.reference == name)) for name in references]
 
 
 def image_list(*, digests: bool) -> str:
-    """One line for each use. Raises LookupError where a digest is wanted and cannot be had."""
+    """One line for each image. Raises LookupError where a digest is wanted and cannot be had."""
     lines = []
     for image in images():
         reference = image.reference

@@ -17,6 +17,9 @@ REFUSED = {
     "url: set the address that users type": {"url": ""},
     "logs: set exactly one of store, existingClaim, newClaim.enabled and ephemeral": {"logs": {"store": ""}},
     "taskNamespaces: … is the namespace of the service itself": {"taskNamespaces": [{"name": "default"}]},
+    "….extraEnv: … is set already, by this chart or by another value": {
+        "web": {"extraEnv": [{"name": "POD_IP", "value": "127.0.0.1"}]}
+    },
     "metrics.existingSecret: web shows its metrics with a token only": {
         "metrics": {"podMonitor": {"enabled": True}}
     },

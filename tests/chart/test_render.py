@@ -8,6 +8,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from osmo_topology import settings
 from pools.documents.config_file import read_config_file
 from tests.chart.objects import (
     WORKLOADS,
@@ -359,6 +360,23 @@ def test_what_holds_work_or_logs_outlives_the_release(render):
         if one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
     ]
     assert sorted(kept) == ["Namespace", "PersistentVolumeClaim"]
+
+
+def test_addresses_of_ipv6_are_those_that_processes_connect_to(render):
+    objects = ours(render(TABLE["servers by addresses of IPv6"]))
+    address = {name: environment_of(one)["OSMO_DATABASE_URL"] for name, one in objects.items()}
+    assert settings._database(address["worker"])["HOST"] == "fd00::10"
+    assert settings._database(address["migrate"])["HOST"] == "fd00::11"
+    broker = environment_of(objects["worker"])["OSMO_REDIS_URL"]
+    assert kombu.Connection(broker).info()["hostname"] == "fd00::12"
+
+
+def test_a_cluster_may_choose_the_users_of_all_pods(render):
+    """OpenShift gives each namespace users of its own, and refuses others."""
+    quick = merged(TABLE["the quickstart"], {"runAsUser": None})
+    for workload in of_kind(render(quick), *WORKLOADS):
+        context = pod_of(workload)["securityContext"]
+        assert context == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_only_the_quickstart_opens_the_address_that_a_port_forward_reaches(render):

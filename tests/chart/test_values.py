@@ -16,6 +16,12 @@ SHAPES = {
     "a database's TLS that libpq does not know": ({"database": {"sslMode": "verify"}}, "/database/sslMode"),
     "a digest that is cut": ({"image": {"digest": "sha256:abc"}}, "/image/digest"),
     "a url with a path": ({"url": "https://example.com/osmo"}, "/url"),
+    "a url with a port that is none": ({"url": "https://osmo.example.com:99999"}, "/url"),
+    "an endpoint with a port that is none": (
+        {"logs": {"endpoint": "https://minio.example.com:99999"}},
+        "/logs/endpoint",
+    ),
+    "a host with a port": ({"database": {"host": "postgres.example.com:5432"}}, "/database/host"),
     "a url without a scheme": ({"url": "osmo.example.com"}, "/url"),
     "a Secret's name that is none": (
         {"secretKey": {"existingSecret": "My Secret"}},
@@ -57,6 +63,37 @@ SHAPES = {
     ),
     "an address in place of a further host": ({"extraHosts": ["https://osmo"]}, "/extraHosts/0"),
     "a size of nothing": ({"quickstart": {"storage": "..."}}, "/quickstart/storage"),
+    "an amount without a number": (
+        {"web": {"resources": {"limits": {"memory": "lots"}}}},
+        "/web/resources/limits/memory",
+    ),
+    "an amount with another unit": (
+        {"worker": {"resources": {"requests": {"cpu": "2 cores"}}}},
+        "/worker/resources/requests/cpu",
+    ),
+    "less than nothing": (
+        {"beat": {"resources": {"requests": {"cpu": -1}}}},
+        "/beat/resources/requests/cpu",
+    ),
+    "thousandths of a byte": (
+        {"observer": {"resources": {"limits": {"memory": "512m"}}}},
+        "/observer/resources/limits/memory",
+    ),
+    "a resource that is none": (
+        {"jobs": {"resources": {"limits": {"memroy": "1Gi"}}}},
+        "memroy",
+    ),
+    "web that ends before its requests": ({"web": {"graceSeconds": 0}}, "/web/graceSeconds"),
+    "a worker that is killed at once": ({"worker": {"graceSeconds": 0}}, "/worker/graceSeconds"),
+    "a variable's value that is a number": (
+        {"web": {"extraEnv": [{"name": "HTTP_TIMEOUT", "value": 9}]}},
+        "/web/extraEnv/0/value",
+    ),
+    "a variable with something else": (
+        {"web": {"extraEnv": [{"name": "HTTPS_PROXY", "vlaue": "http://proxy"}]}},
+        "/web/extraEnv/0",
+    ),
+    "the user who may do everything": ({"runAsUser": 0}, "/runAsUser"),
     "a scrape without a unit": (
         {"metrics": {"podMonitor": {"interval": "30"}}},
         "/metrics/podMonitor/interval",
@@ -154,6 +191,29 @@ SENTENCES = {
             "secretSettings": [{"name": "OSMO_JWT_SECRETS", "existingSecret": "jwt", "key": "list"}],
         },
         "settings, secretSettings: each setting once",
+    ),
+    "a variable that the chart sets": (
+        {"worker": {"extraEnv": [{"name": "OSMO_REDIS_URL", "value": "redis://x"}]}},
+        "worker.extraEnv: OSMO_REDIS_URL is set already",
+    ),
+    "the address that a process listens at": (
+        {"web": {"extraEnv": [{"name": "POD_IP", "value": "127.0.0.1"}]}},
+        "web.extraEnv: POD_IP is set already",
+    ),
+    "the configuration's file, though none is declared": (
+        {"observer": {"extraEnv": [{"name": "OSMO_CONFIG_FILE", "value": "/x"}]}},
+        "observer.extraEnv: OSMO_CONFIG_FILE is set already",
+    ),
+    "a variable that is a setting too": (
+        {
+            "settings": {"OSMO_WORKFLOW_DAYS": 9},
+            "jobs": {"extraEnv": [{"name": "OSMO_WORKFLOW_DAYS", "value": "10"}]},
+        },
+        "jobs.extraEnv: OSMO_WORKFLOW_DAYS is set already",
+    ),
+    "a variable twice": (
+        {"beat": {"extraEnv": [{"name": "TZ", "value": "UTC"}, {"name": "TZ", "value": "CET"}]}},
+        "beat.extraEnv: TZ is set already",
     ),
     "a quickstart beside one's own database": (
         {"quickstart": {"enabled": True}, "logs": {"store": ""}},

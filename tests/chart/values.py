@@ -31,6 +31,11 @@ TABLE = {
         "caBundle": {"configMap": "company-ca"},
     },
     "a pooler between": {"database": {"direct": {"host": "postgres-direct.example.com", "port": 6432}}},
+    "servers by addresses of IPv6": {
+        "database": {"host": "fd00::10", "sslMode": "require", "direct": {"host": "fd00::11"}},
+        "redis": {"host": "fd00::12", "existingSecret": "osmo-redis", "passwordKey": "password"},
+    },
+    "users that the cluster chooses": {"runAsUser": None},
     "the quickstart": {
         "quickstart": {"enabled": True, "storageClass": "fast"},
         "database": {"existingSecret": "", "host": ""},

@@ -87,6 +87,14 @@ def test_every_image_that_a_file_of_deployment_names_is_listed():
         assert f"{image}  # " in text
 
 
+def test_an_image_that_several_need_is_listed_once_with_all_of_them():
+    lines = images.image_list(digests=False).splitlines()
+    references = [line.partition("  # ")[0] for line in lines]
+    assert len(references) == len(set(references))
+    (postgresql,) = [line for line in lines if line.startswith("postgres:")]
+    assert "# quickstart.enabled, docker-compose.yml, " in postgresql
+
+
 def test_digests_are_those_that_the_registries_give(tmp_path, monkeypatch):
     program = tmp_path / "skopeo"
     program.write_text(f"#!{sys.executable}\nprint('sha256:' + '7' * 64)\n")

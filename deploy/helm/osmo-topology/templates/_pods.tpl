@@ -63,13 +63,16 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* Call with (list root user); without runAsUser the cluster chooses the user, as OpenShift does. */ -}}
 {{- define "osmo.podSecurity" -}}
-{{- $user := int . -}}
 runAsNonRoot: true
+{{- if (index . 0).Values.runAsUser }}
+{{- $user := int (index . 1) }}
 runAsUser: {{ $user }}
 runAsGroup: {{ $user }}
 fsGroup: {{ $user }}
 fsGroupChangePolicy: OnRootMismatch
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
@@ -111,7 +114,7 @@ annotations:
 {{- $root := index . 0 }}{{ $component := index . 1 }}{{ $own := index $root.Values $component -}}
 enableServiceLinks: false
 securityContext:
-  {{- include "osmo.podSecurity" 10001 | nindent 2 }}
+  {{- include "osmo.podSecurity" (list $root $root.Values.runAsUser) | nindent 2 }}
 {{- with $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}

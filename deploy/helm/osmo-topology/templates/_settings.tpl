@@ -4,11 +4,16 @@
   valueFrom: {secretKeyRef: {name: {{ index . 1 | quote }}, key: {{ index . 2 | quote }}}}
 {{ end }}
 
+{{- /* A host as an address has it: one of IPv6 stands in brackets. */ -}}
+{{- define "osmo.inAddress" -}}
+{{ if contains ":" . }}[{{ . }}]{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{- /* The address of PostgreSQL without user and password; call with (list root host port). */ -}}
 {{- define "osmo.databaseUrl" -}}
 {{- $root := index . 0 -}}
 {{- $mode := $root.Values.database.sslMode -}}
-postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | urlquery }}
+postgresql://{{ include "osmo.inAddress" (index . 1) }}:{{ index . 2 }}/{{ $root.Values.database.name | urlquery }}
 {{- if $mode }}?sslmode={{ $mode }}{{ if and (hasPrefix "verify" $mode) (include "osmo.caFile" $root) }}&sslrootcert={{ include "osmo.caFile" $root }}{{ end }}{{ end }}
 {{- end }}
 
@@ -42,7 +47,7 @@ postgresql://{{ index . 1 }}:{{ index . 2 }}/{{ $root.Values.database.name | url
 {{- else if $redis.host }}
 {{- $ca := include "osmo.caFile" . }}
 {{- $tls := ternary (printf "?ssl_cert_reqs=required%s" (ternary (printf "&ssl_ca_certs=%s" $ca) "" (ne $ca ""))) "" $redis.tls }}
-- {name: OSMO_REDIS_URL, value: {{ printf "%s://%s:%d/%d%s" (ternary "rediss" "redis" $redis.tls) $redis.host (int $redis.port) (int $redis.database) $tls | quote }}}
+- {name: OSMO_REDIS_URL, value: {{ printf "%s://%s:%d/%d%s" (ternary "rediss" "redis" $redis.tls) (include "osmo.inAddress" $redis.host) (int $redis.port) (int $redis.database) $tls | quote }}}
 {{- with $redis.userKey }}
 {{ include "osmo.fromSecret" (list "OSMO_REDIS_USER" $redis.existingSecret .) }}
 {{- end }}
