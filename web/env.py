@@ -25,6 +25,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from web.policy import NAME
 
 SECRETS_DIRECTORY = "OSMO_SECRETS_DIR"
+REFUSED = 78
+"""Exit code (EX_CONFIG) of a command that would be refused again: a Job ends with it and tries no more."""
 _DEVELOPMENT_MARK = "development-only-"
 DEVELOPMENT_KEY = _DEVELOPMENT_MARK + "x" * 40
 _LOOPBACK_HOSTS = {"127.0.0.1", "localhost", "[::1]"}

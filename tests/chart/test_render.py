@@ -20,7 +20,7 @@ from tests.chart.objects import (
     pod_of,
 )
 from tests.chart.values import DECLARED, ROOT, TABLE, merged
-from web.env import Environment
+from web.env import REFUSED, Environment
 
 PROCESSES = ("web", "worker", "beat", "observer")
 OURS = (*PROCESSES, "migrate", "administrator", "removal")
@@ -331,6 +331,13 @@ def test_the_log_of_a_job_that_failed_stays(objects):
     for job in of_kind(objects, "Job"):
         assert pod_of(job)["restartPolicy"] == "Never"
         assert "hook-failed" not in str(job["metadata"].get("annotations"))
+
+
+def test_every_job_ends_at_a_refusal_and_is_tried_again_after_anything_else(objects):
+    for job in of_kind(objects, "Job"):
+        (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+        want = {"containerName": container_of(job)["name"], "operator": "In", "values": [REFUSED]}
+        assert rule == {"action": "FailJob", "onExitCodes": want}
 
 
 def test_the_quickstart_migrates_once_its_database_is_there(render):

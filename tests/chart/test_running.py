@@ -19,6 +19,7 @@ from localcluster.kubelet.container_files import local_address
 from tests.chart import running
 from tests.chart.running import PAIR, Load, wait
 from tests.chart.values import ROOT
+from web.env import REFUSED
 
 pytestmark = pytest.mark.timeout(600)  # a release starts some ten processes, several times
 
@@ -219,6 +220,15 @@ def readyz(pod):
             return json.loads(connection.getresponse().read())
         except OSError:
             return {}
+
+
+def test_what_no_attempt_would_change_is_tried_once(site):
+    running.secret(site.api, site.namespace, "osmo-short", **{"secret-key": "short"})
+    words = site.refusal("install", changes={"secretKey": {"existingSecret": "osmo-short"}})
+    assert "pre-install" in words
+    (pod,) = site.pods("migrate")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == REFUSED
+    assert "OSMO_SECRET_KEY" in site.log_of("migrate")
 
 
 @pytest.mark.skipif(

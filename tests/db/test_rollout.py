@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from web import health, rollout
+from web.env import REFUSED
 from web.management.commands import migrate
 from web.models import InstalledRelease
 
@@ -99,8 +100,9 @@ def test_a_migration_takes_one_minor_release_at_a_time(present, own, monkeypatch
 def test_a_refused_migration_changes_nothing_and_a_good_one_is_noted(monkeypatch):
     InstalledRelease.objects.all().delete()
     InstalledRelease.objects.create(version="7.0.0", migrated_at=timezone.now())
-    with pytest.raises(CommandError, match="go back one release at a time"):
+    with pytest.raises(CommandError, match="go back one release at a time") as refusal:
         call_command("migrate", verbosity=0)
+    assert refusal.value.returncode == REFUSED
     assert [release.version for release in InstalledRelease.objects.all()] == ["7.0.0"]
     InstalledRelease.objects.all().delete()
     call_command("migrate", verbosity=0)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
+from web.env import REFUSED
 from web.gateway import USERNAME, USERNAME_RULE
 
 PASSWORD = "OSMO_ADMIN_PASSWORD"  # noqa: S105 -- a variable's name
@@ -24,16 +25,17 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         name, password = options["user"], os.environ.get(PASSWORD, "")
         if not USERNAME.fullmatch(name):
-            raise CommandError(f"USER: {USERNAME_RULE}")
+            raise CommandError(f"USER: {USERNAME_RULE}", returncode=REFUSED)
         if User.objects.filter(username=name, is_superuser=True).exists():
             self.stdout.write(f"{name} is an administrator already; the password stays as it is.")
             return
         if User.objects.filter(username=name).exists():
             raise CommandError(
                 f"{name} exists and is no administrator: choose another name, or make them one with "
-                f"make_token {name} --admin."
+                f"make_token {name} --admin.",
+                returncode=REFUSED,
             )
         if len(password) < PASSWORD_LENGTH:
-            raise CommandError(f"{PASSWORD}: at least {PASSWORD_LENGTH} characters")
+            raise CommandError(f"{PASSWORD}: at least {PASSWORD_LENGTH} characters", returncode=REFUSED)
         User.objects.create_superuser(name, password=password)
         self.stdout.write(f"{name} is an administrator.")

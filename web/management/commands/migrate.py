@@ -9,6 +9,7 @@ from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from web import rollout
+from web.env import REFUSED
 from web.migrating import alone, bounded, is_pooled, patiently
 from web.release import VERSION
 
@@ -25,7 +26,7 @@ class Command(migrate.Command):
         connection = connections[options["database"]]
         _need_connection(connection)
         if is_pooled(connection):
-            raise CommandError(POOLED)
+            raise CommandError(POOLED, returncode=REFUSED)
         apply = super().handle
         limits = bounded(
             connection,
@@ -55,4 +56,4 @@ def _refuse_other_steps(connection: BaseDatabaseWrapper) -> None:
     """Raise CommandError if this release is not the next one of the database; a new database takes any."""
     tables = connection.introspection.table_names()
     if TABLE in tables and (refusal := rollout.refused_step(VERSION)):
-        raise CommandError(refusal)
+        raise CommandError(refusal, returncode=REFUSED)

@@ -211,6 +211,8 @@ metadata:
 spec:
   backoffLimit: {{ .tries }}
   activeDeadlineSeconds: {{ .seconds }}
+  podFailurePolicy: # 78: refused, and another attempt would be
+    rules: [{action: FailJob, onExitCodes: {containerName: {{ .name }}, operator: In, values: [78]}}]
   template:
     metadata:
       {{- include "osmo.podMetadata" (list $root "jobs" .name) | nindent 6 }}
