@@ -170,7 +170,7 @@ def test_taints_need_a_toleration(toleration, want):
     assert bool(placed(run(snapshot))) is want
 
 
-@pytest.mark.parametrize("change", [{"unschedulable": True}, {"ready": False}])
+@pytest.mark.parametrize("change", [{"unschedulable": True}, {"conditions": ("NotReady",)}])
 def test_cordoned_and_unready_nodes_take_nothing(change):
     assert placed(run(only_node(single(), **change))) == {}
 

@@ -1,10 +1,13 @@
-"""Domains on a scheduler that knows a domain by one label value: checks and node selectors before pods.
+"""Domains that a scheduler does not see: checks and node selectors before pods.
 
-Such a scheduler cannot see two things. First, a value of a required label may be in two broader domains: a
-submission refuses that, but if no node was known then, or labels have changed since, it shows only now, and
-no object is created until the labels are corrected. Second, a task that is tried again must join peers whose
-pod group is another one: node labels pin it to their domain, the broader labels included, since a domain is
-a path.
+A scheduler that knows a domain by one label value does not see that a value of a required label is in two
+broader domains: a submission refuses that, but if no node was known then, or labels have changed since, it
+shows only now, and no object is created until the labels are corrected.
+
+A task that is tried again must join its peers, and schedulers do not hold it to their domain: a pod group of
+a later attempt knows nothing of the pods of an earlier one, and KAI from v0.15 on looks only at subgroups
+with pods to place ("Replacements leave their domain"). So node labels pin it to the peers' domain, the
+broader labels included, since a domain is a path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,17 +73,19 @@ def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
 class Pins:
     """Node labels that keep tasks tried again in their peers' domains, where their pod group cannot.
 
-    A pod group of a later attempt knows nothing of the pods of an earlier one.
+    A set without a placed peer adds nothing, so its tasks are held to the domain of the broader sets alone.
     """
 
     def __init__(self, view: GroupView) -> None:
         self._view = view
+        self._is_edited = scheduler_backend(view.placement.scheduler_type).edits_pod_groups
         self._rank = {level.key: rank for rank, level in enumerate(view.placement.levels)}
+        self._labels: dict[str, Mapping[str, str]] = {}
 
     def of(self, task: TaskTry) -> dict[str, str]:
-        """The labels of one task; none in the first attempt, or without a placed peer."""
+        """The labels of one task; none for a first try, in its peers' own pod group, or without peers."""
         pins: dict[str, str] = {}
-        if task.attempt:
+        if task.attempt or (task.retry_id and self._is_edited):
             for path, requirement in self._sets(task):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)
@@ -105,9 +110,14 @@ class Pins:
         }
 
     def _down_to(self, rank: int, node: str) -> dict[str, str]:
-        view = self._view
-        uid = view.placement.cluster_uid or view.backend.cluster_id
-        rows = Node.objects.filter(cluster_id=uid, name=node)
-        carried = rows.values_list("labels", flat=True).first() or {}
-        labels = [level.label for level in view.placement.levels[: rank + 1]]
+        carried = self._carried(node)
+        labels = [level.label for level in self._view.placement.levels[: rank + 1]]
         return {label: carried[label] for label in labels if label in carried}
+
+    def _carried(self, node: str) -> Mapping[str, str]:
+        """The labels of a node, read once."""
+        if node not in self._labels:
+            uid = self._view.placement.cluster_uid or self._view.backend.cluster_id
+            rows = Node.objects.filter(cluster_id=uid, name=node)
+            self._labels[node] = rows.values_list("labels", flat=True).first() or {}
+        return self._labels[node]

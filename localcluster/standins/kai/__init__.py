@@ -1,16 +1,22 @@
-"""A stand-in for KAI's scheduler and binder, v0.13 or v0.17.
+"""A stand-in for KAI's scheduler and binder, in each version of ``versions``.
 
 The core is one pure function, ``cycle.schedule``: a ``Snapshot`` in, ``Decisions`` out. Around it stand
 ``mirror`` (list and watch), ``reader`` (objects to values), ``writer`` (decisions to requests) and
 ``loop``. Quoted titles are sections of docs/explanation/kai-behaviour.md.
 
-Left out on purpose, because nothing here relies on it:
+Not played, so nothing may be concluded from its absence here:
 
-- BindRequest objects (the binding is made directly, through ``pods/binding``),
-- reclaim between queues, consolidation, elastic preemption of single pods, ``minSubGroup``,
-  ``schedulingBackoff``, fair shares over time, GPU fractions and MIG, pod affinity, host ports and volumes,
+- fair shares of queues and reclaim between them, their use over time, queue order by share of a guarantee,
+- consolidation: running preemptible pods that KAI deletes to pack others,
+- preemption task by task (v0.13) and for a part of a running gang; here whole groups are evicted,
+- ``minSubGroup``, topology alias, NUMA, ``schedulingBackoff``, ``preemptionDelay``, minimum run times,
+- volumes, ConfigMaps, affinity between pods, host ports, nodes smaller than a pod as a condition of its own,
+- BindRequest objects, failures to bind and their retries (a binding is made directly, through
+  ``pods/binding``), and pods that hang in their deletion (v0.15 and later no longer wait for them),
+- channels of pods that are being deleted: here a gang may wait for them, in KAI they count as taken,
+- GPU fractions and MIG, the limit of events that client-go sets,
 - ``status.resourcesStatus`` of pod groups and the status of queues, which KAI's other controllers write,
-- schedulers and node pools beyond the one called ``default``.
+- schedulers and node pools (shards) beyond the one called ``default``.
 
 One thing is narrower than in KAI: pods of another ``schedulerName`` are left alone even if annotated.
 """

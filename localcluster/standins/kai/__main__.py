@@ -7,12 +7,13 @@ from pathlib import Path
 from localcluster.api import Access
 from localcluster.standins import process
 from localcluster.standins.kai.loop import Scheduler
+from localcluster.standins.kai.versions import VERSIONS
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="localcluster.standins.kai", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--version", choices=("0.13", "0.17"), default="0.13")
+    parser.add_argument("--version", choices=tuple(VERSIONS), default="0.13")
     parser.add_argument("--stale-grace", type=float, default=60.0, help="seconds; negative never evicts")
     parser.add_argument("--detailed-fit-errors", action="store_true", help="as KAI's flag of that name")
     options = parser.parse_args()

@@ -145,14 +145,10 @@ class Board:
         return refusal
 
     def _refusal(self, node: Node, shape: Shape) -> str | None:
-        cordon = any(
-            t.operator == "Exists" and t.key in ("", "node.kubernetes.io/unschedulable")
-            for t in shape.tolerations
-        )
-        if node.unschedulable and not cordon:
-            return "node(s) were unschedulable"
-        if not node.ready:
-            return "node(s) were not ready"
+        if node.unschedulable:  # whatever is tolerated
+            return "node is unschedulable"
+        if node.conditions:
+            return f"node has {node.conditions[0]} condition"
         if any(node.labels.get(key) != value for key, value in shape.selector) or not _affine(
             node, shape.affinity
         ):

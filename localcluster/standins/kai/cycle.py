@@ -66,7 +66,8 @@ class _Cycle:
                 waiting.setdefault(job.group.queue, []).append(job)
         while waiting:
             queue = min(waiting, key=lambda name: (*self.books.share(name, capacity), name))
-            self._allocate(waiting[queue].pop(0))
+            first, *others = by_priority(waiting[queue])
+            waiting[queue] = [first, *others] if self._allocate(first) else others
             if not waiting[queue]:
                 del waiting[queue]
 
@@ -84,20 +85,24 @@ class _Cycle:
                 capacity[resource] = capacity.get(resource, 0) + amount
         return capacity
 
-    def _allocate(self, job: Job) -> None:
+    def _allocate(self, job: Job) -> bool:
+        """Place the group's next pods, its minimum or one more, and say whether that was done."""
+        tasks = job.to_place()
+        if not tasks:
+            return False
         failure = self.failures.setdefault(id(job), _Failure())
-        while tasks := job.to_place():
-            pods = [pod for leaf_pods in tasks.values() for pod in leaf_pods]
-            if refusal := self.books.refusal(job, pods):
-                failure.errors.append(refusal)
-                return
-            attempt = Attempt(job, self.board, self.trees, tasks)
-            placements = attempt.run()
-            if not placements:
-                failure.errors.extend(attempt.errors)
-                failure.pod_errors.update(attempt.pod_errors)
-                return
-            self._accept(job, placements)
+        pods = [pod for leaf_pods in tasks.values() for pod in leaf_pods]
+        if refusal := self.books.refusal(job, pods):
+            failure.errors.append(refusal)
+            return False
+        attempt = Attempt(job, self.board, self.trees, tasks, self.version)
+        placements = attempt.run()
+        if not placements:
+            failure.errors.extend(attempt.errors)
+            failure.pod_errors.update(attempt.pod_errors)
+            return False
+        self._accept(job, placements)
+        return True
 
     def _accept(self, job: Job, placements: Sequence[Placement]) -> None:
         """Bind, or keep the places if one of them is not free yet."""
@@ -117,7 +122,12 @@ class _Cycle:
                 continue
             others = [other for other in self.jobs if id(other) not in evicted and not other.placed]
             victims = preempt.victims_for(
-                job, jobs=others, books=self.books, trees=self.trees, board_without=self._board_without
+                job,
+                jobs=others,
+                books=self.books,
+                trees=self.trees,
+                version=self.version,
+                board_without=self._board_without,
             )
             if not victims:
                 continue
@@ -126,7 +136,7 @@ class _Cycle:
                 self.evictions.extend(preempt.evictions(victim, preemptor=job))
                 self.books.enter(victim, [p for p in victim.all_pods() if p.state == "active"], sign=-1)
                 self.board.release(p for p in victim.all_pods() if p.state == "active")
-            placements = Attempt(job, self.board, self.trees, job.to_place()).run()
+            placements = Attempt(job, self.board, self.trees, job.to_place(), self.version).run()
             self._accept(job, placements)
 
     def _may_run(self, job: Job) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from localcluster.standins.kai import tree
 from localcluster.standins.kai.tree import DEFAULT, Inner, Leaf
 from localcluster.standins.kai.values import Pod, PodGroup, Snapshot, Version
+from localcluster.standins.kai.versions import VERSIONS
 
 PREEMPTIBLE_BELOW = 100
 DEFAULT_QUEUE = "default-queue"
@@ -54,6 +55,11 @@ class Job:
         """Pods of a leaf that still want a node; gated ones do not."""
         return [pod for pod in self.pods[leaf.name] if pod.state == "pending" and pod.uid not in self.placed]
 
+    @property
+    def has_minimum(self) -> bool:
+        """Whether every leaf has its minimum on nodes."""
+        return all(self.active(leaf) >= leaf.min_member for leaf in self.tree.leaves())
+
     def any_active(self) -> bool:
         """Whether any pod of the group holds a node."""
         return any(pod.state == "active" or pod.uid in self.placed for pod in self.all_pods())
@@ -82,13 +88,19 @@ class Job:
                 return {leaf.name: extra}
         return {}
 
-    def stale(self) -> list[tuple[Leaf, int]]:
-        """Leaves below their minimum while the gang runs; none once a pod has succeeded."""
+    def stale(self, *, forgets_finished: bool) -> list[tuple[Leaf, int]]:
+        """Leaves below their minimum while the gang runs; none once a pod has succeeded.
+
+        A pod that is being deleted counts until it is gone. A version that forgets finished pods does not
+        know that one has succeeded.
+        """
         pods = self.all_pods()
-        if not any(pod.state == "active" for pod in pods) or any(pod.state == "succeeded" for pod in pods):
+        succeeded = not forgets_finished and any(pod.state == "succeeded" for pod in pods)
+        if succeeded or not any(pod.state == "active" for pod in pods):
             return []
+        counted = ("active", "releasing")
         counts = [
-            (leaf, sum(p.state == "active" for p in self.pods[leaf.name])) for leaf in self.tree.leaves()
+            (leaf, sum(p.state in counted for p in self.pods[leaf.name])) for leaf in self.tree.leaves()
         ]
         return [(leaf, count) for leaf, count in counts if count < leaf.min_member]
 
@@ -101,7 +113,7 @@ def jobs_of(snapshot: Snapshot, *, version: Version) -> list[Job]:
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.created, pod.namespace, pod.name)):
         if not pod.is_kai:
             continue
-        regrouped = pod.owned and not (pod.skips_grouper and version == "0.17")
+        regrouped = pod.owned and not (pod.skips_grouper and VERSIONS[version].skips_podgrouper)
         if pod.group is None or regrouped:
             singles.append(_single(pod, snapshot, version=version))
         elif job := by_name.get(pod.group):
@@ -139,5 +151,5 @@ def _single(pod: Pod, snapshot: Snapshot, *, version: Version) -> Job:
 
 
 def by_priority(jobs: Iterable[Job]) -> list[Job]:
-    """Order as KAI does within a queue: higher priority first, then older, then by name."""
-    return sorted(jobs, key=lambda job: (-job.priority, job.group.created, job.name))
+    """Order as KAI does within a queue: priority, groups below their minimum, age, name (plugins/elastic)."""
+    return sorted(jobs, key=lambda job: (-job.priority, job.has_minimum, job.group.created, job.name))

@@ -18,7 +18,8 @@ from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.messages import POD_ERRORS, FitError
 from localcluster.standins.kai.topology import Place, Question, Tree
 from localcluster.standins.kai.tree import DEFAULT, Inner, Leaf
-from localcluster.standins.kai.values import GPU, Constraint, Pod, Shape
+from localcluster.standins.kai.values import GPU, Constraint, Pod, Shape, Version
+from localcluster.standins.kai.versions import VERSIONS
 
 Scores = Mapping[str, int]
 
@@ -31,6 +32,7 @@ class Attempt:
     board: Board
     trees: Mapping[str, Tree]
     tasks: Mapping[str, Sequence[Pod]]
+    version: Version
     errors: list[FitError] = field(default_factory=list)
     pod_errors: dict[str, str] = field(default_factory=dict)
 
@@ -91,6 +93,8 @@ class Attempt:
             yield place, subset.scores
 
     def _occupied(self, leaves: Sequence[Leaf]) -> frozenset[str]:
+        if not VERSIONS[self.version].anchors_everywhere:
+            leaves = [leaf for leaf in leaves if self.tasks.get(leaf.name)]
         pods = [pod for leaf in leaves for pod in self.job.pods[leaf.name]]
         running = {pod.node for pod in pods if pod.state == "active" and pod.node is not None}
         earlier = {pod.uid for pod in pods} & self.job.placed
@@ -107,7 +111,8 @@ class Attempt:
             kind = (pod.shape, self.board.demands(pod))
             walk = walks.get(kind)
             if walk is None:
-                walk = walks[kind] = _Walk(self.board, pod.shape, nodes, scores)
+                own_texts = VERSIONS[self.version].own_claim_texts
+                walk = walks[kind] = _Walk(self.board, pod.shape, nodes, scores, own_texts=own_texts)
             if not walk.place(pod):
                 return self._failed(leaf, pod, count, messages.pod_message(walk.refusals()))
         return True
@@ -137,8 +142,10 @@ class Attempt:
 class _Walk:
     """The nodes one shape may go to, in order, with a cursor that never turns back."""
 
-    def __init__(self, board: Board, shape: Shape, nodes: Sequence[str], scores: Scores) -> None:
-        self.board, self.shape, self.all = board, shape, nodes
+    def __init__(
+        self, board: Board, shape: Shape, nodes: Sequence[str], scores: Scores, *, own_texts: bool
+    ) -> None:
+        self.board, self.shape, self.all, self.own_texts = board, shape, nodes, own_texts
         wants_gpu = bool(dict(shape.requests).get(GPU))
         measure = GPU if wants_gpu else "cpu"
 
@@ -172,4 +179,5 @@ class _Walk:
             elif short := self.board.lacking(name, self.shape, releasing=True):
                 yield from short
             else:
-                yield "cannot allocate all claims"
+                own = f"cannot allocate all DRA claims on node {name}"
+                yield own if self.own_texts else "cannot allocate all claims"

@@ -13,13 +13,19 @@ from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.place import Attempt
 from localcluster.standins.kai.queues import Books
 from localcluster.standins.kai.topology import Tree
-from localcluster.standins.kai.values import Eviction, Pod
+from localcluster.standins.kai.values import Eviction, Pod, Version
 
 MakeBoard = Callable[[Sequence[Job]], Board]
 
 
 def victims_for(
-    job: Job, *, jobs: Sequence[Job], books: Books, trees: Mapping[str, Tree], board_without: MakeBoard
+    job: Job,
+    *,
+    jobs: Sequence[Job],
+    books: Books,
+    trees: Mapping[str, Tree],
+    version: Version,
+    board_without: MakeBoard,
 ) -> list[Job]:
     """Choose the groups to evict for ``job``, or none if nothing would help.
 
@@ -38,7 +44,7 @@ def victims_for(
     candidates.sort(key=lambda other: other.priority)
 
     def fits(chosen: Sequence[Job]) -> bool:
-        return bool(_try(job, chosen, books=books, trees=trees, board=board_without(chosen)))
+        return bool(_try(job, chosen, books=books, trees=trees, version=version, board=board_without(chosen)))
 
     chosen: list[Job] = []
     for candidate in candidates:
@@ -58,7 +64,13 @@ def _spared(chosen: list[Job], fits: Callable[[Sequence[Job]], bool]) -> list[Jo
 
 
 def _try(
-    job: Job, victims: Sequence[Job], *, books: Books, trees: Mapping[str, Tree], board: Board
+    job: Job,
+    victims: Sequence[Job],
+    *,
+    books: Books,
+    trees: Mapping[str, Tree],
+    version: Version,
+    board: Board,
 ) -> list[Placement]:
     tasks = job.to_place()
     pods = [pod for leaf_pods in tasks.values() for pod in leaf_pods]
@@ -67,7 +79,7 @@ def _try(
     try:
         if books.refusal(job, pods):
             return []
-        return Attempt(job, board, trees, tasks).run()
+        return Attempt(job, board, trees, tasks, version).run()
     finally:
         for other in victims:
             books.enter(other, _running(other))

@@ -68,8 +68,18 @@ def node(body: Json) -> Node:
         allocatable={name: amount(value) for name, value in (status.get("allocatable") or {}).items()},
         taints=tuple(taints),
         unschedulable=bool(spec.get("unschedulable")),
-        ready=conditions.get("Ready", "True") == "True",
+        conditions=tuple(_closing(conditions)),
     )
+
+
+_PRESSURE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def _closing(conditions: Mapping[str, str]) -> Iterable[str]:
+    """The conditions for which KAI never uses a node, whatever a pod tolerates."""
+    if conditions.get("Ready", "True") != "True":
+        yield "NotReady"
+    yield from (name for name in _PRESSURE if conditions.get(name, "False") != "False")
 
 
 def pod(body: Json) -> Pod:

@@ -2,7 +2,7 @@
 
 A condition is written only for a group that is ready, has pending pods and no pod on a node. v0.13 never
 takes it back ("Conditions that stay"); v0.17 clears it once nothing is pending. A group that is not ready
-gets an event only, a dropped pod nothing at all on v0.13 and a bare condition on v0.17.
+gets an event only, a dropped pod nothing at all before v0.15 and a condition and an event from there on.
 """
 
 import datetime as dt
@@ -14,6 +14,7 @@ from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.messages import FitError
 from localcluster.standins.kai.tree import DEFAULT
 from localcluster.standins.kai.values import NODE_POOL, Event, GroupCondition, Pod, PodUnschedulable, Version
+from localcluster.standins.kai.versions import VERSIONS
 
 
 class Report:
@@ -27,10 +28,10 @@ class Report:
 
     def add(self, job: Job, *, errors: Sequence[FitError], pod_errors: Mapping[str, str]) -> None:
         """Report one group after placement was tried."""
-        if self.version == "0.17":
+        if VERSIONS[self.version].reports_dropped:
             for pod in job.dropped:
                 if pod.state == "pending":
-                    self._unschedulable(pod, messages.POD_GENERIC)
+                    self._dropped(job, pod)
         pods = job.all_pods()
         pending = [pod for leaf in job.tree.leaves() for pod in job.pending(leaf)]
         if not pending and not any(pod.state == "gated" for pod in pods):
@@ -58,6 +59,15 @@ class Report:
         self.events.append(_about(pod, "Warning", "Unschedulable", text))
         if job.group.mark_unschedulable:
             self._unschedulable(pod, text)
+
+    def _dropped(self, job: Job, pod: Pod) -> None:
+        group = job.group
+        text = (
+            f'Pod references subgroup "{pod.subgroup or DEFAULT}", which does not exist in PodGroup '
+            f"{group.namespace}/{group.name}"
+        )
+        self.events.append(_about(pod, "Warning", "Unschedulable", text))
+        self._unschedulable(pod, text)
 
     def _unschedulable(self, pod: Pod, text: str) -> None:
         if pod.unschedulable_message != text:
@@ -99,7 +109,7 @@ class Report:
 
     def _clear(self, job: Job) -> None:
         """v0.17 removes the conditions once all pods are bound, not while bindings are on their way."""
-        if self.version == "0.17" and job.group.conditions and not job.placed:
+        if VERSIONS[self.version].clears_conditions and job.group.conditions and not job.placed:
             self.conditions.append(GroupCondition(job.group, ()))
 
     def _group_event(self, job: Job, reason: str, text: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from localcluster.standins.kai.jobs import Job
 from localcluster.standins.kai.tree import DEFAULT, Leaf
 from localcluster.standins.kai.values import Event, Eviction, Pod, StaleMark, Version
+from localcluster.standins.kai.versions import VERSIONS
 
 ACTION = "stalegangeviction"
 
@@ -28,13 +29,13 @@ class Verdict:
 def judge(job: Job, *, now: float, grace: float, version: Version) -> Verdict:
     """Decide about one group; ``grace`` is the scheduler's default in seconds."""
     group = job.group
-    short = job.stale()
+    short = job.stale(forgets_finished=VERSIONS[version].forgets_finished)
     if not short:
         return Verdict(mark=StaleMark(group, None)) if group.stale_since is not None else Verdict()
     since = group.stale_since
     mark = StaleMark(group, now) if since is None else None
     event = _event(job, short)
-    if version == "0.17" and group.grace is not None:
+    if VERSIONS[version].own_grace and group.grace is not None:
         grace = group.grace
     end = (now if since is None else since) + grace
     if grace < 0:

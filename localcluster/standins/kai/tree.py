@@ -6,12 +6,13 @@ are not, so a parent ``ZoneA`` is never found. When the list cannot be parsed (u
 twice) KAI falls back to one leaf called ``default`` without constraint and with a minimum of one; every
 labelled pod is then dropped. A pod without label belongs to ``default`` ("Pods outside the tree").
 
-Source: KAI v0.13 ``subgroup_info/factory.go``; v0.17 also wants ``minMember`` on every leaf.
+Source: KAI v0.13 ``subgroup_info/factory.go``. From v0.15 on a leaf without ``minMember`` is optional.
 """
 
 from dataclasses import dataclass
 
 from localcluster.standins.kai.values import Constraint, PodGroup, SubGroup, Version
+from localcluster.standins.kai.versions import VERSIONS
 
 DEFAULT = "default"
 
@@ -50,7 +51,7 @@ def tree_of(group: PodGroup, *, version: Version) -> Inner:
     if root.leaves():
         return root
     least = 1 if group.min_member is None else group.min_member
-    if version == "0.13":
+    if not VERSIONS[version].optional_leaves:
         least = max(least, 1)
     return Inner("", root.constraint, (Leaf(DEFAULT, least),))
 
@@ -67,8 +68,6 @@ def _parse(group: PodGroup, *, version: Version) -> Inner:
         parent = _parent(sub)
         if parent and parent not in by_name:
             raise _BadTreeError(f"parent {parent} of {sub.name} not found")
-        if version == "0.17" and sub.name not in children and sub.min_member is None:
-            raise _BadTreeError(f"leaf {sub.name} has no minMember")
     return Inner("", group.constraint, _children("", by_name=by_name, children=children, version=version))
 
 
@@ -88,7 +87,8 @@ def _children(
             built.append(Inner(child, sub.constraint, below))
         else:
             least = sub.min_member or 0
-            built.append(Leaf(child, max(least, 1) if version == "0.13" else least, sub.constraint))
-    if version == "0.13":
+            least = least if VERSIONS[version].optional_leaves else max(least, 1)
+            built.append(Leaf(child, least, sub.constraint))
+    if VERSIONS[version].inner_first:
         built.sort(key=lambda node: isinstance(node, Leaf))  # stable: by name within each kind
     return tuple(built)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Version = Literal["0.13", "0.17"]
+Version = Literal["0.13", "0.13.2", "0.14", "0.15", "0.16.2", "0.17.0", "0.17"]
+"""A row of ``versions``."""
 Amounts = Mapping[str, int]
 
 GPU = "nvidia.com/gpu"
@@ -80,7 +81,8 @@ class Node:
     allocatable: Amounts
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    ready: bool = True
+    conditions: tuple[str, ...] = ()
+    """Conditions for which KAI never uses it: NotReady, DiskPressure."""
 
 
 @dataclass(frozen=True, slots=True)

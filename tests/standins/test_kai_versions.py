@@ -1,0 +1,157 @@
+"""What tells KAI's versions apart, each test named after the upstream file that shows it."""
+
+import dataclasses
+
+import pytest
+
+from localcluster.crds import kai as definitions
+from localcluster.standins.kai.values import Toleration
+from localcluster.standins.kai.versions import VERSIONS
+from tests.standins.worlds import (
+    after,
+    both,
+    draw,
+    group,
+    leaf,
+    message,
+    placed,
+    pod,
+    pods,
+    reasons,
+    run,
+    shape,
+    world,
+)
+
+ZONE, RACK = "topo/zone", "topo/rack"
+BEFORE_15 = [name for name, rules in VERSIONS.items() if rules.anchors_everywhere]
+SINCE_15 = [name for name, rules in VERSIONS.items() if not rules.anchors_everywhere]
+FORGETFUL = ("0.16.2", "0.17.0")
+
+
+def test_the_local_clusters_versions_are_rows_of_the_table():
+    assert {"0.13", "0.17"} <= VERSIONS.keys()
+    assert {rules.schema for rules in VERSIONS.values()} >= {"0.13", "0.17"}
+    assert definitions.definitions("0.13") != definitions.definitions("0.17")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_actions_common_allocate_go_a_replaced_leaf_and_the_domain_of_its_peers(version):
+    """Root in one zone; a set of two runs in zone b; the free pod of its own leaf is made again.
+
+    Zone a is the fuller one, so KAI tries it first.
+    """
+    picture = "a/r1: a1 a2x\nb/r2: b1 b2 b3 b4"
+    nodes, _ = draw(picture)
+    subs = (leaf("s0", 2, both("t", RACK)), leaf("s1", 1))
+    running = tuple(pod(f"p{n}", subgroup="s0", state="active", node=f"b{n}") for n in (1, 2))
+    snapshot = world(
+        picture,
+        groups=(group(subgroups=subs, constraint=both("t", ZONE)),),
+        pods=(*running, pod("again", subgroup="s1")),
+    )
+
+    (node,) = placed(run(snapshot, version=version)).values()
+
+    zone = next(each.labels[ZONE] for each in nodes if each.name == node)
+    assert zone == ("b" if version in BEFORE_15 else "a")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plugins_elastic_a_group_below_its_minimum_goes_before_the_extra_pod_of_an_older_one(version):
+    """Seen on running v0.13 and v0.17."""
+    older = group("older", created="t0", min_member=3)
+    younger = group("younger", created="t1", min_member=1)
+    running = tuple(pod(f"p{n}", group="older", state="active", node=f"n{n}") for n in (1, 2, 3))
+    waiting = (pod("extra", group="older"), pod("new", group="younger"))
+    snapshot = world("a/r1: n1 n2 n3 n4", groups=(older, younger), pods=(*running, *waiting))
+
+    assert placed(run(snapshot, version=version)) == {"new": "n4"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plugins_elastic_extra_pods_of_two_groups_by_age(version):
+    groups = (group("older", created="t0", min_member=1), group("younger", created="t1", min_member=1))
+    some = tuple(pod(f"{name}-{n}", group=name) for name in ("older", "younger") for n in range(2))
+    snapshot = world("a/r1: n1 n2 n3", groups=groups, pods=some)
+
+    assert sorted(placed(run(snapshot, version=version))) == ["older-0", "older-1", "younger-0"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_cache_cluster_info_a_pod_that_succeeded_where_finished_pods_are_forgotten(version):
+    """Seen on release v0.17.0: a flat gang of four of which one succeeds is deleted after the grace."""
+    members = tuple(
+        dataclasses.replace(each, state="active", node=f"n{number}")
+        for number, each in enumerate(pods(4), start=1)
+    )
+    done = dataclasses.replace(members[0], state="succeeded")
+    snapshot = world("a/r1: n1 n2 n3 n4", groups=(group(min_member=4),), pods=(done, *members[1:]))
+    first = run(snapshot, version=version, stale_grace=60)
+    later = run(after(snapshot, first, seconds=61), version=version, stale_grace=60)
+
+    assert len(later.evictions) == (3 if version in FORGETFUL else 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_v2alpha2_podgroup_types_go_staleness_switched_off_by_the_group(version):
+    """Seen on v0.17: with -1s a gang below its minimum runs on."""
+    members = tuple(
+        dataclasses.replace(each, state="active", node=f"n{number}")
+        for number, each in enumerate(pods(3), start=1)
+    )
+    snapshot = world("a/r1: n1 n2 n3", groups=(group(min_member=4, grace=-1.0),), pods=members)
+    later = run(after(snapshot, run(snapshot, version=version), seconds=61), version=version)
+
+    assert len(later.evictions) == (0 if VERSIONS[version].own_grace else 3)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("least", [0, None])
+def test_subgroup_info_factory_go_a_leaf_with_no_minimum(version, least):
+    """Seen on v0.17: the gang is placed with no pod in it, and a pod created there later is placed too."""
+    subs = (leaf("s0", 2), leaf("s1", least))
+    snapshot = world("a/r1: n1 n2 n3", groups=(group(subgroups=subs),), pods=pods(2, subgroup="s0"))
+
+    decisions = run(snapshot, version=version)
+
+    assert len(placed(decisions)) == (0 if version in BEFORE_15 else 2)
+    if version in SINCE_15:
+        later = after(snapshot, decisions)
+        later = dataclasses.replace(later, pods=(*later.pods, pod("late", subgroup="s1")))
+        assert list(placed(run(later, version=version))) == ["late"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_status_updater_a_pod_of_a_subgroup_that_does_not_exist(version):
+    snapshot = world(
+        "a/r1: n1", groups=(group(subgroups=(leaf("s0", 1),)),), pods=(pod("lost", subgroup="x"),)
+    )
+
+    decisions = run(snapshot, version=version)
+
+    texts = [each.message for each in decisions.pod_conditions]
+    want = 'Pod references subgroup "x", which does not exist in PodGroup ns/g'
+    assert texts == ([] if version in BEFORE_15 else [want])
+    assert ("Unschedulable" in reasons(decisions, "Pod")) == (version in SINCE_15)
+
+
+CLOSED = {
+    "node is unschedulable": {"unschedulable": True},
+    "node has NotReady condition": {"conditions": ("NotReady",)},
+    "node has DiskPressure condition": {"conditions": ("DiskPressure",)},
+    "node has MemoryPressure condition": {"conditions": ("MemoryPressure",)},
+}
+
+
+@pytest.mark.parametrize("text", CLOSED)
+def test_scheduler_util_go_closed_nodes_whatever_is_tolerated(text):
+    """Seen on running v0.13 and v0.17 for a cordoned node."""
+    everything = shape(tolerations=(Toleration("", "Exists", "", ""),))
+    snapshot = world("a/r1: n1", groups=(group(min_member=1),), pods=(pod("p", shape=everything),))
+    closed = tuple(dataclasses.replace(node, **CLOSED[text]) for node in snapshot.nodes)
+
+    decisions = run(dataclasses.replace(snapshot, nodes=closed))
+
+    assert placed(decisions) == {}
+    assert f"1 {text}" in message(decisions)

@@ -1,0 +1,65 @@
+"""A required level holds for a task that is tried again while its peers run, on every version of KAI.
+
+KAI from v0.15 on does not look at the peers' subgroups, and put a replacement into another zone.
+"""
+
+from cluster.kinds import NODE, POD
+from scheduling.requirements import Requirement
+from tests.factories import LEVELS, TaskFactory
+
+RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
+ZONE, RACK = LEVELS[0].label, LEVELS[1].label
+IN_ZONE = Requirement("zone", "z", required=True)
+IN_RACK = Requirement("rack", "r", required=True)
+
+
+def a_group(world, *tasks):
+    """A group on KAI whose pods all run on one node of rack r1 in zone a."""
+    world.cluster.put(NODE, {"metadata": {"name": "n1", "labels": {ZONE: "a", RACK: "r1"}}})
+    group = world.group(pods=0, pool=world.pool(levels=LEVELS), frozen=RETRY, ignore_nonlead_status=False)
+    for requirements in tasks:
+        TaskFactory(group=group, placement__requirements=requirements)
+    world.settle()
+    return group
+
+
+def selector_of(world, group, name):
+    """The node selector of a task's pod."""
+    pod_name = group.tasks.get(name=name, latest=True).pod_name
+    (pod,) = [pod for pod in world.cluster.all(POD) if pod["metadata"]["name"] == pod_name]
+    return pod["spec"].get("nodeSelector", {})
+
+
+def test_a_replacement_is_held_to_the_domain_of_each_required_set_it_shares_with_its_peers(world):
+    group = a_group(world, (IN_ZONE, IN_RACK), (IN_ZONE, IN_RACK), (IN_ZONE,))
+    assert selector_of(world, group, "task-0") == {}
+
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    world.finish(group, 2, tasks=["task-2"])
+    world.settle()
+
+    assert selector_of(world, group, "task-0") == {ZONE: "a", RACK: "r1"}
+    assert selector_of(world, group, "task-2") == {ZONE: "a"}
+
+
+def test_a_set_without_a_running_peer_is_held_to_the_broader_set_alone(world):
+    group = a_group(world, (IN_ZONE, IN_RACK), (IN_ZONE,))
+
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+
+    assert selector_of(world, group, "task-0") == {ZONE: "a"}
+
+
+def test_a_preference_and_a_gang_of_which_nothing_runs_pin_nobody(world):
+    rather = Requirement("rack", "r", required=False)
+    group = a_group(world, (rather,), (rather,))
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    assert selector_of(world, group, "task-0") == {}
+
+    alone = a_group(world, (IN_RACK,))
+    world.finish(alone, 2, tasks=["task-0"])
+    world.settle()
+    assert selector_of(world, alone, "task-0") == {}
