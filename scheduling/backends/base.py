@@ -216,7 +216,8 @@ class RenderedGang:
 
     ``topologies`` are the Topology objects that its constraints name; they must exist before the pod groups.
     ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``members`` names the pod group
-    of each task if the gang became several pod groups.
+    of each task if the gang became several pod groups. ``never_stale``: the scheduler does not evict the gang
+    for being below its minimum.
     """
 
     pod_groups: tuple[Manifest, ...]
@@ -225,6 +226,7 @@ class RenderedGang:
     constraints: tuple[AppliedConstraint, ...]
     sets: Mapping[str, str]
     members: Mapping[str, str] = field(default_factory=dict)
+    never_stale: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

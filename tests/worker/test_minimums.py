@@ -205,3 +205,40 @@ def test_it_is_lowered_without_an_observer_too(running):
     world.finish(group, 9, tasks=["task-2"])
     world.look(group)
     assert (statuses(group)[2], minimum(world)) == ("FAILED", 3)
+
+
+@pytest.fixture
+def never_stale(db):
+    """A gang on KAI 0.17, whose pod groups can switch staleness off."""
+    world = World()
+    group = world.group(pods=4, frozen={**AGAIN, "scheduler_version": "0.17"})
+    world.settle()
+    return world, group
+
+
+def test_where_staleness_is_off_a_task_tried_again_keeps_its_place_in_the_minimum(never_stale):
+    world, group = never_stale
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    assert pod_group["spec"]["stalenessGracePeriod"] == "-1s"
+    world.cluster.players.pop(0)  # nothing is placed any more
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    assert (minimum(world), group.tasks.get(name="task-1", latest=True).retry_id) == (4, 1)
+    assert not Event.objects.filter(reason="MinimumLowered").exists()
+
+
+def test_where_staleness_is_off_the_minimum_is_lowered_for_a_task_that_has_ended(never_stale):
+    world, group = never_stale
+    world.finish(group, 9, tasks=["task-2"])
+    world.settle()
+    assert minimum(world) == 3
+
+
+def test_where_staleness_is_off_a_pod_that_is_ending_holds_up_no_other_retry(never_stale):
+    world, group = never_stale
+    world.cluster.players.clear()
+    edit_pod(
+        world, pod_of(group, "task-3"), lambda obj: obj["metadata"].update(deletionTimestamp="2026-01-01")
+    )
+    world.settle()
+    assert minimum(world) == 3

@@ -1,7 +1,8 @@
 """Minimums: resizing a gang's pod group once some of its tasks have finished, failed or are tried again.
 
 A gang below its minimum is evicted after its scheduler's grace period, so this is done in the same
-reconciliation that observes it.
+reconciliation that observes it. A gang that is never stale keeps the minimum of tasks that are tried again:
+below it, it goes before younger gangs.
 """
 
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ def resize(
         return None
     if not live or not edits_pod_groups(view):
         return None
+    if edit.gang_of(view, view.row.stage).never_stale:
+        waiting = [name for name in waiting if name in ending_among(live, observed)]
     minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
     return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
 
@@ -70,8 +73,10 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
 
     Such sets keep the gang below its minimum however low it is. Left out long before the end of the grace
     period, and put back once the scheduler has removed its mark, they are tried again and again while the
-    rest of the gang runs.
+    rest of the gang runs. A gang that is never stale does without them for as long as their pods end.
     """
+    if edit.gang_of(view, view.row.stage).never_stale:
+        return replace(minimums, paused=bool(minimums.waiting)), None
     mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
     since = read_instant(annotations.get(mark)) if mark and minimums.waiting else None
@@ -92,11 +97,17 @@ def waiting_beside_others(living: Sequence[TaskView], observed: ObservedPods) ->
     gang has a place there are none: the gang is placed as a whole or not at all.
     """
     pods = {task.name: observed.pods.get(task.pod_name) for task in living}
-    ending = {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.absent)}
+    ending = ending_among(living, observed)
     placed = {name for name, pod in pods.items() if pod is not None and pod.node_name} - ending
     if not placed:
         return []
     return [t.name for t in living if t.name in ending or (t.retry_id and t.name not in placed)]
+
+
+def ending_among(living: Sequence[TaskView], observed: ObservedPods) -> set[str]:
+    """The tasks whose pods are being deleted, or are gone."""
+    pods = {task.name: observed.pods.get(task.pod_name) for task in living}
+    return {name for name, pod in pods.items() if pod is not None and (pod.deleting or pod.absent)}
 
 
 def _absent(view: GroupView, minimums: Minimums) -> list[str]:

@@ -11,6 +11,10 @@ stale while the others run. Removing the leaf for a moment ends that: KAI restar
 leaf is back. Meanwhile KAI leaves the leaf's pods alone, because their label names no leaf. Tried on running
 KAI v0.13 and v0.17: docs/explanation/kai-behaviour.md.
 
+Where the pod group switches staleness off (``stalenessGracePeriod``, v0.17), nobody's clock runs. The gang
+keeps the minimum of a task that is tried again, so KAI places the replacement before younger groups; only
+tasks that have ended, or whose pod is ending, are taken out.
+
 ``subGroups`` is one atomic list, so a patch contains all of it.
 """
 
@@ -21,6 +25,9 @@ from scheduling.backends.base import Manifest, RenderedGang
 
 STALE_ANNOTATION = "kai.scheduler/stale-podgroup-timestamp"
 SUBGROUP_LABEL = "kai.scheduler/subgroup-name"
+GRACE_FIELD = "stalenessGracePeriod"
+NO_GRACE = "-1s"
+"""A negative grace period: KAI never evicts the gang for being below its minimum."""
 
 
 def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool) -> Manifest:

@@ -39,7 +39,7 @@ from scheduling.backends.base import (
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kai import evictions, installation, minimum, pod_keys, reasons, relax
 from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.backends.kai.version import OLDEST, version_from_schema
+from scheduling.backends.kai.version import OLDEST, STALENESS_GRACE, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Level, Levels
@@ -109,6 +109,7 @@ class Kai(ByTable):
             topologies=_topologies(request, tree),
             constraints=applied(tree, subgroup_names),
             sets={sub.name: describe_subgroup(sub) for sub in subgroups},
+            never_stale=_is_never_stale(request),
         )
 
     def resized(
@@ -174,6 +175,8 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
         spec["subGroups"] = [_subgroup(request, subgroup) for subgroup in subgroups]
     else:
         spec["minMember"] = tree.root.size
+    if _is_never_stale(request):
+        spec[minimum.GRACE_FIELD] = minimum.NO_GRACE
     return {
         "apiVersion": Kai.pod_group.api_version,
         "kind": Kai.pod_group.kind,
@@ -190,6 +193,10 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
         },
         "spec": spec,
     }
+
+
+def _is_never_stale(request: GangRequest) -> bool:
+    return request.version is not None and request.version >= STALENESS_GRACE
 
 
 def _subgroup(request: GangRequest, subgroup: Subgroup) -> Manifest:

@@ -8,14 +8,16 @@ from scheduling.errors import UnsupportedCapability
 
 OLDEST = SchedulerVersion(0, 13)
 MIN_SUB_GROUP = SchedulerVersion(0, 15)
+STALENESS_GRACE = SchedulerVersion(0, 17)
 
 
 def version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
     """Infer KAI's version from the PodGroup schema its cluster serves.
 
     Accepts a CustomResourceDefinition, an OpenAPI v3 document (``/openapi/v3/apis/scheduling.run.ai/
-    v2alpha2``) or the bare schema. ``subGroups[].parent`` came with 0.13, ``minSubGroup`` with 0.15; the
-    answer is the oldest version with that schema. Raises UnsupportedCapability below 0.13.
+    v2alpha2``) or the bare schema. ``subGroups[].parent`` came with 0.13, ``minSubGroup`` with 0.15,
+    ``stalenessGracePeriod`` with 0.17; the answer is the oldest version with that schema. Raises
+    UnsupportedCapability below 0.13.
     """
     spec = _at(_pod_group_schema(document), "properties", "spec", "properties")
     subgroup = _at(spec, "subGroups", "items", "properties")
@@ -24,6 +26,8 @@ def version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:
             f"The cluster's PodGroup (scheduling.run.ai/v2alpha2) has no subGroups[].parent: KAI "
             f"{OLDEST} or later is needed."
         )
+    if "stalenessGracePeriod" in spec:
+        return STALENESS_GRACE
     return MIN_SUB_GROUP if "minSubGroup" in spec or "minSubGroup" in subgroup else OLDEST
 
 

@@ -67,7 +67,7 @@ def save(**more):
 
 
 def test_a_real_cluster_says_what_it_is(backend, request):
-    want = {"plane": "0.13", "plane_017": "0.15"}[request.node.callspec.params["backend"]]
+    want = {"plane": "0.13", "plane_017": "0.17"}[request.node.callspec.params["backend"]]
     assert backend.scheduler_version == want
     assert backend.kubernetes_version.startswith("v1.36")
     statuses = {c["type"]: c["status"] for c in backend.conditions}

@@ -56,7 +56,7 @@ def test_the_round_trip_notices_a_name_v017_refuses(source):
         served(source, pod_group)
 
 
-VERSION_IN_SCHEMA = dict.fromkeys(crds.OLDEST, "0.13") | dict.fromkeys(crds.NEWEST, "0.15")
+VERSION_IN_SCHEMA = dict.fromkeys(crds.OLDEST, "0.13") | dict.fromkeys(crds.NEWEST, "0.17")
 
 
 @pytest.mark.parametrize(("source", "want"), VERSION_IN_SCHEMA.items())

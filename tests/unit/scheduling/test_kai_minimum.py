@@ -1,5 +1,7 @@
 """A running gang's minimum counts what is left of it."""
 
+from dataclasses import replace
+
 from scheduling.backends.kai import Kai
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import group, one_try
@@ -43,3 +45,27 @@ def test_a_task_tried_again_alone_is_the_minimum():
 def test_a_leaf_without_living_tasks_goes_and_takes_its_empty_parents_with_it():
     got = KAI.resized(rendered(["a", "a", "b", "b"]), living=["t2", "t3"], waiting=[], rest=False)
     assert minimums(got) == [2]
+
+
+def without_grace(sets):
+    """A gang on a version of KAI whose pod groups can switch staleness off."""
+    tasks = [
+        one_try(f"t{n}", n, requirements=(Requirement("rack", rack),) if rack else ())
+        for n, rack in enumerate(sets)
+    ]
+    values = group(tasks)
+    return Renderer(replace(values, placement=replace(values.placement, scheduler_version="0.17"))).gangs[0]
+
+
+def test_where_staleness_can_be_off_it_is():
+    assert without_grace(["a"] * 4).pod_groups[0]["spec"]["stalenessGracePeriod"] == "-1s"
+    assert "stalenessGracePeriod" not in rendered(["a"] * 4).pod_groups[0]["spec"]
+
+
+def test_a_gang_without_a_grace_period_keeps_its_place_for_a_task_tried_again():
+    """The caller names only tasks whose pods are ending as waiting."""
+    living = ["t0", "t1", "t2", "t3"]
+    gang = without_grace(["a", "a", "b", "b"])
+    assert gang.never_stale
+    assert minimums(KAI.resized(gang, living=living, waiting=[], rest=False)) == [2, 2]
+    assert minimums(KAI.resized(gang, living=living, waiting=["t0", "t1"], rest=True)) == [2]
