@@ -120,8 +120,8 @@ def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
     if form.minimums is not None:
         spec |= resized_spec(view, form.stage, form.minimums)
     elif is_resized(live):
-        whole = gang_of(view, form.stage).pod_groups[0]["spec"]
-        spec |= {field: whole[field] for field in ("subGroups", "minMember") if field in whole}
+        complete = gang_of(view, form.stage).pod_groups[0]["spec"]
+        spec |= {field: complete[field] for field in ("subGroups", "minMember") if field in complete}
     return spec
 
 
