@@ -220,19 +220,22 @@ def pool_objects(
     scheduler = installed().get(pool.backend.scheduler_type)
     if scheduler is None:
         return ()
+    return scheduler.pool_objects(pool_request(pool, installation, queues=queues))
+
+
+def pool_request(pool: Pool, installation: UUID, *, queues: QueueSettings | None = None) -> PoolRequest:
+    """A pool as its scheduler takes it; ``queues`` are the settings of its backend."""
     gpu = pool.resources.get("gpu") or {}
-    return scheduler.pool_objects(
-        PoolRequest(
-            namespace=pool.backend.namespace,
-            pool=pool.name,
-            installation=installation,
-            levels=selectors.pool_levels(pool),
-            gpu_guarantee=gpu.get("guarantee", -1),
-            gpu_maximum=gpu.get("maximum", -1),
-            gpu_weight=gpu.get("weight", 1),
-            external_topology=pool.topology_name,
-            queues=queues or queues_of(pool.backend),
-        )
+    return PoolRequest(
+        namespace=pool.backend.namespace,
+        pool=pool.name,
+        installation=installation,
+        levels=selectors.pool_levels(pool),
+        gpu_guarantee=gpu.get("guarantee", -1),
+        gpu_maximum=gpu.get("maximum", -1),
+        gpu_weight=gpu.get("weight", 1),
+        external_topology=pool.topology_name,
+        queues=queues or queues_of(pool.backend),
     )
 
 

@@ -21,6 +21,7 @@ from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
 from scheduling.levels import Domain, Level, Levels
 from scheduling.preflight import CheckResult, Observed
+from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.requirements import Gang, SetPath
 
 Manifest = dict[str, Any]
@@ -457,6 +458,22 @@ class SharesQueues(Protocol):
     @property
     def shard_label(self) -> str:
         """The node label by which the scheduler divides a cluster into shards, unless it is set otherwise."""
+
+
+@runtime_checkable
+class AdmitsByQueue(Protocol):
+    """A scheduler whose queues have bounds, within which alone a gang starts."""
+
+    def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
+        """A pool's queue and those of ours above it, as configured; nothing is known of their usage."""
+
+    def is_preemptible(self, priority: str) -> bool:
+        """Whether work of higher priority may preempt work of this one."""
+
+    def shortages(
+        self, queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
+    ) -> tuple[QueueShortage, ...]:
+        """The bounds in a chain of queues that a gang exceeds, in the scheduler's order."""
 
 
 @runtime_checkable

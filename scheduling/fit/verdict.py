@@ -10,7 +10,7 @@ that the scheduler's order misses, the verdict says so: waiting alone may not he
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -21,6 +21,7 @@ from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
+from scheduling.queues import NO_QUEUES, QuotaVerdict
 from scheduling.requirements import SetPath
 from scheduling.tree import ConstraintNode
 
@@ -34,6 +35,14 @@ class Answer(StrEnum):
     NEVER = "never"
     NOT_NOW = "not_now"
     NOW = "now"
+
+
+class Obstacle(StrEnum):
+    """What is in a gang's way first: its queue, room in the pool, or room in one domain."""
+
+    QUOTA = "quota"
+    ROOM = "room"
+    TOPOLOGY = "topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,9 @@ class Verdict:
     another order. ``proven`` is False in two cases: NOT_NOW might really be NEVER, because the search hit its
     limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks, which
     is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room for now
-    on any nodes: if it is at least ``tasks``, the obstacle is the topology.
+    on any nodes: if it is at least ``tasks``, the obstacle is the topology. ``room_empty`` is the
+    same on empty, open nodes. ``quota`` is whether the gang's
+    queues admit it; the nodes alone say nothing of that.
     """
 
     answer: Answer
@@ -107,6 +118,23 @@ class Verdict:
     proven: bool = True
     tasks: int = 0
     room: int = 0
+    room_empty: int = 0
+    quota: QuotaVerdict = NO_QUEUES
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the nodes have a place for the gang now, whatever its queues say."""
+        return self.most_placed == self.tasks
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """What is in the way first, in the order in which a scheduler looks; None if nothing is."""
+        if self.quota.shortages:
+            return Obstacle.QUOTA
+        if self.answer is Answer.NOW:
+            return None
+        room = self.room_empty if self.answer is Answer.NEVER else self.room
+        return Obstacle.TOPOLOGY if room >= self.tasks else Obstacle.ROOM
 
     @property
     def blocked(self) -> tuple[SetVerdict, ...]:
@@ -133,16 +161,21 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
         _set_fit(board, empty, nodes[0], needs, alike=len(nodes), cut=gang.cut_of(nodes[0]))
         for nodes, needs in _sets(gang)
     )
-    if ever is Possible.NO:
-        return Verdict(Answer.NEVER, sets, most_placed=placer.most, tasks=demand.count, room=room)
-    return Verdict(
-        Answer.NOT_NOW,
+    verdict = Verdict(
+        Answer.NEVER,
         sets,
         most_placed=placer.most,
-        another_order=possible(board, gang) is Possible.YES,
-        proven=ever is Possible.YES,
         tasks=demand.count,
         room=room,
+        room_empty=empty.room(demand.measure, POOL),
+    )
+    if ever is Possible.NO:
+        return verdict
+    return replace(
+        verdict,
+        answer=Answer.NOT_NOW,
+        another_order=possible(board, gang) is Possible.YES,
+        proven=ever is Possible.YES,
     )
 
 

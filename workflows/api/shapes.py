@@ -85,6 +85,29 @@ class SetFeasibilityShape(Shape):
     nearest: list[DomainCapacityShape]
 
 
+class QueueShortageShape(Shape):
+    """A bound of a queue that does not admit a group. GPUs, thousandths of a core, bytes of memory."""
+
+    queue: str
+    resource: Literal["gpu", "cpu", "memory"]
+    bound: Literal["limit", "quota"] = about("The most that a queue may use; what it is guaranteed.")
+    amount: float
+    used: float = about("By what counts against this bound.")
+    requested: float = about("By the whole group.")
+
+
+class QuotaVerdictShape(Shape):
+    answer: Literal["admits", "short", "unknown", "none"] = about(
+        "Whether the group's queues admit it; none: its scheduler has no queues."
+    )
+    shortages: list[QueueShortageShape]
+
+
+class UnexaminedShape(Shape):
+    code: str
+    message: str
+
+
 class GroupFeasibilityShape(Shape):
     """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now.
 
@@ -94,6 +117,11 @@ class GroupFeasibilityShape(Shape):
     group: str
     verdict: Literal["never", "not_now", "now", "unknown"]
     sentence: str
+    obstacle: Literal["quota", "room", "topology"] | None = about(
+        "What is in its way first; null where nothing is, or where there is no verdict."
+    )
+    quota: QuotaVerdictShape
+    not_examined: list[UnexaminedShape] = about("What may be in its way and was not looked at.")
     proven: bool = about(
         "False: not_now might really be never, because the search hit its limit; or now depends on the "
         "scheduler's order, which is not known."

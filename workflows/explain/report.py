@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 from pools.selectors import Caller
-from scheduling.fit.verdict import Answer
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import WaitSummary, group_sentence, status_sentence, workflow_sentence
@@ -112,7 +111,7 @@ def _wait(group: TaskGroup, report: FeasibilityReport | None, *, now: datetime) 
     verdict = _verdict_sentence(report, why) if report else ""
     if preferences and verdict:  # the verdict counts preferences that are still required
         verdict = f"Under this requirement, {verdict[0].lower()}{verdict[1:]}"
-    if report and report.answer is not Answer.NOW and why in {Why.TOPOLOGY, Why.CAPACITY}:
+    if report and report.lacks_place and why in {Why.TOPOLOGY, Why.CAPACITY}:
         why = Why.TOPOLOGY if report.has_total_room else Why.CAPACITY
     if preferences and why in JUDGED_REASONS:
         why = Why.PATIENCE
@@ -142,7 +141,7 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
 
 def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
-    fits = report.answer is Answer.NOW
+    fits = not report.lacks_place
     if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
     if not fits or why not in {Why.TOPOLOGY, Why.CAPACITY}:

@@ -8,14 +8,15 @@ tenants' pods is unknown.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from operator import add
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import F
 
 from pools.models import Cluster, ForeignUsage
 from scheduling.backends.base import CountsLargest
@@ -43,12 +44,14 @@ _PODS = 110
 class ObservedNodes:
     """A snapshot and when its nodes were last listed completely, None if never.
 
-    ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free.
+    ``others_known`` False: other tenants' pods cannot be followed, so their usage counts as free. ``in_use``
+    is what each live group uses in the whole cluster, those ``without`` included.
     """
 
     snapshot: fit.Snapshot
     synced_at: datetime | None
     others_known: bool
+    in_use: Mapping[UUID, fit.Amounts] = field(default_factory=dict)
 
 
 def observed_nodes(
@@ -67,7 +70,7 @@ def observed_nodes(
     """
     row = Cluster.objects.filter(pk=cluster).first()
     others_known = row is not None and row.others_synced_at is not None
-    nodes, is_complete = _nodes(
+    nodes, is_complete, in_use = _nodes(
         cluster,
         selectors=selectors,
         labels={level.label for level in levels}.union(labels),
@@ -76,7 +79,7 @@ def observed_nodes(
     )
     paths = Capability.TOPOLOGY_PATH_DOMAINS in capabilities
     snapshot = fit.Snapshot.of(nodes, levels, paths=paths, is_complete=is_complete)
-    return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known)
+    return ObservedNodes(snapshot, row.nodes_synced_at if row else None, others_known, in_use)
 
 
 def nodes_with_usage(
@@ -98,10 +101,10 @@ def _nodes(
     labels: Iterable[str],
     without: Sequence[UUID],
     with_others: bool,
-) -> tuple[list[fit.FitNode], bool]:
-    """The nodes that one of the selectors matches, and whether those are all of the cluster's."""
+) -> tuple[list[fit.FitNode], bool, dict[UUID, fit.Amounts]]:
+    """The nodes that a selector matches, whether those are all of the cluster's, and usage by group."""
     columns = sorted({key for selector in selectors for key in selector}.union(labels))
-    holdings = _holdings(cluster, without)
+    holdings, in_use = _holdings(cluster, without)
     others = _others(cluster) if with_others else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
     pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
@@ -111,7 +114,7 @@ def _nodes(
         for node in rows
         if any(all(node[place] == value for place, value in selector) for selector in pairs_of_selectors)
     ]
-    return nodes, len(nodes) == len(rows)
+    return nodes, len(nodes) == len(rows), in_use
 
 
 def _rows(cluster: str, labels: Sequence[str]) -> list[tuple[Any, ...]]:
@@ -195,13 +198,17 @@ def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
     )
 
 
-def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holding]]:
-    """The usage of live tasks by node. A task without a node holds nothing."""
+def _holdings(
+    cluster: str, without: Sequence[UUID]
+) -> tuple[dict[str, list[fit.Holding]], dict[UUID, fit.Amounts]]:
+    """The usage of live tasks by node, and by group. A task without a node holds nothing."""
     rows = Task.objects.filter(
         status__in=LIVE_ORDER, group__released_at=None, group__backend__cluster_id=cluster
-    ).exclude(Q(node_name="") | Q(group_id__in=without))
+    ).exclude(node_name="")
     by_node: dict[str, list[fit.Holding]] = defaultdict(list)
-    for node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
+    by_group: dict[UUID, fit.Amounts] = {}
+    for group, node, workflow, started, timeout, gpu, cpu, memory, storage, claims in rows.values_list(
+        "group_id",
         "node_name",
         "group__workflow__name",
         "group__start_time",
@@ -213,9 +220,12 @@ def _holdings(cluster: str, without: Sequence[UUID]) -> dict[str, list[fit.Holdi
         "spec__claims_channel",
     ):
         amounts = _amounts(requested(gpu, cpu, memory, storage), pods=1, channels=int(bool(claims)))
-        until = started.timestamp() + timeout if started else None
-        by_node[node].append(fit.Holding(workflow, amounts, until))
-    return by_node
+        before = by_group.get(group)
+        by_group[group] = tuple(map(add, before, amounts)) if before else amounts
+        if group not in without:
+            until = started.timestamp() + timeout if started else None
+            by_node[node].append(fit.Holding(workflow, amounts, until))
+    return by_node, by_group
 
 
 def _others(cluster: str) -> dict[str, fit.Amounts]:

@@ -7,10 +7,13 @@ from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
+from scheduling.fit.admission import admitted
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from web.times import naive_utc
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.feasibility.queue_usage import quota_verdict, read_queues
 from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
+from workflows.feasibility.unexamined import NOT_EXAMINED, Unexamined, unexamined
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 
@@ -46,18 +49,34 @@ class FeasibilityReport:
         return self.verdict.answer if self.verdict else None
 
     @property
+    def lacks_place(self) -> bool:
+        """Whether the nodes have no place for it, whatever its queues say."""
+        return self.verdict is not None and not self.verdict.has_place
+
+    @property
     def has_total_room(self) -> bool:
         """Whether the pool has room for all tasks, although perhaps not in one domain."""
         return self.verdict is not None and self.verdict.room >= self.verdict.tasks
 
+    @property
+    def not_examined(self) -> tuple[Unexamined, ...]:
+        """What may keep the group from a place and was not looked at."""
+        return unexamined(self.verdict, others_known=self.others_known)
+
     def as_json(self) -> Json:
         """The shape of REST. ``places`` is null for a gang too large to list."""
         verdict = self.verdict or Verdict(Answer.NOT_NOW, (), proven=False, tasks=self.tasks)
+        obstacle = self.verdict.obstacle if self.verdict else None
         age = max(0.0, (self.made_at - self.synced_at).total_seconds()) if self.synced_at else None
         return {
             "group": self.group,
             "verdict": verdict.answer.value if self.verdict else UNKNOWN,
             "sentence": self.sentence,
+            "obstacle": obstacle.value if obstacle else None,
+            "quota": verdict.quota.as_json(),
+            "not_examined": [
+                {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
+            ],
             "proven": verdict.proven,
             "another_order": verdict.another_order,
             "tasks": verdict.tasks,
@@ -98,16 +117,21 @@ def feasibility(
         return []
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    without = [group.uuid for group in groups]
     observed = observed_nodes(
         cluster or "",
         selectors=selectors_of(groups),
         levels=placement.levels,
         capabilities=capabilities,
-        without=[group.uuid for group in groups],
+        without=without,
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
-    verdicts = [judge(observed.snapshot, demand_of(group, capabilities=capabilities)) for group in groups]
+    queues = read_queues(placement, in_use=observed.in_use, without=without)
+    demands = [demand_of(group, capabilities=capabilities) for group in groups]
+    verdicts = [
+        admitted(judge(observed.snapshot, demand), quota_verdict(queues, demand)) for demand in demands
+    ]
     visible = names_known_to(user, {name for verdict in verdicts for name in holders_of(verdict)})
     return [
         _report(group, verdict, sentence(verdict), observed=observed, now=now)

@@ -3,6 +3,7 @@
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
@@ -20,10 +21,44 @@ def sentence(verdict: Verdict) -> str:
     match verdict.answer:
         case Answer.NOW:
             return _now(verdict)
+        case Answer.NEVER if verdict.quota.is_lasting:
+            return f"It can never start in its queue as it is set: {quota_sentence(verdict)}"
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
+        case _ if verdict.quota.shortages:
+            return f"It does not fit now: {quota_sentence(verdict)} {_nodes_too(verdict)}"
         case _:
             return f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}"
+
+
+def _nodes_too(verdict: Verdict) -> str:
+    if verdict.has_place:
+        return f"The nodes have room for {_all(verdict.tasks)}."
+    return f"The nodes have no place either: {_not_now(verdict)}{_apart(verdict)}"
+
+
+def quota_sentence(verdict: Verdict) -> str:
+    """The first bound of a queue that does not admit the group; a lasting one before others."""
+    shortages = verdict.quota.shortages
+    shortage = next((shortage for shortage in shortages if shortage.is_lasting), shortages[0])
+    words = partial(_amount, shortage.resource)
+    bound = "never allows more than" if shortage.bound == "limit" else "guarantees"
+    text = f'queue "{shortage.queue}" {bound} {words(shortage.amount)}'
+    if shortage.bound == "quota":
+        text += ", which work that is not to be preempted cannot exceed"
+    if not shortage.is_lasting:
+        text += f", {words(shortage.used)} of them are in use,"
+    return f"{text} and the group asks for {words(shortage.requested)}."
+
+
+def _amount(resource: str, amount: float) -> str:
+    match resource:
+        case "gpu":
+            return f"{amount:g} {'GPU' if amount == 1 else 'GPUs'}"
+        case "cpu":
+            return f"{amount / 1000:g} cores"
+        case _:
+            return f"{amount / 2**30:.4g} GiB of memory"
 
 
 def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:

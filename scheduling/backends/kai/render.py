@@ -37,13 +37,14 @@ from scheduling.backends.base import (
     WaitingReason,
 )
 from scheduling.backends.by_table import ByTable
-from scheduling.backends.kai import evictions, installation, minimum, pod_keys, reasons, relax
+from scheduling.backends.kai import evictions, installation, minimum, pod_keys, queue_rules, reasons, relax
 from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import OLDEST, STALENESS_GRACE, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.preflight import CheckResult, Observed
+from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
 from scheduling.tree import Constraint, ConstraintTree, build_tree
@@ -143,6 +144,18 @@ class Kai(ByTable):
     def children_of(self, pool_object: Mapping[str, Any]) -> tuple[str, ...]:
         """The child queues; KAI 0.14 and later refuse to delete a queue that has any in its status."""
         return tuple(map(str, (pool_object.get("status") or {}).get("childQueues") or ()))
+
+    def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
+        manifests = (_pool_queue(request), *_parent_queues(request))
+        return tuple(queue_rules.configured(manifest) for manifest in manifests)
+
+    def is_preemptible(self, priority: str) -> bool:
+        return queue_rules.is_preemptible(priority)
+
+    def shortages(
+        self, queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
+    ) -> tuple[QueueShortage, ...]:
+        return queue_rules.shortages(queues, requested, priority=priority)
 
     def waiting_reasons(self, waiting: Waiting) -> tuple[WaitingReason, ...]:
         return reasons.read(waiting)

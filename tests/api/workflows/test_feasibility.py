@@ -163,3 +163,41 @@ def test_room_that_pods_of_others_hold_is_not_free(api, pool):
         "other tenants' pods. The pool has room for 4 such tasks in all, but not in one place."
     )
     assert one["sets"][0]["nearest"][0]["free_at"] is None
+
+
+def bound(pool, **gpu):
+    type(pool).objects.filter(pk=pool.pk).update(resources={"gpu": gpu})
+
+
+def test_the_pools_limit_is_in_the_way_before_its_nodes(api, pool):
+    bound(pool, maximum=32)
+    hold(pool, "n3", "n4")
+
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+
+    assert (entry["verdict"], entry["obstacle"]) == ("not_now", "quota")
+    assert entry["quota"]["answer"] == "short"
+    (shortage,) = entry["quota"]["shortages"]
+    assert {key: shortage[key] for key in ("resource", "bound", "amount", "used", "requested")} == {
+        "resource": "gpu",
+        "bound": "limit",
+        "amount": 32,
+        "used": 16,
+        "requested": 24,
+    }
+    assert "The nodes have room for all 3 tasks." in entry["sentence"]
+
+
+def test_what_may_be_preempted_is_not_bounded_by_the_guarantee(api, pool):
+    bound(pool, guarantee=16)
+    assert verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))["verdict"] == "now"
+    entry = verdict(post(api, pool, 3, "?feasibility=only&priority=NORMAL"))
+    assert (entry["verdict"], entry["obstacle"]) == ("never", "quota")
+    assert "guarantees 16 GPUs" in entry["sentence"]
+
+
+def test_the_verdict_lists_what_it_did_not_look_at(api, pool):
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "unknown")
+    codes = {line["code"] for line in entry["not_examined"]}
+    assert {"quota", "preemption", "priority", "other_tenants"} <= codes

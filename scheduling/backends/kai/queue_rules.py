@@ -1,0 +1,78 @@
+"""Which of KAI's queues admit a gang.
+
+A gang starts only if, in its own queue and in every one above, what is in use and what it asks for stay
+within the *limit*; and, for a gang that nothing may preempt, what is in use by such gangs within the *quota*.
+So a gang that may be preempted takes free room beyond the quota (``plugins/proportion/capacity_policy``,
+v0.13 and v0.17). A bound that a Queue leaves out is 0, which allows nothing. Fair share decides only the
+order of queues and what is reclaimed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from scheduling.backends.priorities import PRIORITIES
+from scheduling.queues import (
+    QUEUE_RESOURCES,
+    UNLIMITED,
+    QueueAmounts,
+    QueueBound,
+    QueueShortage,
+    QueueState,
+)
+
+PREEMPTIBLE_BELOW = 100
+"""The value of a priority class below which KAI may preempt."""
+
+_UNITS: Mapping[str, float] = {"gpu": 1, "cpu": 1, "memory": 1_000_000}
+"""GPUs, thousandths of a core and megabytes, as a Queue's spec counts them."""
+
+
+def is_preemptible(priority: str) -> bool:
+    return PRIORITIES[priority] < PREEMPTIBLE_BELOW
+
+
+def configured(manifest: Mapping[str, Any]) -> QueueState:
+    """A Queue as it is written, without a status."""
+    spec = manifest["spec"]
+    return QueueState(
+        name=manifest["metadata"]["name"], parent=spec.get("parentQueue") or "", bounds=_bounds(spec)
+    )
+
+
+def _bounds(spec: Mapping[str, Any]) -> dict[str, QueueBound]:
+    """The bounds that a Queue's spec sets."""
+    resources = spec.get("resources") or {}
+    return {
+        name: QueueBound(_amount(written, "quota", unit), _amount(written, "limit", unit))
+        for name, unit in _UNITS.items()
+        for written in (resources.get(name) or {},)
+    }
+
+
+def _amount(written: Mapping[str, Any], field: str, unit: float) -> float:
+    amount = float(written.get(field) or 0)
+    return UNLIMITED if amount < 0 else amount * unit
+
+
+def shortages(
+    queues: Sequence[QueueState], requested: QueueAmounts, *, priority: str
+) -> tuple[QueueShortage, ...]:
+    """The bounds that a gang exceeds, limits first, from its own queue up."""
+    limits = _exceeded(queues, requested, "limit")
+    quotas = () if is_preemptible(priority) else _exceeded(queues, requested, "quota")
+    return (*limits, *quotas)
+
+
+def _exceeded(
+    queues: Sequence[QueueState], requested: QueueAmounts, kind: Literal["limit", "quota"]
+) -> Iterator[QueueShortage]:
+    for queue in queues:
+        used_by_resource = queue.used if kind == "limit" else queue.fixed
+        for resource in QUEUE_RESOURCES:
+            amount, used = requested.get(resource, 0), used_by_resource.get(resource, 0)
+            bound = queue.bound(resource)
+            most = bound.limit if kind == "limit" else bound.quota
+            if amount and most >= 0 and used + amount > most:
+                yield QueueShortage(
+                    queue=queue.name, resource=resource, bound=kind, amount=most, used=used, requested=amount
+                )

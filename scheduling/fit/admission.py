@@ -1,0 +1,16 @@
+"""A verdict on nodes, joined with what a scheduler checks before it looks at nodes."""
+
+from dataclasses import replace
+
+from scheduling.fit.verdict import Answer, Verdict
+from scheduling.queues import QuotaVerdict
+
+
+def admitted(verdict: Verdict, quota: QuotaVerdict) -> Verdict:
+    """The verdict on a gang whose queues were judged too: without their room it gets no place."""
+    if not quota.shortages:
+        return replace(verdict, quota=quota)
+    answer = Answer.NEVER if quota.is_lasting else verdict.answer
+    answer = Answer.NOT_NOW if answer is Answer.NOW else answer
+    proven = quota.is_lasting or verdict.answer is Answer.NOW or verdict.proven
+    return replace(verdict, quota=quota, answer=answer, proven=proven, places={})

@@ -1,0 +1,97 @@
+"""Queues of a scheduler: their bounds, what is in use below them, and what a gang lacks there.
+
+A *quota* is what a queue is guaranteed, a *limit* the most that it may ever use. Amounts count GPUs,
+thousandths of a core and bytes of memory; a bound of -1 is unlimited. A chain of queues runs from the gang's
+own up to the broadest. Which bound counts for which gang is a scheduler's own rule (``AdmitsByQueue``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+QUEUE_RESOURCES = ("gpu", "cpu", "memory")
+UNLIMITED = -1.0
+
+QueueAmounts = Mapping[str, float]
+"""By the names of ``QUEUE_RESOURCES``; a missing one is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBound:
+    quota: float = UNLIMITED
+    limit: float = UNLIMITED
+
+
+NO_BOUND = QueueBound()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A queue. ``used`` is by everything below it, ``fixed`` the part of it that nothing may preempt."""
+
+    name: str
+    parent: str = ""
+    bounds: Mapping[str, QueueBound] = field(default_factory=dict)
+    used: QueueAmounts = field(default_factory=dict)
+    fixed: QueueAmounts = field(default_factory=dict)
+
+    def bound(self, resource: str) -> QueueBound:
+        return self.bounds.get(resource, NO_BOUND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShortage:
+    """A bound that does not admit a gang: how much it allows, what counts against it, what is asked for."""
+
+    queue: str
+    resource: str
+    bound: Literal["limit", "quota"]
+    amount: float
+    used: float
+    requested: float
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the gang alone asks for more, so that no end of other work helps."""
+        return self.requested > self.amount
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "queue": self.queue,
+            "resource": self.resource,
+            "bound": self.bound,
+            "amount": self.amount,
+            "used": self.used,
+            "requested": self.requested,
+        }
+
+
+class QuotaAnswer(StrEnum):
+    """Whether a gang's queues admit it now; NONE: its scheduler has no queues."""
+
+    ADMITS = "admits"
+    SHORT = "short"
+    UNKNOWN = "unknown"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaVerdict:
+    """The answer for one gang; ``shortages`` are in the order in which the scheduler finds them."""
+
+    answer: QuotaAnswer
+    shortages: tuple[QueueShortage, ...] = ()
+
+    @property
+    def is_lasting(self) -> bool:
+        return any(shortage.is_lasting for shortage in self.shortages)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer.value,
+            "shortages": [shortage.as_json() for shortage in self.shortages],
+        }
+
+
+NO_QUEUES = QuotaVerdict(QuotaAnswer.NONE)
