@@ -166,7 +166,8 @@ def explained(failure: Failure) -> list[str]:
 
 def _fault(fault: Mapping[str, Any]) -> list[str]:
     where = f"line {fault['line']}, column {fault['column']}: " if fault.get("line") else ""
-    lines = [f"  {where}{fault['path'] + ': ' if fault.get('path') else ''}{fault['message']}"]
+    message = f"{where}{fault['path'] + ': ' if fault.get('path') else ''}{fault['message']}"
+    lines = [f"  {line}" for line in message.splitlines()]
     if fault.get("allowed"):
         lines.append(f"    accepted: {', '.join(map(str, fault['allowed']))}")
     return lines

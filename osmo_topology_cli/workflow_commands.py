@@ -294,7 +294,8 @@ def _once() -> dict[str, str]:
 
 def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
     for warning in reply["warnings"]:
-        printer.note(f"warning: {warning}")
+        for line in f"warning: {warning}".splitlines():
+            printer.note(line)
     if printer.data(reply, names=[reply["name"]]):
         return
     printer.line(f"{reply['name']} would be accepted" if dry_run else f"{reply['name']} is accepted")

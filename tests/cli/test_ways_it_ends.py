@@ -63,11 +63,11 @@ def test_an_answer_ends_it_with_one_sentence_and_a_code(bare, answering):
 
 
 def test_a_submission_that_is_sent_again_is_the_same_one(bare, answering):
-    reply = {"name": "w-1", "warnings": ["Slow."], "constraints": []}
+    reply = {"name": "w-1", "warnings": ["Slow.", "Write:\ngroups:\n- name: a\x1b"], "constraints": []}
     service = answering((503, {"Retry-After": "1"}, BUSY), (200, {}, json.dumps(reply)))
     ended = bare("submit", "-", "--pool", "a/b", given="x", OSMO_URL=service.url, OSMO_TOKEN="t")
     assert (ended.code, ended.out) == (0, "w-1 is accepted\n")
-    assert "warning: Slow." in ended.err
+    assert "warning: Slow.\nwarning: Write:\ngroups:\n- name: a\ufffd\n" in ended.err
     (first, again) = service.asked
     assert first[:2] == ("POST", "/api/pool/a%2Fb/workflow")
     assert first[2]["Idempotency-Key"] == again[2]["Idempotency-Key"]

@@ -25,7 +25,7 @@ from scheduling.requirements import Gang, GangTask, Requirement, effective
 from scheduling.sentences import listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
-from workflows.spec.syntax import MAX_NAME
+from workflows.spec.syntax import MAX_NAME, quoted
 from workflows.spec.workflow_spec import GroupSpec, Resource, TaskSpec, WorkflowSpec
 from workflows.values.placement import (
     FrozenTemplate,
@@ -77,9 +77,7 @@ class _Admission:
 
     def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
         shared = self.shared(name=name, workflow=workflow)
-        groups = tuple(self.group(group, shared) for group in self.spec.groups)
-        self.notices += _shared_by_bare_tasks(self.spec)
-        return groups
+        return tuple(self.group(group, shared) for group in self.spec.groups)
 
     def shared(self, *, name: str, workflow: UUID) -> GroupPlacement:
         """What is frozen of the pool and the workflow, the same for every group."""
@@ -87,6 +85,7 @@ class _Admission:
         exec_timeout = self.timeout("exec_timeout", self.spec.exec_timeout, facts.exec_timeout)
         queue_timeout = self.timeout("queue_timeout", self.spec.queue_timeout, facts.queue_timeout)
         self.check_names()
+        self.notices += _elsewhere(self.spec, facts)
         return GroupPlacement(
             installation=facts.installation,
             pool=facts.name,
@@ -312,23 +311,20 @@ def _member(task: TaskSpec) -> GangTask:
     return GangTask(task.name, resource.gpu, resource.topology, task.path, inherits)
 
 
-def _shared_by_bare_tasks(spec: WorkflowSpec) -> Iterator[Notice]:
-    """Warn of bare tasks that name the same group of a key, as if the requirement held between them.
-
-    Each is a task group of its own (OSMO's rule), and no requirement reaches over task groups.
-    """
-    sharing: dict[tuple[str, str], list[str]] = {}
-    for task in (task for group in spec.groups if group.bare for task in group.tasks):
-        for requirement in task.resource.topology:
-            sharing.setdefault((requirement.key, requirement.group), []).append(task.name)
-    for (key, named), tasks in sharing.items():
-        if len(tasks) > 1:
-            message = (
-                f'Tasks {listing(tasks)} name {key} "{named}", but each task under `tasks:` is a task group '
-                "of its own, so the requirement does not hold between them. To place them together, write "
-                f"`groups: [{{name: {spec.name}-group, tasks: [...]}}]` with `lead: true` on one of them."
-            )
-            yield Notice("bare_tasks_share_nothing", message, ("workflow", "tasks"))
+def _elsewhere(spec: WorkflowSpec, facts: PoolFacts) -> Iterator[Notice]:
+    """Warn of a document that names another pool or backend than those that the request decides on."""
+    if spec.pool and spec.pool != facts.name:
+        message = (
+            f"The document names pool {quoted(spec.pool)}, but the request decides on pool "
+            f'"{facts.name}": it goes to "{facts.name}".'
+        )
+        yield Notice("other_pool", message, ("workflow", "pool"))
+    if spec.backend and spec.backend != facts.backend:
+        message = (
+            f'The document names backend {quoted(spec.backend)}, but pool "{facts.name}" is on backend '
+            f'"{facts.backend}": it goes there.'
+        )
+        yield Notice("other_backend", message, ("workflow", "backend"))
 
 
 def capability_faults(faults: Sequence[Fault], *, pools: Mapping[str, frozenset[Capability]]) -> list[Fault]:

@@ -161,6 +161,7 @@ class WorkflowModel(GrammarModel):
     backend: Text | None = None
     groups: list[Any] | None = None
     tasks: list[Any] | None = None
+    topology: tuple[TopologyEntry, ...] = ()  # never carried out: refused, or warned of
     resources: dict[Text, Any] = Field(default_factory=dict)
     timeout: TimeoutModel = TimeoutModel()
 
@@ -246,6 +247,7 @@ _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (TaskModel, "checkpoint"): CheckpointModel,
     (ResourceModel, "topology"): TopologyEntry,
     (GroupModel, "topology"): TopologyEntry,
+    (WorkflowModel, "topology"): TopologyEntry,
 }
 
 

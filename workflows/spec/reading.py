@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pools.documents.yaml_text import ParsedDocument, Place, Places, parse_document
-from scheduling.errors import Fault, InvalidSpec, Path
+from scheduling.errors import Fault, InvalidSpec, Notice, Path
 from scheduling.sentences import first
 from web.children import Exceeded, JobBounds, children
 from web.children.pool import Job
 from workflows.spec.limits import SpecLimits
 from workflows.spec.resolution import Resolver
+from workflows.spec.several_groups import shared_by_groups, topology_of_workflow
 from workflows.spec.validation import Validator
-from workflows.spec.workflow_spec import WorkflowSpec, located
+from workflows.spec.workflow_spec import GroupSpec, WorkflowSpec, located
 
 _MOST_ANSWER = 64 * 2**20
 
@@ -43,18 +44,31 @@ class PlainText:
         if validator.full:
             raise invalid(_at_most(validator.faults, limits), document)
         resolver = Resolver(workflow, groups, resources, limits, self.allow_localpath)
+        specs = resolver.groups()
+        sound = not (validator.faults or resolver.faults)
+        faults, notices = self._over_groups(specs, resolver, document.data) if sound else ([], [])
         return WorkflowSpec(
             name=workflow.name,
             labels=workflow.labels,
-            groups=resolver.groups(),
+            groups=specs,
+            pool=workflow.pool or "",
+            backend=workflow.backend or "",
             exec_timeout=resolver.timeout("exec_timeout"),
             queue_timeout=resolver.timeout("queue_timeout"),
             rendered=self.text,
             template=None,
             places=document,
-            warnings=tuple(resolver.notices()),
-            faults=_at_most([*validator.faults, *resolver.faults], limits),
+            warnings=(*resolver.notices(), *notices),
+            faults=_at_most([*validator.faults, *resolver.faults, *faults], limits),
         )
+
+    def _over_groups(
+        self, groups: tuple[GroupSpec, ...], resolver: Resolver, data: Any
+    ) -> tuple[list[Fault], list[Notice]]:
+        """The faults and notices of requirements over several task groups."""
+        raw = data["workflow"]
+        faults, notices = topology_of_workflow(groups, raw, resolver.topology())
+        return faults, [*notices, *shared_by_groups(groups, raw)]
 
 
 def read_job(payload: bytes) -> bytes:

@@ -86,6 +86,10 @@ class Resolver:
         text = getattr(self.workflow.timeout, name)
         return self._parsed(parse_duration, text, (*ROOT, "timeout", name)) if text is not None else None
 
+    def topology(self) -> tuple[Requirement, ...]:
+        """The requirements that stand on the workflow itself."""
+        return _requirements(self.workflow.topology, ROOT)
+
     def notices(self) -> Iterator[Notice]:
         """Warn of what is accepted but not carried out, each kind once."""
         for name, paths in self.left_out.items():

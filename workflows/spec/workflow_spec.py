@@ -71,6 +71,7 @@ class GroupSpec:
 class WorkflowSpec:
     """A workflow, and the text it was read from. Timeouts are seconds, None where the pool's default holds.
 
+    ``pool`` and ``backend`` are where its author wants it, empty where that is left to the request.
     ``environment`` is laid over that of every task. Lines and columns count in ``rendered``, of which
     ``places`` knows them; ``template`` is the text before it was rendered, None where nothing was
     templated. With ``faults`` the values are good for finding more of them, and for nothing else.
@@ -80,6 +81,8 @@ class WorkflowSpec:
     labels: Mapping[str, str]
     environment: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[GroupSpec, ...]
+    pool: str = ""
+    backend: str = ""
     exec_timeout: float | None
     queue_timeout: float | None
     rendered: str

@@ -248,6 +248,26 @@ WARNINGS = {
         },
         "the requirement does not hold between them",
     ),
+    "two groups of one zone": (
+        {
+            "name": "train",
+            "resources": {"r": {"gpu": 8, "topology": [same("zone", "all")]}},
+            "groups": [
+                {"name": "g1", "tasks": [task("a", resource="r", lead=True)]},
+                {"name": "g2", "tasks": [task("b", resource="r", lead=True)]},
+            ],
+        },
+        "To place them together, write one task group:\nversion: 2\n",
+    ),
+    "topology of the workflow": (
+        {**alone(), "topology": [same("zone", kind="preferred")]},
+        "each task group is placed by itself",
+    ),
+    "another pool": (
+        {**alone(), "pool": "a100"},
+        'names pool "a100", but the request decides on pool "h100"',
+    ),
+    "another backend": ({**alone(), "backend": "x"}, 'names backend "x", but pool "h100" is on backend "'),
     "data": (alone(outputs=[{"url": "s3://bucket/x"}]), "not carried out"),
     "nodes without a label": (
         gang(1, topology=[same("rack", kind="preferred")]),
@@ -267,6 +287,11 @@ def test_what_is_accepted_and_may_surprise_is_said(submit, pool, workflow, want)
     reply = accepted(submit(workflow))
     assert any(want in warning for warning in reply["warnings"]), reply["warnings"]
     assert Workflow.objects.get().warnings == reply["warnings"]
+
+
+def test_a_document_may_name_the_pool_and_backend_of_its_request(submit, pool):
+    workflow = {**alone(), "pool": "h100", "backend": pool.backend.name}
+    assert not any("names" in warning for warning in accepted(submit(workflow))["warnings"])
 
 
 def test_nodes_without_a_label_are_named(submit, pool):

@@ -274,7 +274,7 @@ def test_the_documentation_shows_every_field_that_is_carried_out():
     example = page.partition("```yaml\n")[2].partition("```")[0]
     prepare = "    - {name: first, tasks: [{name: prepare, image: i, command: [c], resource: shard}]}\n"
     parsed = parse(example.replace("  resources:\n", prepare + "  resources:\n"))
-    assert [notice.path[-1] for notice in parsed.warnings] == ["inputs"]
+    assert [notice.path[-1] for notice in parsed.warnings] == ["inputs", "groups"]
     task_fields = set(TaskModel.model_fields) - {"outputs", "kpis", "downloadType", "cacheSize", "checkpoint"}
     for name in {
         *task_fields - {"resources", "backend"},
