@@ -43,7 +43,8 @@ class NodeRequirement:
     """One requirement of a node: its rank, whether it is required now, and where it is first written.
 
     ``path`` is its set. ``required_for`` is the time for which it is required, in seconds since the gang
-    waits: infinite for a required level, 0 for a preference without patience.
+    waits: infinite for a required level, 0 for a preference without patience. ``preference_levels`` is how
+    many levels a preference may name once it gives way (``free_preferences``), None before.
     """
 
     path: SetPath
@@ -51,6 +52,21 @@ class NodeRequirement:
     required: bool
     required_for: float
     task: GangTask = field(compare=False)
+    preference_levels: int | None = None
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether this is a preference that gives way at present."""
+        return (
+            not self.required and self.preference_levels is not None and self.rank >= self.preference_levels
+        )
+
+    @property
+    def applied_rank(self) -> int | None:
+        """The rank at which this is applied; None for a preference that is dropped."""
+        if not self.is_freed or self.preference_levels is None:
+            return self.rank
+        return self.preference_levels - 1 if self.preference_levels else None
 
     @property
     def key(self) -> str:
@@ -132,7 +148,8 @@ def fold(members: Sequence[NodeRequirement]) -> Constraint:
     because KAI widens step by step. A preference that is not narrower than the required level has no effect.
     """
     hard = max((m.rank for m in members if m.required), default=None)
-    soft = max((m.rank for m in members if not m.required), default=None)
+    applied = (m.applied_rank for m in members if not m.required)
+    soft = max((rank for rank in applied if rank is not None), default=None)
     if soft is not None and hard is not None and soft <= hard:
         soft = None
     return Constraint(required=hard, preferred=soft)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from scheduling.backends.base import AppliedConstraint
 from scheduling.requirements import SetPath, describe
 from scheduling.subgroups import Subgroup
-from scheduling.tree import ConstraintNode, ConstraintTree, lasting
+from scheduling.tree import Constraint, ConstraintNode, ConstraintTree, NodeRequirement, lasting
 
 
 def applied(tree: ConstraintTree, subgroups: Mapping[SetPath, str]) -> tuple[AppliedConstraint, ...]:
@@ -28,22 +28,35 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
         preferred = member.required_for < math.inf
         if preferred and for_good is not None and member.rank <= for_good:
             continue
-        hard = constraint.required is not None and member.rank <= constraint.required
-        narrowest = constraint.required if hard else constraint.preferred
-        if narrowest is None:
-            raise ValueError(f"{describe(member.path)} is held by no constraint")
-        level = tree.levels[member.rank]
         yield AppliedConstraint(
             path=member.path,
             key=member.key,
-            label=level.label,
+            label=tree.levels[member.rank].label,
             requirement="preferred" if preferred else "required",
             tasks=node.size,
             subgroup=subgroup,
-            held_by=tree.levels[narrowest].key if narrowest != member.rank else None,
+            held_by=_implied_by(tree, constraint, member),
             wait_seconds=member.required_for if preferred and member.required_for else None,
             relaxed=preferred and not member.required,
+            freed=member.is_freed,
+            applied_key=_key(tree, member.applied_rank) if member.is_freed else None,
         )
+
+
+def _implied_by(tree: ConstraintTree, constraint: Constraint, member: NodeRequirement) -> str | None:
+    """The narrower key that implies this requirement, None if none does."""
+    rank = member.applied_rank
+    if rank is None:
+        return None
+    hard = constraint.required is not None and rank <= constraint.required
+    narrowest = constraint.required if hard else constraint.preferred
+    if narrowest is None:
+        raise ValueError(f"{describe(member.path)} is held by no constraint")
+    return _key(tree, narrowest) if narrowest != rank else None
+
+
+def _key(tree: ConstraintTree, rank: int | None) -> str | None:
+    return None if rank is None else tree.levels[rank].key
 
 
 def describe_subgroup(subgroup: Subgroup) -> str:

@@ -140,7 +140,8 @@ class GangRequest:
 
     ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0 how
     often the whole gang was created. ``labels`` and ``annotations`` go on the pod groups; the service's own
-    replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``).
+    replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``);
+    ``preference_levels`` are those that preferences may still name (``scheduling.free_preferences``).
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
     the oldest supported. ``queue_label`` and ``shard`` are those of ``QueueSettings``.
@@ -158,6 +159,7 @@ class GangRequest:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     stage: int = 0
+    preference_levels: int | None = None
     unsupported_preferred: UnsupportedPreferred = "refuse"
     external_topology: str = ""
     version: SchedulerVersion | None = None
@@ -184,7 +186,8 @@ class AppliedConstraint:
 
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
     the pod group (empty: the pod group itself). ``held_by`` names a narrower key that already implies this
-    one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``.
+    one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``. A preference that
+    gave way (``freed``) is applied at ``applied_key``, or not at all (None).
     """
 
     path: SetPath
@@ -196,9 +199,12 @@ class AppliedConstraint:
     held_by: str | None
     wait_seconds: float | None = None
     relaxed: bool = False
+    freed: bool = False
+    applied_key: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         patience = {"waitSeconds": self.wait_seconds, "relaxed": self.relaxed}
+        freedom = {"freed": True, "applied_key": self.applied_key}
         return {
             "set": [{"key": key, "group": group} for key, group in self.path],
             "key": self.key,
@@ -208,6 +214,7 @@ class AppliedConstraint:
             "subgroup": self.subgroup,
             "held_by": self.held_by,
             **({} if self.wait_seconds is None else patience),
+            **(freedom if self.freed else {}),
         }
 
 
@@ -373,7 +380,7 @@ class SchedulerBackend(Protocol):
         """
 
     def relaxed(self, before: RenderedGang, after: RenderedGang) -> Manifest | None:
-        """The merge patch that brings a pending pod group from one stage to a later one.
+        """The merge patch that changes the constraints of a pending pod group, at another stage for example.
 
         Empty for no change; None if the scheduler's pending pod groups cannot be edited.
         """

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import RESOURCES
+from scheduling.free_preferences import at_preference_levels
 from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode, ConstraintTree
 
@@ -74,6 +75,11 @@ class GangDemand:
     def at_last_stage(self) -> "GangDemand":
         """The gang once all its time-limited requirements are preferences."""
         return self if self.last is None else replace(self, tree=self.last, last=None)
+
+    def at_preference_levels(self, count: int | None) -> "GangDemand":
+        """The gang while its preferences name at most so many levels (``scheduling.free_preferences``)."""
+        last = None if self.last is None else at_preference_levels(self.last, count)
+        return replace(self, tree=at_preference_levels(self.tree, count), last=last)
 
     def counted_apart(self) -> "GangDemand":
         """The gang as if the scheduler counted each task by its own size."""

@@ -42,6 +42,7 @@ from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOG
 from scheduling.backends.kai.version import OLDEST, STALENESS_GRACE, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
+from scheduling.free_preferences import at_preference_levels
 from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
@@ -102,6 +103,7 @@ class Kai(ByTable):
 
     def render(self, request: GangRequest) -> RenderedGang:
         tree = at_stage(build_tree(request.gang, request.levels), request.stage)
+        tree = at_preference_levels(tree, request.preference_levels)
         subgroups = lay_out(tree)
         subgroup_names = {sub.path: sub.name for sub in subgroups if sub.node}
         return RenderedGang(

@@ -1,0 +1,38 @@
+"""When preferences give way: a gang finds no place now, and would find one if they named fewer levels.
+
+They give way only for a place that exists now. While there is room nowhere they stay, so waiting on a busy
+cluster costs no preference; and as few levels as possible are given up.
+"""
+
+from scheduling.fit.board import Board
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.greedy import Placer
+from scheduling.fit.search import Possible, possible
+from scheduling.fit.snapshot import Snapshot
+from scheduling.free_preferences import narrowest_preference
+
+
+def freed_levels(snapshot: Snapshot, gang: GangDemand) -> int | None:
+    """How many levels preferences may still name so that the gang is placed now.
+
+    ``gang`` has all its preferences. None: they stay, because the gang is placed with them (perhaps in
+    another order of its sets) or finds no place without them either.
+    """
+    narrowest = narrowest_preference(gang.tree)
+    if narrowest is None:
+        return None
+    board = Board(snapshot)
+    if _is_placed(board, gang) or not _is_placed(board, gang.at_preference_levels(0)):
+        return None
+    if possible(board, gang) is Possible.YES:
+        return None
+    counts = range(narrowest, 0, -1)
+    return next((n for n in counts if _is_placed(board, gang.at_preference_levels(n))), 0)
+
+
+def _is_placed(board: Board, gang: GangDemand) -> bool:
+    """Whether the scheduler's own order finds a place; the board stays as it is."""
+    placer = Placer(board, gang)
+    is_placed = placer.run()
+    board.rollback(0)
+    return is_placed
