@@ -149,6 +149,7 @@ def _facts() -> Any:
         nvlink=True,
         split_gangs="refuse",
         unsupported_preferred="refuse",
+        free_preferences_after=60,
         external_topology="",
         platforms={"gpu": platform},
         default_platform="gpu",

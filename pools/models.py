@@ -350,6 +350,14 @@ class Pool(models.Model):
         db_default=Infeasible.WARN,
         help_text="What to do with a task group that no domain of the pool is large enough for, even empty.",
     )
+    free_preferences_after = models.PositiveIntegerField(
+        default=60,
+        db_default=60,
+        help_text=(
+            "Seconds of waiting after which a preference gives way, if there is room now that it does not "
+            "see; 0: never."
+        ),
+    )
     topology_source = models.CharField(
         max_length=8,
         choices=TopologySource,

@@ -99,5 +99,6 @@ def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
         placement=GroupPlacement.from_json(row.placement),
         tasks=tuple(tasks),
         stage=row.stage,
+        preference_levels=row.preference_levels,
     )
     return WaitingGroup(workflow=row.workflow.name, values=values)

@@ -145,6 +145,10 @@ class TaskGroup(models.Model):
     stage = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="Preferences relaxed so far (scheduling.stages); never lowered."
     )
+    preference_levels = models.PositiveSmallIntegerField(
+        null=True,
+        help_text="Levels that preferences may still name (scheduling.free_preferences); null: all.",
+    )
     unplaced_since = models.DateTimeField(
         null=True, help_text="Since when all its pods exist without a node; patience counts from it."
     )

@@ -300,4 +300,5 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
         tasks=tuple(latest),
         earlier=tuple(earlier),
         stage=row.stage,
+        preference_levels=row.preference_levels,
     )

@@ -53,6 +53,7 @@ def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
             group.pk,
             group.status,
             group.stage,
+            group.preference_levels,
             group.waiting_why,
             group.waiting_reason,
             group.waiting_since,

@@ -90,13 +90,20 @@ def group_line(
 def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
     """The requirements that its scheduler gets; sets with equal requirements share a line."""
     alike = Counter(
-        (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), bool(line.get("relaxed")))
+        (str(line.get("key")), str(line.get("requirementType")), line.get("tasks"), _remark(line))
         for line in lines
     )
     return tuple(
-        f"one {key} {kind} for {_for_sets(number, tasks)}{', given up' if relaxed else ''}"
-        for (key, kind, tasks, relaxed), number in alike.items()
+        f"one {key} {kind} for {_for_sets(number, tasks)}{remark}"
+        for (key, kind, tasks, remark), number in alike.items()
     )
+
+
+def _remark(line: Json) -> str:
+    """What became of a preference that was relaxed or gave way."""
+    if line.get("freed"):
+        return f", now one {line['applied_key']}" if line.get("applied_key") else ", gave way"
+    return ", given up" if line.get("relaxed") else ""
 
 
 def _for_sets(sets: int, tasks: Any) -> str:

@@ -156,6 +156,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "split_gangs",
                     "unsupported_preferred",
                     "infeasible",
+                    "free_preferences_after",
                 )
             },
         ),

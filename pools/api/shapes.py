@@ -99,6 +99,10 @@ class PoolShape(PoolBaseShape):
         "refuse or warn: what to do with a preference that its scheduler cannot hold."
     )
     infeasible: str = about("accept, warn or refuse: what to do with a task group that can never be placed.")
+    free_preferences_after: int = about(
+        "Seconds of waiting after which a preference gives way, if there is room now that it does not see; "
+        "0: never."
+    )
     topology_source: str = about("managed: this service makes the Topology objects; external: it uses one.")
     topology_name: str = about("Name of the external Topology object.")
     shared_credentials: list[str] = about(

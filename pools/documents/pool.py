@@ -115,6 +115,7 @@ class PoolDocument(Document):
     split_gangs: Literal["refuse", "warn"] = "refuse"
     unsupported_preferred: Literal["refuse", "warn"] = "refuse"
     infeasible: Literal["accept", "warn", "refuse"] = "warn"
+    free_preferences_after: Annotated[int, Field(ge=0, le=31_536_000)] = 60
     topology_source: Literal["managed", "external"] = "managed"
     topology_name: Line = ""
     shared_credentials: Annotated[list[Line], Field(max_length=64)] = []

@@ -117,6 +117,7 @@ POOL = {
     "tolerations": TOLERATIONS,
     "split_gangs": st.sampled_from(["refuse", "warn"]),
     "unsupported_preferred": st.sampled_from(["refuse", "warn"]),
+    "free_preferences_after": st.integers(-1, 600),
     "infeasible": st.sampled_from(["accept", "warn", "refuse"]),
     "topology_source": st.sampled_from(["managed", "external"]),
     "topology_name": often("", "floor"),

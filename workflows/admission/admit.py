@@ -173,7 +173,12 @@ class _Admission:
             )
             for task, platform in placed
         )
-        placement = replace(shared, nvlink=nvlink, **_templates({p.name: p for _, p in placed}))
+        placement = replace(
+            shared,
+            nvlink=nvlink,
+            free_preferences_after=self.free_preferences_after(tries),
+            **_templates({p.name: p for _, p in placed}),
+        )
         version = version_for(placement, (task.placement for task in tries))
         return GroupValues(
             uuid=self.new_uuid(),
@@ -182,6 +187,12 @@ class _Admission:
             placement=replace(placement, version=version),
             tasks=tries,
         )
+
+    def free_preferences_after(self, tries: Sequence[TaskTry]) -> int:
+        """When the group's preferences give way, in seconds; 0 without one, or where no edit is possible."""
+        prefers = any(not r.required for task in tries for r in task.placement.requirements)
+        editable = Capability.TOPOLOGY_RELAX_PENDING in self.facts.capabilities
+        return self.facts.free_preferences_after if prefers and editable else 0
 
     def nvlink(self, group: GroupSpec) -> bool:
         """Whether the group gets a ComputeDomain: in an NVLink pool, unless it has ``nvlink: false``."""

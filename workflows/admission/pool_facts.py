@@ -65,6 +65,7 @@ class Timeouts:
 class PoolFacts:
     """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
 
+    ``free_preferences_after`` is in seconds, 0: preferences never give way.
     ``gpu_maximum`` is the pool's limit on GPUs, None for none. ``external_topology`` is the name of a
     Topology object that the service does not own, empty where it makes its own.
     """
@@ -88,6 +89,7 @@ class PoolFacts:
     nvlink: bool
     split_gangs: SplitGangs
     unsupported_preferred: UnsupportedPreferred
+    free_preferences_after: int
     external_topology: str
     platforms: Mapping[str, PlatformFacts]
     default_platform: str
@@ -126,6 +128,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         unsupported_preferred=(
             "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
         ),
+        free_preferences_after=pool.free_preferences_after,
         external_topology=pool.topology_name,
         platforms=_platforms(pool),
         default_platform=pool.default_platform,

@@ -7,7 +7,7 @@ digits. OSMO's fields that have no meaning here are null.
 from typing import Annotated, Any, Literal
 
 from pools.api.shapes import ConditionShape
-from web.shapes import AsStored, Instant, Shape, about, absent, choice
+from web.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
 from workflows.explain.reasons import Why
 from workflows.feasibility.pool_outcomes import OUTCOMES
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
@@ -43,6 +43,8 @@ class ConstraintShape(Shape):
         "For how many seconds a preference counts as required; only where the user set it."
     )
     relaxed: bool | None = absent("Whether that time is over.")
+    freed: bool | None = absent("True where a preference gave way, because it blocked the group.")
+    applied_key: str | None = absent_or_null("The key that it is applied at then; null: it is dropped.")
 
 
 class GroupConstraintsShape(Shape):

@@ -240,18 +240,19 @@ def _others(cluster: str) -> dict[str, fit.Amounts]:
 
 
 def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
-    """The demand of a group at its current stage."""
+    """The demand of a group at its current stage, with those preferences that have not given way."""
     gang, levels = group.gang(), group.placement.levels
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
     count = 1 if ignored else len(stage_begins(gang))
-    return GangDemand(
+    demand = GangDemand(
         tree if ignored else at_stage(tree, group.stage),
         _demands(group),
         counts_largest=_counts_largest(group.placement.scheduler_type),
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if group.placement.external_topology and levels else None,
     )
+    return demand.at_preference_levels(group.preference_levels)
 
 
 def _counts_largest(scheduler: str) -> bool:

@@ -16,7 +16,7 @@ from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
-from workflows.values.observation import STAGE_ANNOTATION
+from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 from workflows.values.placement import GroupValues, TaskTry, gang_of
 
 
@@ -95,8 +95,9 @@ class Renderer:
             installation=placement.installation,
             attempt=attempt,
             labels=self._labels,
-            annotations={STAGE_ANNOTATION: str(values.stage)} if values.stage else {},
+            annotations=_marks(values),
             stage=values.stage,
+            preference_levels=values.preference_levels,
             unsupported_preferred=placement.unsupported_preferred,
             external_topology=placement.external_topology,
             version=SchedulerVersion.parse_known(placement.scheduler_version),
@@ -181,6 +182,14 @@ def render_group(values: GroupValues) -> GroupObjects:
         constraints=first.constraints,
         sets=renderer.sets(),
     )
+
+
+def _marks(values: GroupValues) -> dict[str, str]:
+    """The annotations that tell the constraints of a pod group from those of other times."""
+    marks = {STAGE_ANNOTATION: str(values.stage)} if values.stage else {}
+    if values.preference_levels is not None:
+        marks[PREFERENCE_LEVELS_ANNOTATION] = str(values.preference_levels)
+    return marks
 
 
 def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:

@@ -28,10 +28,13 @@ MEMBERS_ANNOTATION = "osmo.nvidia.com/members"
 STAGE_ANNOTATION = "osmo.nvidia.com/stage"
 """On a pod group at a later stage of patience than the first: its number."""
 
+PREFERENCE_LEVELS_ANNOTATION = "osmo.nvidia.com/preference-levels"
+"""On a pod group whose preferences gave way: how many levels they may still name."""
+
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
-_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION)
+_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 

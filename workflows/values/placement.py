@@ -22,9 +22,9 @@ from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.requirements import Gang, GangTask, Requirement
 
-VERSIONS = (1, 2, 3, 4)
+VERSIONS = (1, 2, 3, 4, 5)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout."""
+the start timeout; 5 preferences that give way."""
 
 START_TIMEOUT = 1800.0
 """Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
@@ -45,7 +45,8 @@ class GroupPlacement:
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
     whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, applied after a task's
     own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
-    that constraints name, empty if they name our own. ``templates`` are by platform, here and not with
+    that constraints name, empty if they name our own. ``free_preferences_after`` is after how
+    many seconds its preferences may give way, 0 for never. ``templates`` are by platform, here and not with
     each of the tasks; ``template_revisions`` has the revisions of their sources.
     """
 
@@ -65,6 +66,7 @@ class GroupPlacement:
     nvlink: bool = False
     split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
+    free_preferences_after: int = 0
     external_topology: str = ""
     queue_label: str = ""
     shard: Mapping[str, str] = field(default_factory=dict)
@@ -191,7 +193,8 @@ class GroupValues:
 
     ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
     which give the number of pods of an earlier attempt's pod group. ``stage`` counts the preferences
-    relaxed so far (``scheduling.stages``); all objects of the group are rendered at it.
+    relaxed so far (``scheduling.stages``), ``preference_levels`` the levels that preferences may still name
+    (``scheduling.free_preferences``, None: all); all objects of the group are rendered at them.
     """
 
     uuid: UUID
@@ -201,6 +204,7 @@ class GroupValues:
     tasks: tuple[TaskTry, ...]
     earlier: tuple[TaskTry, ...] = ()
     stage: int = 0
+    preference_levels: int | None = None
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""
@@ -215,6 +219,8 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
+    if placement.free_preferences_after:
+        return 5
     if placement.start_timeout != START_TIMEOUT:
         return 4
     if placement.templates:

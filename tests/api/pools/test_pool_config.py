@@ -17,6 +17,7 @@ FULL = {
     "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
     "split_gangs": "warn",
     "unsupported_preferred": "warn",
+    "free_preferences_after": 90,
     "topology_source": "external",
     "topology_name": "dgx-floor.example",
     "default_platform": "h100",

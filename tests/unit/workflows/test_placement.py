@@ -59,8 +59,8 @@ def test_what_has_its_default_takes_no_room():
 
 
 def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
-    with pytest.raises(ValueError, match="version 5"):
-        GroupPlacement.from_json({**GROUP.to_json(), "version": 5})
+    with pytest.raises(ValueError, match="version 6"):
+        GroupPlacement.from_json({**GROUP.to_json(), "version": 6})
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,7 @@ def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
         (TEMPLATED, PATIENT, 3),
         (GROUP, PATIENT, 2),
         (replace(TEMPLATED, start_timeout=60.0), TASK, 4),
+        (replace(TEMPLATED, free_preferences_after=60), TASK, 5),
     ],
 )
 def test_a_placement_says_the_oldest_version_that_can_read_it(group, task, version):
