@@ -1,7 +1,8 @@
 """A constraint tree laid out as named subgroups: a flat list with parents, as schedulers take it.
 
 Every task ends in exactly one leaf. Tasks that stand directly in a node with sub-sets get one *free leaf*
-there, without a constraint of its own, named to be placed last.
+there, without a constraint of its own, named to be placed last unless the gang has an order of its own
+(``set_order``).
 
 *Wrapping*: KAI v0.13 places all inner subgroups before all leaves, whatever their names, while v0.17
 orders both by name. A leaf set beside an inner sibling is therefore written as an inner subgroup that
@@ -43,9 +44,12 @@ def lay_out(tree: ConstraintTree) -> tuple[Subgroup, ...]:
 
 
 def _below(node: ConstraintNode, *, parent: str | None) -> Iterator[Subgroup]:
-    siblings = len(node.sets) + bool(node.tasks)
-    wrap = any(sub.sets for sub in node.sets)
-    for place, sub in enumerate(node.sets):
+    siblings = len(node.parts)
+    wrap = is_wrapping(node)
+    for place, sub in enumerate(node.parts):
+        if sub is None:
+            yield _leaf(names.subgroup(place, siblings, node.path, kind="free"), parent, node)
+            continue
         name = names.subgroup(place, siblings, sub.path)
         constraint = sub.constraint
         if sub.sets:
@@ -56,8 +60,11 @@ def _below(node: ConstraintNode, *, parent: str | None) -> Iterator[Subgroup]:
             yield _leaf(names.subgroup(0, 1, sub.path, kind="all"), name, sub)
         else:
             yield Subgroup(name, parent, sub.path, constraint, sub.tasks, sub)
-    if node.tasks:
-        yield _leaf(names.subgroup(siblings - 1, siblings, node.path, kind="free"), parent, node)
+
+
+def is_wrapping(node: ConstraintNode) -> bool:
+    """Whether leaf sets in this node are wrapped, because a sibling is an inner subgroup."""
+    return any(sub.sets for sub in node.sets)
 
 
 def _leaf(name: str, parent: str | None, node: ConstraintNode) -> Subgroup:

@@ -101,7 +101,8 @@ class ConstraintNode:
     """A co-location set, or several with exactly the same tasks. ``sets`` is in placement order.
 
     ``tasks`` are those directly in this node; ``size`` and ``gpus`` count those below as well, and
-    ``required_for`` is the longest time for which anything here or below is required.
+    ``required_for`` is the longest time for which anything here or below is required. ``free_place`` is the
+    free leaf's place among the sub-sets, None for the last (``set_order``).
     """
 
     path: SetPath
@@ -111,10 +112,19 @@ class ConstraintNode:
     size: int
     gpus: int
     required_for: float
+    free_place: int | None = None
 
     @property
     def constraint(self) -> Constraint:
         return fold(self.members)
+
+    @property
+    def parts(self) -> tuple["ConstraintNode | None", ...]:
+        """What is placed one after the other in this node: its sub-sets, and None for its own tasks."""
+        if not self.tasks:
+            return self.sets
+        place = len(self.sets) if self.free_place is None else self.free_place
+        return (*self.sets[:place], None, *self.sets[place:])
 
     def walk(self) -> Iterator["ConstraintNode"]:
         """This node and all below, each before its sub-sets."""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from scheduling import set_order
 from workflows.lifecycle.statuses import BACKLOG, TaskStatus
 from workflows.models import Task, TaskGroup
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
@@ -53,7 +54,7 @@ def waiting_groups_in(pool: str) -> WaitingGroups:
     chosen: list[TaskGroup] = []
     left = MOST_TASKS
     for row in sized.select_related("workflow").only(
-        "name", "attempt", "stage", "placement", "workflow__name"
+        "name", "attempt", "stage", "set_order", "placement", "workflow__name"
     )[:MOST_GROUPS]:
         left -= row.size
         if left < 0 and chosen:
@@ -100,5 +101,6 @@ def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
         tasks=tuple(tasks),
         stage=row.stage,
         preference_levels=row.preference_levels,
+        order=set_order.from_json(row.set_order),
     )
     return WaitingGroup(workflow=row.workflow.name, values=values)

@@ -149,6 +149,11 @@ class TaskGroup(models.Model):
         null=True,
         help_text="Levels that preferences may still name (scheduling.free_preferences); null: all.",
     )
+    set_order = models.JSONField(
+        default=list,
+        db_default=[],
+        help_text="The order of its sets where that is not the usual one (scheduling.set_order).",
+    )
     unplaced_since = models.DateTimeField(
         null=True, help_text="Since when all its pods exist without a node; patience counts from it."
     )

@@ -54,6 +54,7 @@ def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
             group.status,
             group.stage,
             group.preference_levels,
+            group.set_order,
             group.waiting_why,
             group.waiting_reason,
             group.waiting_since,

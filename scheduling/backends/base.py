@@ -23,6 +23,7 @@ from scheduling.levels import Domain, Level, Levels
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.requirements import Gang, SetPath
+from scheduling.set_order import SetOrder
 
 Manifest = dict[str, Any]
 
@@ -144,7 +145,8 @@ class GangRequest:
     ``preference_levels`` are those that preferences may still name (``scheduling.free_preferences``).
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
-    the oldest supported. ``queue_label`` and ``shard`` are those of ``QueueSettings``.
+    the oldest supported. ``queue_label`` and ``shard`` are those of ``QueueSettings``. ``order`` is the order
+    of the gang's sets, for a scheduler that ``OrdersSets``.
     """
 
     group: UUID
@@ -165,6 +167,7 @@ class GangRequest:
     version: SchedulerVersion | None = None
     queue_label: str = ""
     shard: Mapping[str, str] = field(default_factory=dict)
+    order: SetOrder = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +444,16 @@ class CountsLargest(Protocol):
     """
 
     counts_largest: bool
+
+
+@runtime_checkable
+class OrdersSets(Protocol):
+    """A scheduler that places sets one after the other in an order that rendering chooses.
+
+    With ``orders_sets`` the order may also be changed while the gang waits.
+    """
+
+    orders_sets: bool
 
 
 @runtime_checkable

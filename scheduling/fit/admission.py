@@ -13,4 +13,4 @@ def admitted(verdict: Verdict, quota: QuotaVerdict) -> Verdict:
     answer = Answer.NEVER if quota.is_lasting else verdict.answer
     answer = Answer.NOT_NOW if answer is Answer.NOW else answer
     proven = quota.is_lasting or verdict.answer is Answer.NOW or verdict.proven
-    return replace(verdict, quota=quota, answer=answer, proven=proven, places={})
+    return replace(verdict, quota=quota, answer=answer, proven=proven, places={}, order=())

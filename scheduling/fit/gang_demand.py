@@ -54,7 +54,8 @@ class GangDemand:
     ``counts_largest``: the scheduler skips a domain that lacks room for as many of the largest task as the
     set has tasks, although smaller tasks would fit (KAI does). ``last`` is the tree at the last stage, None
     for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
-    can leave out; None if each constraint has a Topology of its own.
+    can leave out; None if each constraint has a Topology of its own. ``is_orderable``: the scheduler places
+    parts in the order of the tree, which is ours to change.
     """
 
     tree: ConstraintTree
@@ -62,6 +63,7 @@ class GangDemand:
     counts_largest: bool
     last: ConstraintTree | None = None
     cut: int | None = None
+    is_orderable: bool = False
 
     def set_demand(self, node: ConstraintNode) -> SetDemand:
         counts_largest = self.counts_largest and bool(node.constraint)

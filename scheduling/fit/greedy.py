@@ -20,7 +20,7 @@ from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.snapshot import POOL_RANK, amounts
-from scheduling.requirements import GangTask
+from scheduling.requirements import GangTask, SetPath
 from scheduling.tree import ConstraintNode
 
 _GPU, _CPU = 0, 1
@@ -30,14 +30,21 @@ Score = Callable[[int], int]
 class Placer:
     """One attempt to place a gang on a board. ``where`` is the node's index for each placed task.
 
-    ``most`` is the largest number of tasks that had a place at the same time.
+    ``most`` is the largest number of tasks that had a place at the same time, ``furthest`` the largest number
+    of the root's parts that were placed one after the other, -1 if no region was large enough. ``placements``
+    counts the tasks that were placed, those that were taken back included. ``set_demands`` may be those of
+    another try of the same gang.
     """
 
-    def __init__(self, board: Board, gang: GangDemand) -> None:
+    def __init__(
+        self, board: Board, gang: GangDemand, *, set_demands: dict[SetPath, SetDemand] | None = None
+    ) -> None:
         self.board, self.gang = board, gang
         self.where: list[tuple[str, int]] = []
         self.most = 0
-        self._set_demands: dict[int, SetDemand] = {}
+        self.furthest = -1
+        self.placements = 0
+        self.set_demands = {} if set_demands is None else set_demands
 
     def run(self) -> bool:
         """Place everything, or nothing."""
@@ -48,18 +55,28 @@ class Placer:
         for inside in offered(self.board, node, self.set_demand(node), region, cut=cut):
             mark = len(self.where)
             own = self._score(node, inside) or score
-            below = all(self._place(sub, inside, own) for sub in node.sets)
-            if below and self._fill(node.tasks, inside, own):
+            if self._place_parts(node, inside, own):
                 return True
             self.most = max(self.most, len(self.where))
             self.board.rollback(mark)
             del self.where[mark:]
         return False
 
+    def _place_parts(self, node: ConstraintNode, inside: Region, score: Score | None) -> bool:
+        for number, part in enumerate(node.parts):
+            if node is self.gang.tree.root:
+                self.furthest = max(self.furthest, number)
+            if part is None:
+                if not self._fill(node.tasks, inside, score):
+                    return False
+            elif not self._place(part, inside, score):
+                return False
+        return True
+
     def set_demand(self, node: ConstraintNode) -> SetDemand:
-        demand = self._set_demands.get(id(node))
+        demand = self.set_demands.get(node.path)
         if demand is None:
-            demand = self._set_demands[id(node)] = self.gang.set_demand(node)
+            demand = self.set_demands[node.path] = self.gang.set_demand(node)
             for kind in demand.counted:
                 self.board.know(kind)
         return demand
@@ -82,6 +99,7 @@ class Placer:
             for _ in range(min(len(left), self.board.slots(kind, node))):
                 self.board.put(kind, node)
                 self.where.append((left.pop().name, node))
+                self.placements += 1
             if not left:
                 return True
         return not left

@@ -3,8 +3,10 @@
 NOW: the scheduler's own order finds a place. ``proven`` is False where that order is unknown and another
 order would not find one. NEVER: no choice of domains holds the gang on empty, open nodes, at any of its
 stages. This is proven, so a pool may refuse the gang. NOT_NOW is everything between: it names the nearest
-domain, what the domain lacks, and who holds it until when. Where another order of the sets finds a placement
-that the scheduler's order misses, the verdict says so: waiting alone may not help.
+domain, what the domain lacks, and who holds it until when.
+
+Where the order of the sets is ours to choose, NOW may need another order, which the verdict names. Where a
+placement exists that no order was found for, NOT_NOW says so: waiting alone may not help.
 """
 
 import math
@@ -19,10 +21,12 @@ from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
+from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
 from scheduling.queues import NO_QUEUES, QuotaVerdict
 from scheduling.requirements import SetPath
+from scheduling.set_order import SetOrder, order_of
 from scheduling.tree import ConstraintNode
 
 _GPU = RESOURCES.index("gpu")
@@ -101,13 +105,14 @@ class Verdict:
     """The answer, with the obstacles or with the places that the gang would get.
 
     ``places`` is the placement that the scheduler would find now: node by task. ``most_placed`` is how many
-    tasks it places before it gives up. ``another_order``: the gang would fit now with its sets in
-    another order. ``proven`` is False in two cases: NOT_NOW might really be NEVER, because the search hit its
-    limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks, which
-    is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room for now
-    on any nodes: if it is at least ``tasks``, the obstacle is the topology. ``room_empty`` is the
-    same on empty, open nodes. ``quota`` is whether the gang's
-    queues admit it; the nodes alone say nothing of that.
+    tasks it places before it gives up. ``order`` is the order of sets that NOW needs, where that is not the
+    gang's. ``another_order``: the gang would fit now with its sets in another order, but none was found that
+    could be chosen. ``proven`` is False in two cases: NOT_NOW might really be NEVER, because the search hit
+    its limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks,
+    which is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room
+    for now on any nodes: if it is at least ``tasks``, the obstacle is the topology. ``room_empty`` is the
+    same on empty, open nodes. ``quota`` is whether the gang's queues admit it; the nodes alone say nothing of
+    that.
     """
 
     answer: Answer
@@ -115,6 +120,7 @@ class Verdict:
     places: Mapping[str, str] = field(default_factory=dict)
     most_placed: int = 0
     another_order: bool = False
+    order: SetOrder = ()
     proven: bool = True
     tasks: int = 0
     room: int = 0
@@ -154,6 +160,9 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
         return Verdict(Answer.NOW, (), places, count, proven=certain, tasks=count, room=count)
     demand = gang.set_demand(gang.tree.root)
     room = board.room(demand.measure, POOL)
+    elsewhere = possible(board, gang)
+    if elsewhere is not Possible.NO and (reordered := _reordered(board, gang, placer)):
+        return reordered
     empty = Board(snapshot.emptied())
     last = gang.at_last_stage()
     ever = possible(empty, last if snapshot.is_complete else last.counted_apart())
@@ -174,8 +183,26 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     return replace(
         verdict,
         answer=Answer.NOT_NOW,
-        another_order=possible(board, gang) is Possible.YES,
+        another_order=elsewhere is Possible.YES,
         proven=ever is Possible.YES,
+    )
+
+
+def _reordered(board: Board, gang: GangDemand, placer: Placer) -> Verdict | None:
+    """NOW in another order, where there is one that is ours to choose."""
+    change = reordering(board, gang, failed=placer) if gang.is_orderable else None
+    if change is None:
+        return None
+    places = {task: board.snapshot.nodes[node].name for task, node in change.where}
+    return Verdict(
+        Answer.NOW,
+        (),
+        places,
+        len(places),
+        order=order_of(change.gang.tree),
+        proven=gang.is_ordered,
+        tasks=len(places),
+        room=len(places),
     )
 
 

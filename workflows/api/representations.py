@@ -143,6 +143,7 @@ def _group(
         waiting_since=group.waiting_since,
         constraints=group.constraints,
         patience=_patience(group),
+        order=group.set_order,
         got=_placement(group.placement_result),
         conditions=group.conditions,
         compute_domain=_compute_domain(group, domain),

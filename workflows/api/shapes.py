@@ -110,6 +110,13 @@ class UnexaminedShape(Shape):
     message: str
 
 
+class PartsOrderShape(Shape):
+    """The order in which the parts of one set are placed, where that is not the usual one."""
+
+    set: list[SetMemberShape] = about("Empty: the whole group.")
+    parts: list[list[SetMemberShape]] = about("Sets within it; it itself stands for its other tasks.")
+
+
 class GroupFeasibilityShape(Shape):
     """Whether a group would be placed; the scheduler decides. ``sets`` is empty where it fits now.
 
@@ -128,7 +135,8 @@ class GroupFeasibilityShape(Shape):
         "False: not_now might really be never, because the search hit its limit; or now depends on the "
         "scheduler's order, which is not known."
     )
-    another_order: bool = about("It would fit if its sets were placed in another order.")
+    another_order: bool = about("It would fit if its sets were placed in another order; none was found.")
+    order: list[PartsOrderShape] = about("The order of sets that `now` needs; empty for the usual one.")
     tasks: int
     room: int = about(
         "For how many tasks as large as its largest the pool has room now, wherever they stand."
@@ -284,6 +292,9 @@ class GroupShape(Shape):
     waiting_since: Instant | None = about(TIME)
     constraints: Annotated[list[ConstraintShape], AsStored()]
     patience: PatienceShape | None
+    order: Annotated[list[PartsOrderShape], AsStored()] = about(
+        "The order in which its sets are placed; empty for the usual one."
+    )
     got: GroupOutcomeShape | None = about(
         "Null before it is placed, and for a group without topology requirements."
     )

@@ -19,7 +19,7 @@ from django.db import connection
 from django.db.models import F
 
 from pools.models import Cluster, ForeignUsage
-from scheduling.backends.base import CountsLargest
+from scheduling.backends.base import CountsLargest, OrdersSets
 from scheduling.backends.registry import installed
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.fit import snapshot as fit
@@ -27,6 +27,7 @@ from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.kubernetes_syntax import GPU
 from scheduling.levels import Levels
+from scheduling.set_order import ordered
 from scheduling.stages import at_stage, stage_begins
 from scheduling.tree import build_tree, grow
 from workflows.lifecycle.statuses import LIVE_ORDER
@@ -245,12 +246,14 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
     ignored = Capability.TOPOLOGY_PREFERRED not in capabilities
     tree = grow(gang, levels, ignore_preferred=True) if ignored else build_tree(gang, levels)
     count = 1 if ignored else len(stage_begins(gang))
+    tree = ordered(tree, group.order)
     demand = GangDemand(
         tree if ignored else at_stage(tree, group.stage),
         _demands(group),
         counts_largest=_counts_largest(group.placement.scheduler_type),
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if group.placement.external_topology and levels else None,
+        is_orderable=_orders_sets(group.placement.scheduler_type),
     )
     return demand.at_preference_levels(group.preference_levels)
 
@@ -258,6 +261,11 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
 def _counts_largest(scheduler: str) -> bool:
     backend = installed().get(scheduler)
     return isinstance(backend, CountsLargest) and backend.counts_largest
+
+
+def _orders_sets(scheduler: str) -> bool:
+    backend = installed().get(scheduler)
+    return isinstance(backend, OrdersSets) and backend.orders_sets
 
 
 def _demands(group: GroupValues) -> dict[str, Demand]:

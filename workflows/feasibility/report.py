@@ -7,6 +7,7 @@ from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
+from scheduling import set_order
 from scheduling.fit.admission import admitted
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from web.times import naive_utc
@@ -79,6 +80,7 @@ class FeasibilityReport:
             ],
             "proven": verdict.proven,
             "another_order": verdict.another_order,
+            "order": set_order.to_json(verdict.order),
             "tasks": verdict.tasks,
             "room": verdict.room,
             "scheduler": self.scheduler,
@@ -153,6 +155,18 @@ def _report(
         others_known=observed.others_known,
         made_at=now,
     )
+
+
+def in_fitting_order(
+    groups: Sequence[GroupValues], reports: Sequence[FeasibilityReport]
+) -> tuple[GroupValues, ...]:
+    """The groups, each with its sets in the order that its verdict needs."""
+    orders = {
+        report.group: report.verdict.order
+        for report in reports
+        if report.verdict and report.answer is Answer.NOW
+    }
+    return tuple(group.in_order(order) if (order := orders.get(group.name)) else group for group in groups)
 
 
 def holders_of(verdict: Verdict) -> set[str]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from scheduling import set_order
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
 from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
@@ -74,6 +75,8 @@ def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
 
 def _now(verdict: Verdict) -> str:
     room = f"there is room for {_all(len(verdict.places))}"
+    if verdict.order:
+        room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
     if verdict.proven:
         return f"It fits now: {room}."
     return (
@@ -143,7 +146,7 @@ def _not_now(verdict: Verdict) -> str:
             f"{count_of(verdict.most_placed, 'task')} before it gives up."
         )
         if verdict.another_order:
-            text += " It would fit with its sets in another order, but the scheduler uses this one."
+            text += " It would fit with its sets in another order, but no such order could be chosen."
         return text
     entry = blocked[-1]
     if not entry.nearest:

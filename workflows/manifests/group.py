@@ -8,7 +8,7 @@ of an attempt are those that ever joined it, so a later rendering gives its pod 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduling import names
+from scheduling import names, set_order
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
@@ -16,7 +16,7 @@ from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
-from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
+from workflows.values.observation import ORDER_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 from workflows.values.placement import GroupValues, TaskTry, gang_of
 
 
@@ -103,6 +103,7 @@ class Renderer:
             version=SchedulerVersion.parse_known(placement.scheduler_version),
             queue_label=placement.queue_label,
             shard=placement.shard,
+            order=values.order,
         )
         return scheduler_backend(placement.scheduler_type).render(request)
 
@@ -185,10 +186,12 @@ def render_group(values: GroupValues) -> GroupObjects:
 
 
 def _marks(values: GroupValues) -> dict[str, str]:
-    """The annotations that tell the constraints of a pod group from those of other times."""
+    """The annotations that tell the form of a pod group from those of other times."""
     marks = {STAGE_ANNOTATION: str(values.stage)} if values.stage else {}
     if values.preference_levels is not None:
         marks[PREFERENCE_LEVELS_ANNOTATION] = str(values.preference_levels)
+    if values.order:
+        marks[ORDER_ANNOTATION] = set_order.digest_of(values.order)
     return marks
 
 

@@ -13,7 +13,7 @@ import structlog
 from django.db import connection, transaction
 
 from pools.models import Pool
-from scheduling import names
+from scheduling import names, set_order
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
 from web.crashpoints import reached
@@ -55,10 +55,29 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
             message=f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}.",
             dedupe="submitted",
         )
+        _record_orders(accepted, rows)
         notify_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)
+
+
+def _record_orders(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> None:
+    """Record in the timeline which groups have their sets in an order of their own."""
+    Event.objects.bulk_create(
+        Event(
+            workflow_id=row.workflow_id,
+            group=row,
+            time=row.workflow.submit_time,
+            source="osmo-topology",
+            reason="SetsOrdered",
+            message=f'Group "{row.name}" fits now only with its sets placed in this order: '
+            f"{set_order.sentence(group.order)}.",
+            dedupe=f"ordered:{row.pk.hex}",
+        )
+        for row, group in zip(rows, accepted.groups, strict=True)
+        if group.order
+    )
 
 
 def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: FormerWorkflow | None) -> None:
@@ -185,6 +204,7 @@ def _group_row(
         ignore_nonlead_status=spec.ignore_nonlead_status,
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
+        set_order=set_order.to_json(group.order),
         waiting_why=reason.why if reason else "",
         waiting_reason=reason.text if reason else "",
         waiting_evidence=reason.evidence if reason else {},

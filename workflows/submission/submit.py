@@ -30,7 +30,7 @@ from workflows.admission.admit import admit, capability_faults, oversized_object
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
-from workflows.feasibility.report import FeasibilityReport, feasibility, infeasible
+from workflows.feasibility.report import FeasibilityReport, feasibility, in_fitting_order, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
@@ -134,11 +134,16 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     reports = _feasibility(request, pool, spec, groups)
+    placed = in_fitting_order(groups, reports)
+    objects = tuple(
+        rendered if group.order == usual.order else render_group(group)
+        for usual, group, rendered in zip(groups, placed, objects, strict=True)
+    )
     return AcceptedSubmission(
         request=request,
         pool=pool,
         spec=spec,
-        groups=groups,
+        groups=placed,
         objects=objects,
         object_bytes=object_bytes,
         limits=limits,

@@ -31,10 +31,13 @@ STAGE_ANNOTATION = "osmo.nvidia.com/stage"
 PREFERENCE_LEVELS_ANNOTATION = "osmo.nvidia.com/preference-levels"
 """On a pod group whose preferences gave way: how many levels they may still name."""
 
+ORDER_ANNOTATION = "osmo.nvidia.com/order"
+"""On a pod group whose sets have an order of their own: a digest of it."""
+
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
-_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, STAGE_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION)
+_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, ORDER_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 

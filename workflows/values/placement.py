@@ -14,17 +14,21 @@ Requirements are those in force: a task group's own topology is written into eac
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
 
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.set_order import SetOrder
 
 VERSIONS = (1, 2, 3, 4, 5)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout; 5 preferences that give way."""
+the start timeout; 5 preferences that give way, and an order of sets."""
+
+ORDERED = 5
+"""The version of a group whose sets have an order of their own; its row has the order."""
 
 START_TIMEOUT = 1800.0
 """Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
@@ -194,7 +198,8 @@ class GroupValues:
     ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
     which give the number of pods of an earlier attempt's pod group. ``stage`` counts the preferences
     relaxed so far (``scheduling.stages``), ``preference_levels`` the levels that preferences may still name
-    (``scheduling.free_preferences``, None: all); all objects of the group are rendered at them.
+    (``scheduling.free_preferences``, None: all), ``order`` is that of its sets (``scheduling.set_order``);
+    all objects of the group are rendered at them.
     """
 
     uuid: UUID
@@ -205,10 +210,16 @@ class GroupValues:
     earlier: tuple[TaskTry, ...] = ()
     stage: int = 0
     preference_levels: int | None = None
+    order: SetOrder = ()
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""
         return gang_of(self.name, self.tasks)
+
+    def in_order(self, order: SetOrder) -> "GroupValues":
+        """The group with its sets in this order."""
+        placement = replace(self.placement, version=max(self.placement.version, ORDERED))
+        return replace(self, order=order, placement=placement)
 
 
 def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:

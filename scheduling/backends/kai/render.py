@@ -46,6 +46,7 @@ from scheduling.free_preferences import at_preference_levels
 from scheduling.levels import MAX_LEVELS, Level, Levels
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
+from scheduling.set_order import ordered
 from scheduling.stages import at_stage
 from scheduling.subgroups import Subgroup, lay_out
 from scheduling.tree import Constraint, ConstraintTree, build_tree
@@ -83,6 +84,7 @@ class Kai(ByTable):
     )
     edits_pod_groups = True
     counts_largest = True
+    orders_sets = True
     spares_normal = True
     queue = QUEUE
     topology = TOPOLOGY
@@ -102,7 +104,7 @@ class Kai(ByTable):
         return version_from_schema(pod_group_schema)
 
     def render(self, request: GangRequest) -> RenderedGang:
-        tree = at_stage(build_tree(request.gang, request.levels), request.stage)
+        tree = ordered(at_stage(build_tree(request.gang, request.levels), request.stage), request.order)
         tree = at_preference_levels(tree, request.preference_levels)
         subgroups = lay_out(tree)
         subgroup_names = {sub.path: sub.name for sub in subgroups if sub.node}

@@ -24,17 +24,17 @@ UNLIMITED = QueueLimit(quota=-1, limit=-1)
 EXTERNAL = "theirs"
 
 
-def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, preference_levels=None):
+def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, preference_levels=None, order=()):
     """The node of every task that the stand-in binds, by gang and task; the first gang is the oldest.
 
-    With ``external`` constraints name one Topology of all the pool's levels.
+    With ``external`` constraints name one Topology of all the pool's levels. ``order`` is every gang's.
     """
     groups, pods, topologies = [], [], {}
     if external:
         topologies[EXTERNAL] = Topology(EXTERNAL, tuple(level.label for level in pool))
     for number, gang in enumerate(gangs):
         changes = {"group": UUID(int=number + 1), "external_topology": EXTERNAL if external else ""}
-        changes["preference_levels"] = preference_levels
+        changes |= {"preference_levels": preference_levels, "order": order}
         rendered = KAI.render(request(gang, pool, **changes))
         manifest = rendered.pod_groups[0]
         manifest["metadata"] |= {"uid": f"g{number}", "creationTimestamp": f"t{number}"}

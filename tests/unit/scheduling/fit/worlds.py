@@ -50,8 +50,9 @@ def demands(gang, *, channel=False):
     }
 
 
-def gang_demand(gang, levels=POOL, *, counts_largest=True, channel=False):
-    return GangDemand(build_tree(gang, levels), demands(gang, channel=channel), counts_largest)
+def gang_demand(gang, levels=POOL, *, counts_largest=True, channel=False, orderable=False):
+    tree = build_tree(gang, levels)
+    return GangDemand(tree, demands(gang, channel=channel), counts_largest, is_orderable=orderable)
 
 
 @st.composite

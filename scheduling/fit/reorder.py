@@ -1,0 +1,166 @@
+"""Another order of a gang's sets in which its scheduler would place it now.
+
+For a scheduler that places parts one after the other in an order that is ours to choose. Orders are tried on
+the scheduler's own rules (``greedy``), those that relabel the fewest pods first; of several with as few, the
+one nearest to the order in force. So what is found is exact, and an order that is not found may exist all the
+same: the number of tries is bounded.
+
+Two parts that are alike in all that placing depends on are never exchanged. An order that begins like one
+that failed fails at the same part, so it is not tried.
+"""
+
+import heapq
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from scheduling.fit.board import Board
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.greedy import Placer
+from scheduling.requirements import SetPath
+from scheduling.subgroups import is_wrapping
+from scheduling.tree import ConstraintNode
+
+MOST_TRIES = 200
+MOST_PLACEMENTS = 40_000
+"""Tasks placed in all tries together, those that were taken back included."""
+MOST_CANDIDATES = 4_000
+
+Places = tuple[int, ...]
+"""The places, in the order in force, of a node's parts in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reordering:
+    """A gang in an order in which it is placed, and the index of each task's node."""
+
+    gang: GangDemand
+    where: tuple[tuple[str, int], ...]
+
+
+def reordering(board: Board, gang: GangDemand, *, failed: Placer) -> Reordering | None:
+    """An order in which the gang is placed; ``failed`` is the try of the order in force.
+
+    Leaves the board unchanged.
+    """
+    if failed.furthest < 0:  # no region is large enough, whatever the order
+        return None
+    search = _Orders(gang)
+    if not search.nodes:
+        return None
+    search.exclude(search.start, failed)
+    left = MOST_PLACEMENTS - failed.placements
+    for _, candidate in zip(range(MOST_TRIES), search.candidates(), strict=False):
+        if left <= 0:
+            return None
+        reordered = search.gang_in(candidate)
+        placer = Placer(board, reordered, set_demands=failed.set_demands)
+        if placer.run():
+            board.rollback(0)
+            return Reordering(reordered, tuple(placer.where))
+        search.exclude(candidate, placer)
+        left -= placer.placements
+    return None
+
+
+_Candidate = tuple[Places, ...]
+
+
+class _Orders:
+    """The orders of one gang. ``nodes`` are those with unlike parts; a candidate has the places of each."""
+
+    def __init__(self, gang: GangDemand) -> None:
+        self.gang = gang
+        self._kinds: dict[SetPath, Hashable] = {}
+        self._kind(gang.tree.root)
+        self.nodes = [node for node in gang.tree.root.walk() if len(set(self._kinds_in(node))) > 1]
+        self.start: _Candidate = tuple(tuple(range(len(node.parts))) for node in self.nodes)
+        self._failed: list[tuple[Hashable, ...]] = []
+
+    def candidates(self) -> Iterator[_Candidate]:
+        """The orders other than that in force which may succeed, cheapest first."""
+        queue = [(self._cost(self.start), self.start)]
+        queued = {self._sequence(self.gang.tree.root, self.start)}
+        while queue:
+            _, candidate = heapq.heappop(queue)
+            if candidate != self.start and not self._fails(candidate):
+                yield candidate
+            for other in self._neighbours(candidate):
+                sequence = self._sequence(self.gang.tree.root, other)
+                if sequence not in queued and len(queued) < MOST_CANDIDATES:
+                    queued.add(sequence)
+                    heapq.heappush(queue, (self._cost(other), other))
+
+    def exclude(self, candidate: _Candidate, placer: Placer) -> None:
+        """Try no order that begins like this one, which failed at the last part that was begun."""
+        sequence = self._sequence(self.gang.tree.root, candidate)
+        self._failed.append(sequence[: placer.furthest + 1])
+
+    def gang_in(self, candidate: _Candidate) -> GangDemand:
+        places = {node.path: order for node, order in zip(self.nodes, candidate, strict=True)}
+        tree = self.gang.tree
+        return replace(self.gang, tree=replace(tree, root=_in_places(tree.root, places)))
+
+    def _fails(self, candidate: _Candidate) -> bool:
+        sequence = self._sequence(self.gang.tree.root, candidate)
+        return any(sequence[: len(beginning)] == beginning for beginning in self._failed)
+
+    def _neighbours(self, candidate: _Candidate) -> Iterator[_Candidate]:
+        """The orders that differ in two parts which exchange their places."""
+        for number, (node, places) in enumerate(zip(self.nodes, candidate, strict=True)):
+            kinds = self._kinds_in(node)
+            movable = len(places) - bool(node.tasks and is_wrapping(node))
+            for i in range(movable):
+                for j in range(i + 1, movable):
+                    if kinds[places[i]] != kinds[places[j]]:
+                        swapped = list(places)
+                        swapped[i], swapped[j] = swapped[j], swapped[i]
+                        yield (*candidate[:number], tuple(swapped), *candidate[number + 1 :])
+
+    def _cost(self, candidate: _Candidate) -> tuple[int, int]:
+        """The pods that are relabelled, and the parts that move. Only the pods of a leaf carry its name."""
+        pods = moved = 0
+        for node, places in zip(self.nodes, candidate, strict=True):
+            parts, wrapping = node.parts, is_wrapping(node)
+            for place, at in enumerate(places):
+                if place != at:
+                    part = parts[at]
+                    moved += 1
+                    pods += len(node.tasks) if part is None else 0 if wrapping else part.size
+        return pods, moved
+
+    def _kind(self, node: ConstraintNode) -> Hashable:
+        """A value that two nodes share if they are alike for placing, apart from the order in them."""
+        kind: Hashable = (node.constraint, self.gang.set_demand(node), bool(node.sets))
+        if node.sets:  # never exchanged for another, because its parts have an order of their own
+            kind = (kind, node.path)
+        self._kinds[node.path] = kind
+        for sub in node.sets:
+            self._kind(sub)
+        return kind
+
+    def _kinds_in(self, node: ConstraintNode) -> list[Hashable]:
+        return [None if part is None else self._kinds[part.path] for part in node.parts]
+
+    def _sequence(self, root: ConstraintNode, candidate: _Candidate) -> tuple[Hashable, ...]:
+        """The kinds of the root's parts in order, with the order in each."""
+        places = {node.path: order for node, order in zip(self.nodes, candidate, strict=True)}
+        return self._in_sequence(root, places)
+
+    def _in_sequence(self, node: ConstraintNode, places: Mapping[SetPath, Places]) -> tuple[Hashable, ...]:
+        parts = node.parts
+        order = places.get(node.path, range(len(parts)))
+        return tuple(
+            None
+            if (part := parts[at]) is None
+            else (self._kinds[part.path], self._in_sequence(part, places) if part.sets else ())
+            for at in order
+        )
+
+
+def _in_places(node: ConstraintNode, places: Mapping[SetPath, Places]) -> ConstraintNode:
+    parts = [node.parts[at] for at in places.get(node.path, range(len(node.parts)))]
+    return replace(
+        node,
+        sets=tuple(_in_places(part, places) for part in parts if part is not None),
+        free_place=parts.index(None) if None in parts[:-1] else None,
+    )
