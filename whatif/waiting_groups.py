@@ -54,7 +54,7 @@ def waiting_groups_in(pool: str) -> WaitingGroups:
     chosen: list[TaskGroup] = []
     left = MOST_TASKS
     for row in sized.select_related("workflow").only(
-        "name", "attempt", "stage", "set_order", "placement", "workflow__name"
+        "name", "attempt", "stage", "set_order", "preference_levels", "placement", "workflow__name"
     )[:MOST_GROUPS]:
         left -= row.size
         if left < 0 and chosen:

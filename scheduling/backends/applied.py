@@ -31,7 +31,7 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
         yield AppliedConstraint(
             path=member.path,
             key=member.key,
-            label=tree.levels[member.rank].label,
+            label="" if member.applied_rank is None else tree.levels[member.applied_rank].label,
             requirement="preferred" if preferred else "required",
             tasks=node.size,
             subgroup=subgroup,

@@ -185,12 +185,12 @@ class PodParts:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """One requirement as the scheduler applies it, for the API.
+    """One requirement as the scheduler applies it, for the API. ``label`` is the one that it reads.
 
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
     the pod group (empty: the pod group itself). ``held_by`` names a narrower key that already implies this
     one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``. A preference that
-    gave way (``freed``) is applied at ``applied_key``, or not at all (None).
+    gave way (``freed``) is applied at ``applied_key``, or not at all (None, and no label).
     """
 
     path: SetPath

@@ -34,7 +34,7 @@ class ConstraintShape(Shape):
 
     set: list[SetMemberShape] = about("The co-location set, broadest key first; empty: the whole group.")
     key: str
-    label: str
+    label: str = about("The node label that the scheduler reads; empty for a preference that is dropped.")
     requirementType: Literal["required", "preferred"]  # noqa: N815 -- OSMO's name
     tasks: int
     subgroup: str

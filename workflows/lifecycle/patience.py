@@ -20,7 +20,7 @@ from typing import Any
 
 from scheduling.requirements import SetPath, describe
 from scheduling.sentences import count_of, plain_listing
-from workflows.values.observation import STAGE_ANNOTATION
+from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 
 ConstraintRow = Mapping[str, Any]
 """A constraint as the group's row keeps it (``AppliedConstraint.as_json``)."""
@@ -43,7 +43,9 @@ class PatienceFacts:
     ``stage_begins`` has the second at which each stage begins (``scheduling.stages``), ``stage`` is the
     row's and ``pod_group_stage`` the pod group's (None: no pod group observed), ``since`` is when the clock
     started. ``unplaced``: every task has its pod, and none has or had a node. ``bound``: one has, or has
-    finished. ``recorded`` says that the row's constraints are those of the pod group's stage.
+    finished. ``recorded`` says that the row's constraints are those of the pod group. ``free_after`` is after
+    how many seconds its preferences may give way (0: never), ``has_row_levels`` whether those of the pod
+    group name as many levels as the row says.
     """
 
     stage_begins: Sequence[float]
@@ -55,6 +57,8 @@ class PatienceFacts:
     bound: bool
     reachable: bool
     recorded: bool
+    free_after: int = 0
+    has_row_levels: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +76,47 @@ def next_step(facts: PatienceFacts) -> PatienceStep:
         return PatienceStep(PatienceAction.RESET)
     if facts.pod_group_stage is not None and _differs(facts, facts.pod_group_stage):
         return PatienceStep(PatienceAction.EDIT)
-    last = len(facts.stage_begins) - 1
-    if not facts.unplaced or not facts.reachable or facts.stage >= last:
+    is_last = facts.stage >= len(facts.stage_begins) - 1
+    if not facts.unplaced or not facts.reachable or (is_last and not facts.free_after):
         return PatienceStep(PatienceAction.WAIT)
     if facts.since is None:
         return PatienceStep(PatienceAction.START)
     stage = bisect_right(facts.stage_begins, (facts.now - facts.since).total_seconds()) - 1
     if stage > facts.stage:
         return PatienceStep(PatienceAction.RELAX, stage=stage)
-    next_begin = facts.since + timedelta(seconds=facts.stage_begins[facts.stage + 1])
-    return PatienceStep(PatienceAction.WAIT, at=next_begin)
+    delays = [] if is_last else [facts.stage_begins[facts.stage + 1]]
+    delays += [float(facts.free_after)] if facts.free_after else []
+    times = [facts.since + timedelta(seconds=delay) for delay in delays]
+    return PatienceStep(PatienceAction.WAIT, at=min((at for at in times if at > facts.now), default=None))
 
 
 def _differs(facts: PatienceFacts, pod_group_stage: int) -> bool:
     """Whether the pod group is behind the row and may be edited, or the row records other constraints."""
-    return (pod_group_stage < facts.stage and not facts.bound) or not facts.recorded
+    is_behind = pod_group_stage < facts.stage or not facts.has_row_levels
+    return (is_behind and not facts.bound) or not facts.recorded
+
+
+def may_give_way(facts: PatienceFacts) -> bool:
+    """Whether preferences have blocked the group for so long that they may give way."""
+    if facts.since is None or not (facts.unplaced and facts.reachable and facts.free_after):
+        return False
+    return facts.now >= facts.since + timedelta(seconds=facts.free_after)
 
 
 def stage_of(annotations: Mapping[str, str] | None) -> int:
     """The stage of a pod group by its annotations; a value that is no number was not written by us."""
     text = (annotations or {}).get(STAGE_ANNOTATION, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def preference_levels_of(annotations: Mapping[str, str] | None, *, most: int) -> int | None:
+    """How many levels the preferences of a pod group may name, by its annotations; None: all."""
+    text = (annotations or {}).get(PREFERENCE_LEVELS_ANNOTATION, "")
+    return min(int(text), most) if text.isascii() and text.isdigit() else None
+
+
+def has_preference(rows: Iterable[ConstraintRow]) -> bool:
+    return any(row["requirementType"] == "preferred" for row in rows)
 
 
 def has_patience(rows: Iterable[ConstraintRow]) -> bool:
@@ -104,6 +128,23 @@ def are_of_stage(rows: Iterable[ConstraintRow], *, begins: float) -> bool:
     return all(row["relaxed"] == (row["waitSeconds"] <= begins) for row in rows if row.get("waitSeconds"))
 
 
+def are_of_levels(rows: Iterable[ConstraintRow], *, keys: Sequence[str], count: int | None) -> bool:
+    """Whether the preferences of these constraints name at most the first ``count`` keys; None: all."""
+    return all(
+        (bool(row.get("freed")), row.get("applied_key")) == _freedom(row, keys=keys, count=count)
+        for row in rows
+        if row["requirementType"] == "preferred"
+    )
+
+
+def _freedom(row: ConstraintRow, *, keys: Sequence[str], count: int | None) -> tuple[bool, str | None]:
+    """Whether a preference gives way if so many keys may be named, and the key that it is applied at then."""
+    is_required = row.get("waitSeconds") and not row["relaxed"]
+    if count is None or is_required or keys.index(row["key"]) < count:
+        return False, None
+    return True, keys[count - 1] if count else None
+
+
 def next_relaxation(rows: Iterable[ConstraintRow], since: datetime | None) -> datetime | None:
     """When the next preference is relaxed if no pod is placed before; None without one or a clock."""
     waits = [row["waitSeconds"] for row in _still_required(rows)]
@@ -111,8 +152,10 @@ def next_relaxation(rows: Iterable[ConstraintRow], since: datetime | None) -> da
 
 
 def start_message(rows: Sequence[ConstraintRow]) -> str:
-    """The event's message when the clock starts."""
+    """The event's message when the clock starts; empty if nothing is required for a while."""
     sets = [f"{_set_name(row)} for {row['waitSeconds']:g} seconds" for row in _still_required(rows)]
+    if not sets:
+        return ""
     return f"All pods exist without a node. Required at first, then preferred: {plain_listing(sets)}."
 
 
@@ -136,6 +179,36 @@ def left_out_message(rows: Sequence[ConstraintRow]) -> str:
         "A pod of the group got a node just before its pod group was to be edited, so the edit was left out. "
         f"Still required as long as this gang lives: {plain_listing(map(_set_name, _still_required(rows)))}. "
         "A new gang of the group starts relaxed."
+    )
+
+
+def gave_way_message(rows: Sequence[ConstraintRow], *, group: str) -> str:
+    """The event's message when preferences give way; ``rows`` are the constraints from now on."""
+    freed = [row for row in rows if row.get("freed")]
+    cut = [f"{_set_name(row)} as one {row['applied_key']}" for row in freed if row.get("applied_key")]
+    dropped = [_set_name(row) for row in freed if not row.get("applied_key")]
+    sentences = [
+        f'Group "{group}" waits, and there is room for it now that its preferences hide from the scheduler.',
+        f"From now on preferred: {plain_listing(cut)}." if cut else "",
+        f"Preferred no longer: {plain_listing(dropped)}." if dropped else "",
+    ]
+    return " ".join(filter(None, sentences))
+
+
+def preferences_stay_message() -> str:
+    """The event's message when a pod got a node just before its pod group's preferences were changed."""
+    return (
+        "A pod of the group got a node just before its pod group was to be edited, so the edit was left out: "
+        "preferences stay as they were."
+    )
+
+
+def returned_message(before: Sequence[ConstraintRow], *, group: str) -> str:
+    """The event's message when preferences return; ``before`` are the constraints until now."""
+    sets = plain_listing(_set_name(row) for row in before if row.get("freed"))
+    return (
+        f'Group "{group}" got no place although its preferences gave way, and they are not in its way at '
+        f"present. They apply again: {sets}."
     )
 
 

@@ -17,10 +17,16 @@ from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from workflows.lifecycle import patience
+from workflows.lifecycle.patience import ConstraintRow
 from workflows.reconcile.group_reader import pod_group_kind
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
-from workflows.values.observation import MEMBERS_ANNOTATION, STAGE_ANNOTATION
+from workflows.values.observation import (
+    MEMBERS_ANNOTATION,
+    PREFERENCE_LEVELS_ANNOTATION,
+    STAGE_ANNOTATION,
+)
+from workflows.values.placement import Easing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,21 @@ class Minimums:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupForm:
-    """What may be edited of a pod group: the stage of its patience, and its minimums.
+    """What may be edited of a pod group: how far its preferences are eased, and its minimums.
 
     ``minimums`` are None for those of the whole gang.
     """
 
-    stage: int
+    easing: Easing
     minimums: Minimums | None = None
 
     @property
     def marks(self) -> dict[str, str | None]:
         """The annotations of a pod group of this form."""
+        stage, levels = self.easing.stage, self.easing.preference_levels
         return {
-            STAGE_ANNOTATION: str(self.stage) if self.stage else None,
+            STAGE_ANNOTATION: str(stage) if stage else None,
+            PREFERENCE_LEVELS_ANNOTATION: None if levels is None else str(levels),
             MEMBERS_ANNOTATION: self.minimums.digest if self.minimums else None,
         }
 
@@ -63,7 +71,7 @@ def read(view: GroupView, cluster: LeasedCluster) -> Obj | None:
     kind = pod_group_kind(view.placement)
     if kind is None:
         return None
-    (pod_group,) = gang_of(view, view.row.stage).pod_groups
+    (pod_group,) = gang_of(view, view.easing).pod_groups
     live = cluster.get(kind, pod_group["metadata"]["name"], namespace=view.placement.namespace)
     return None if live is None or "deletionTimestamp" in live["metadata"] else live
 
@@ -80,9 +88,11 @@ def bring(view: GroupView, live: Obj, form: PodGroupForm, *, cluster: LeasedClus
     _patch(view, kind, live, {"metadata": metadata, **({"spec": spec} if spec else {})}, cluster=cluster)
 
 
-def stage_of(view: GroupView, pod_group: Obj) -> int:
-    """The stage of a pod group by its marks."""
-    return min(patience.stage_of(_annotations(pod_group)), len(view.begins) - 1)
+def easing_of(view: GroupView, pod_group: Obj) -> Easing:
+    """How far the preferences of a pod group are eased, by its marks."""
+    annotations = _annotations(pod_group)
+    stage = min(patience.stage_of(annotations), len(view.begins) - 1)
+    return Easing(stage, patience.preference_levels_of(annotations, most=len(view.placement.levels)))
 
 
 def is_resized(pod_group: Obj) -> bool:
@@ -94,33 +104,38 @@ def has_minimums(pod_group: Obj, minimums: Minimums) -> bool:
     return _annotations(pod_group).get(MEMBERS_ANNOTATION) == minimums.digest
 
 
-def resized_spec(view: GroupView, stage: int, minimums: Minimums) -> Obj:
+def resized_spec(view: GroupView, easing: Easing, minimums: Minimums) -> Obj:
     """The fields of the pod group's spec with these minimums."""
     scheduler = scheduler_backend(view.placement.scheduler_type)
-    gang = gang_of(view, stage)
+    gang = gang_of(view, easing)
     return dict(scheduler.resized(gang, living=minimums.live, waiting=minimums.waiting, rest=minimums.paused))
 
 
-def gang_of(view: GroupView, stage: int) -> RenderedGang:
-    """The gang at a stage of its patience."""
-    (gang,) = view.at_stage(stage).gangs.values()
+def gang_of(view: GroupView, easing: Easing) -> RenderedGang:
+    """The gang with its preferences eased so far."""
+    (gang,) = view.eased(easing).gangs.values()
     return gang
+
+
+def constraint_rows(view: GroupView, easing: Easing) -> list[ConstraintRow]:
+    """The gang's constraints with its preferences eased so far, as its row keeps them."""
+    return [constraint.as_json() for constraint in gang_of(view, easing).constraints]
 
 
 def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
     """The fields of the spec in which the pod group differs from the form."""
-    before = stage_of(view, live)
+    before = easing_of(view, live)
     spec: dict[str, Any] = {}
-    if before != form.stage:
+    if before != form.easing:
         scheduler = scheduler_backend(view.placement.scheduler_type)
-        body = scheduler.relaxed(gang_of(view, before), gang_of(view, form.stage))
+        body = scheduler.relaxed(gang_of(view, before), gang_of(view, form.easing))
         if body is None:
             raise ValueError(f'Scheduler "{view.placement.scheduler_type}" cannot relax a pending pod group.')
         spec |= body.get("spec") or {}
     if form.minimums is not None:
-        spec |= resized_spec(view, form.stage, form.minimums)
+        spec |= resized_spec(view, form.easing, form.minimums)
     elif is_resized(live):
-        complete = gang_of(view, form.stage).pod_groups[0]["spec"]
+        complete = gang_of(view, form.easing).pod_groups[0]["spec"]
         spec |= {field: complete[field] for field in ("subGroups", "minMember") if field in complete}
     return spec
 

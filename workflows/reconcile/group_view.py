@@ -19,7 +19,7 @@ from workflows.models import Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.record import database_now
-from workflows.values.placement import GroupPlacement, GroupValues
+from workflows.values.placement import Easing, GroupPlacement, GroupValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,17 @@ class GroupView:
     def renderer(self) -> Renderer:
         return Renderer(self.values)
 
-    def at_stage(self, stage: int) -> Renderer:
-        """The group rendered at another stage of its patience than its own."""
-        return self.renderer if stage == self.row.stage else Renderer(replace(self.values, stage=stage))
+    @property
+    def easing(self) -> Easing:
+        """How far its preferences are eased by its row."""
+        return Easing(self.row.stage, self.row.preference_levels)
+
+    def eased(self, easing: Easing) -> Renderer:
+        """The group rendered with its preferences eased differently than by its row."""
+        if easing == self.easing:
+            return self.renderer
+        values = replace(self.values, stage=easing.stage, preference_levels=easing.preference_levels)
+        return Renderer(values)
 
     @cached_property
     def begins(self) -> tuple[float, ...]:

@@ -1,7 +1,8 @@
-"""Patience: relaxing a pod group while its pods wait (``lifecycle.patience`` decides).
+"""Easing a pod group's preferences while its pods wait (``lifecycle.patience`` decides).
 
-Every reconciliation may be the first after a crash: the missing edit follows from the row's stage and the pod
-group's mark.
+A preference that waits is relaxed once its time is over, and preferences that block the gang give way
+(``freeing``). Every reconciliation may be the first after a crash: the missing edit follows from the row
+and the pod group's marks.
 """
 
 from dataclasses import dataclass, replace
@@ -9,19 +10,33 @@ from datetime import datetime, timedelta
 
 from cluster.errors import ObjectNotFound, WriteConflict
 from pools import conditions
+from pools.clusters.kinds import kind_of
 from web.crashpoints import reached
 from workflows.lifecycle import patience
-from workflows.lifecycle.patience import ConstraintRow, PatienceAction, PatienceFacts, PatienceStep
+from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
 from workflows.reconcile import edit, observations
+from workflows.reconcile.apply import create_objects
 from workflows.reconcile.edit import PodGroupForm
 from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.freeing import free_preferences
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Failed, Retry
+from workflows.reconcile.plan import Create
 from workflows.services.lease import Lease
-from workflows.services.record import NewConstraints, NewStage, Note, PatienceClock, record
+from workflows.services.record import (
+    NewConstraints,
+    NewPreferenceLevels,
+    NewStage,
+    Note,
+    PatienceClock,
+    record,
+)
+from workflows.values.placement import Easing
 
 RECHECK_AFTER = timedelta(seconds=1)
+AFTER_FAILURE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +54,27 @@ def advance_patience(
 
     ``silent`` says that no observer is at work, so its rows may be old.
     """
-    if not patience.has_patience(view.row.constraints):
+    if not patience.has_patience(view.row.constraints) and not _may_free(view):
         return PatienceProgress()
-    stage = _live_stage(view, cluster) if silent and view.row.stage else _observed_stage(view)
-    facts = _facts(view, observed, pod_group_stage=stage, reachable=_reachable(view, observed, silent=silent))
+    eased = view.easing != Easing()
+    easing = _live_easing(view, cluster) if silent and eased else _observed_easing(view)
+    facts = _facts(view, observed, easing=easing, reachable=_reachable(view, observed, silent=silent))
     step = patience.next_step(facts)
     if step.action == PatienceAction.EDIT:
         try:
-            _bring_to_stage(view, lease, cluster)
+            if _bring_to_row(view, lease, cluster) is not None:
+                return PatienceProgress(at=view.now + AFTER_FAILURE)
         except (WriteConflict, ObjectNotFound):
             return PatienceProgress(at=view.now + RECHECK_AFTER)
         step = patience.next_step(replace(facts, pod_group_stage=None))
+    if step.action == PatienceAction.WAIT and patience.may_give_way(facts) and free_preferences(view, lease):
+        reached("after-relax-decision")
+        return PatienceProgress(moved=True)
     return _record_step(view, step, lease)
+
+
+def _may_free(view: GroupView) -> bool:
+    return view.placement.free_preferences_after > 0 and patience.has_preference(view.row.constraints)
 
 
 def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceProgress:
@@ -62,15 +86,16 @@ def _record_step(view: GroupView, step: PatienceStep, lease: Lease) -> PatienceP
     elif step.action == PatienceAction.START:
         message = patience.start_message(view.row.constraints)
         note = Note(key=f"patience:{view.now.isoformat()}", reason="PatienceBegan", message=message)
-        record(lease, [PatienceClock(running=True), note])
+        record(lease, [PatienceClock(running=True), *([note] if message else [])])
     else:
         record(lease, [PatienceClock(running=False)])
     return PatienceProgress(moved=True)
 
 
 def _facts(
-    view: GroupView, observed: ObservedPods, *, pod_group_stage: int | None, reachable: bool
+    view: GroupView, observed: ObservedPods, *, easing: Easing | None, reachable: bool
 ) -> PatienceFacts:
+    """``easing`` is the pod group's, None if there is none."""
     pods = [observed.pods.get(task.pod_name) for task in view.tasks]
     existing = [pod for pod in pods if pod is not None and not pod.absent]
     finished = any(not task.live and task.node_name for task in view.tasks)
@@ -79,31 +104,36 @@ def _facts(
     return PatienceFacts(
         stage_begins=view.begins,
         stage=view.row.stage,
-        pod_group_stage=pod_group_stage,
+        pod_group_stage=None if easing is None else easing.stage,
         since=view.row.unplaced_since,
         now=view.now,
         unplaced=not bound and complete,
         bound=bound,
         reachable=reachable,
-        recorded=pod_group_stage is None or _records(view, pod_group_stage),
+        recorded=easing is None or _records(view, easing),
+        free_after=view.placement.free_preferences_after if _may_free(view) else 0,
+        has_row_levels=easing is None or easing.preference_levels == view.row.preference_levels,
     )
 
 
-def _records(view: GroupView, stage: int) -> bool:
-    """Whether the row's constraints are those of this stage."""
-    return patience.are_of_stage(view.row.constraints, begins=view.begins[stage])
+def _records(view: GroupView, easing: Easing) -> bool:
+    """Whether the row's constraints are those of preferences that are eased so far."""
+    rows, keys = view.row.constraints, [level.key for level in view.placement.levels]
+    return patience.are_of_stage(rows, begins=view.begins[easing.stage]) and patience.are_of_levels(
+        rows, keys=keys, count=easing.preference_levels
+    )
 
 
-def _observed_stage(view: GroupView) -> int | None:
-    """The stage of the pod group as last observed."""
+def _observed_easing(view: GroupView) -> Easing | None:
+    """How far the preferences of the pod group are eased, as last observed."""
     pod_groups = observations.pod_groups(view)
-    return edit.stage_of(view, pod_groups[0]) if len(pod_groups) == 1 else None
+    return edit.easing_of(view, pod_groups[0]) if len(pod_groups) == 1 else None
 
 
-def _live_stage(view: GroupView, cluster: LeasedCluster) -> int | None:
+def _live_easing(view: GroupView, cluster: LeasedCluster) -> Easing | None:
     """The same without an observer."""
     live = edit.read(view, cluster)
-    return None if live is None else edit.stage_of(view, live)
+    return None if live is None else edit.easing_of(view, live)
 
 
 def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool:
@@ -114,31 +144,53 @@ def _reachable(view: GroupView, observed: ObservedPods, *, silent: bool) -> bool
 
 def _record_relaxation(view: GroupView, stage: int, lease: Lease) -> None:
     """Record the relaxed stage, before the edit, so that the decision survives whatever happens next."""
-    rows = _constraint_rows(view, stage)
+    rows = edit.constraint_rows(view, replace(view.easing, stage=stage))
     message = patience.relaxation_message(view.row.constraints, rows, group=view.row.name)
     note = Note(key=f"relaxed:{stage}", reason="Relaxed", message=message)
     record(lease, [NewStage(stage), NewConstraints(rows), *([note] if message else [])])
 
 
-def _bring_to_stage(view: GroupView, lease: Lease, cluster: LeasedCluster) -> None:
-    """Bring the pod group to the row's stage unless a pod is bound, and the row's constraints to it."""
+def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retry | Failed | None:
+    """Bring the pod group to the row's easing unless a pod is bound, and the row's constraints to it."""
     live = edit.read(view, cluster)
     if live is None:
-        return
-    before, stage = edit.stage_of(view, live), view.row.stage
-    bound = before < stage and _any_bound(view, cluster)
-    if before < stage and not bound:  # its minimums are those of the whole gang again
-        edit.bring(view, live, PodGroupForm(stage), cluster=cluster)
-    after = before if bound else max(before, stage)
-    if _records(view, after):
-        return
-    rows = _constraint_rows(view, after)
-    note = (
-        Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=patience.left_out_message(rows))
-        if bound
-        else Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up_message(rows))
-    )
-    record(lease, [NewConstraints(rows), note])
+        return None
+    before = edit.easing_of(view, live)
+    after = Easing(max(before.stage, view.row.stage), view.row.preference_levels)
+    bound = before != after and _any_bound(view, cluster)
+    if bound:
+        after = before
+    elif before != after:  # its minimums are those of the whole gang again
+        if failure := _create_topologies(view, before, after, cluster):
+            return failure
+        edit.bring(view, live, PodGroupForm(after), cluster=cluster)
+    if not _records(view, after):
+        constraints = NewConstraints(edit.constraint_rows(view, after))
+        levels = NewPreferenceLevels(after.preference_levels)
+        record(lease, [constraints, levels, *_notes(view, after, bound=bound)])
+    return None
+
+
+def _create_topologies(
+    view: GroupView, before: Easing, after: Easing, cluster: LeasedCluster
+) -> Retry | Failed | None:
+    """Create the Topology objects that only the eased constraints name."""
+    named = {topology["metadata"]["name"] for topology in edit.gang_of(view, before).topologies}
+    new = tuple(t for t in edit.gang_of(view, after).topologies if t["metadata"]["name"] not in named)
+    return create_objects(Create(kind_of(new[0]), new), cluster=cluster) if new else None
+
+
+def _notes(view: GroupView, easing: Easing, *, bound: bool) -> list[Note]:
+    """The events for constraints that the row did not have."""
+    rows, stage = edit.constraint_rows(view, easing), view.row.stage
+    if patience.are_of_stage(view.row.constraints, begins=view.begins[easing.stage]):
+        key = f"preferences-left-out:{view.now.isoformat()}"
+        message = patience.preferences_stay_message()
+        return [Note(key=key, reason="RelaxationLeftOut", message=message)] if bound else []
+    if bound:
+        message = patience.left_out_message(rows)
+        return [Note(key=f"left-out:{stage}", reason="RelaxationLeftOut", message=message)]
+    return [Note(key=f"caught-up:{stage}", reason="Relaxed", message=patience.caught_up_message(rows))]
 
 
 def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
@@ -147,7 +199,3 @@ def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
     pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
     bound = any(pod.node_name for name, pod in pods.items() if name in latest)
     return bound or any(not task.live and task.node_name for task in view.tasks)
-
-
-def _constraint_rows(view: GroupView, stage: int) -> list[ConstraintRow]:
-    return [constraint.as_json() for constraint in edit.gang_of(view, stage).constraints]

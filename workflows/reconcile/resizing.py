@@ -43,7 +43,7 @@ def resize(
         return None
     if not live or not edits_pod_groups(view):
         return None
-    if edit.gang_of(view, view.row.stage).never_stale:
+    if edit.gang_of(view, view.easing).never_stale:
         waiting = [name for name in waiting if name in ending_among(live, observed)]
     minimums = Minimums(tuple(task.name for task in live), tuple(waiting))
     return _set_minimums(view, minimums, silent=silent, lease=lease, cluster=cluster)
@@ -62,7 +62,7 @@ def _set_minimums(
     if live is None or edit.has_minimums(live, minimums):
         return at
     reached("before-minimum-set")
-    edit.bring(view, live, PodGroupForm(edit.stage_of(view, live), minimums), cluster=cluster)
+    edit.bring(view, live, PodGroupForm(edit.easing_of(view, live), minimums), cluster=cluster)
     if absent := _absent(view, minimums):
         record(lease, [_minimum_note(absent)])
     return at
@@ -75,7 +75,7 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
     period, and put back once the scheduler has removed its mark, they are tried again and again while the
     rest of the gang runs. A gang that is never stale does without them for as long as their pods end.
     """
-    if edit.gang_of(view, view.row.stage).never_stale:
+    if edit.gang_of(view, view.easing).never_stale:
         return replace(minimums, paused=bool(minimums.waiting)), None
     mark = scheduler_backend(view.placement.scheduler_type).read_back.stale
     annotations = pod_group["metadata"].get("annotations") or {}
@@ -84,8 +84,8 @@ def _pause(view: GroupView, pod_group: Obj, minimums: Minimums) -> tuple[Minimum
         return minimums, None
     if view.now < since + REST_AFTER:
         return minimums, since + REST_AFTER
-    stage, paused = edit.stage_of(view, pod_group), replace(minimums, paused=True)
-    if edit.resized_spec(view, stage, paused) == edit.resized_spec(view, stage, minimums):
+    easing, paused = edit.easing_of(view, pod_group), replace(minimums, paused=True)
+    if edit.resized_spec(view, easing, paused) == edit.resized_spec(view, easing, minimums):
         return minimums, None
     return paused, view.now + RECHECK_AFTER
 

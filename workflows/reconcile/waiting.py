@@ -100,7 +100,7 @@ class _Levels:
 
 def _levels(view: GroupView) -> _Levels:
     """Which levels of its constraints are unavailable, and how many of the pool's nodes have the others."""
-    labels = frozenset(row["label"] for row in view.row.constraints)
+    labels = frozenset(row["label"] for row in view.row.constraints if row["label"])
     if not labels or not observations.knows_nodes(view):
         return _Levels()
     named = named_of(view.placement, labels, cluster_uid=observations.cluster_of(view))

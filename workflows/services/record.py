@@ -112,6 +112,13 @@ class NewStage:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPreferenceLevels:
+    """Preferences may name at most so many levels from now on; None: all."""
+
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class NewConstraints:
     """The constraints that the scheduler was given."""
 
@@ -144,6 +151,7 @@ GroupChange = (
     | Release
     | PatienceClock
     | NewStage
+    | NewPreferenceLevels
     | NewConstraints
     | NewPlacementResult
     | Condition
@@ -387,6 +395,8 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             _set_clock(steps, running=running)
         case NewStage(number):
             steps.put(stage=max(group.stage, number))
+        case NewPreferenceLevels(count):
+            steps.put(preference_levels=count)
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
         case NewPlacementResult(result):

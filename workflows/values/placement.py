@@ -191,6 +191,18 @@ class TaskTry:
     attempt: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Easing:
+    """How far the preferences of a gang are eased.
+
+    ``stage`` counts those relaxed so far (``scheduling.stages``), ``preference_levels`` is how many levels
+    preferences may still name (``scheduling.free_preferences``), None for all.
+    """
+
+    stage: int = 0
+    preference_levels: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
     """All that rendering a task group depends on. ``attempt`` counts its generations of pod groups, from 0.
@@ -211,6 +223,10 @@ class GroupValues:
     stage: int = 0
     preference_levels: int | None = None
     order: SetOrder = ()
+
+    @property
+    def easing(self) -> Easing:
+        return Easing(self.stage, self.preference_levels)
 
     def gang(self) -> Gang:
         """The group as the scheduling core sees it."""
