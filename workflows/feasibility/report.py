@@ -9,7 +9,11 @@ from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling import set_order
 from scheduling.fit.admission import admitted
+from scheduling.fit.freeing import freed_levels
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
+from scheduling.sentences import count_of
 from web.times import naive_utc
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.queue_usage import quota_verdict, read_queues
@@ -135,10 +139,30 @@ def feasibility(
         admitted(judge(observed.snapshot, demand), quota_verdict(queues, demand)) for demand in demands
     ]
     visible = names_known_to(user, {name for verdict in verdicts for name in holders_of(verdict)})
-    return [
-        _report(group, verdict, sentence(verdict), observed=observed, now=now)
-        for group, verdict in zip(groups, (redacted(verdict, visible) for verdict in verdicts), strict=True)
+    hidden = [
+        _hides_room(group, demand, verdict, observed.snapshot)
+        for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
     ]
+    return [
+        _report(group, verdict, _text(group, verdict, hides_room=hides), observed=observed, now=now)
+        for group, verdict, hides in zip(
+            groups, (redacted(v, visible) for v in verdicts), hidden, strict=True
+        )
+    ]
+
+
+def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapshot: Snapshot) -> bool:
+    """Whether the group's preferences hide room for it now, and will give way."""
+    if verdict.answer is not Answer.NOT_NOW or not group.placement.free_preferences_after:
+        return False
+    return group.preference_levels is None and freed_levels(snapshot, demand) is not None
+
+
+def _text(group: GroupValues, verdict: Verdict, *, hides_room: bool) -> str:
+    if not hides_room:
+        return sentence(verdict)
+    seconds = count_of(group.placement.free_preferences_after, "second")
+    return f"{sentence(verdict)} There is room that only its preferences hide: they give way after {seconds}."
 
 
 def _report(

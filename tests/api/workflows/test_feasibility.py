@@ -201,3 +201,18 @@ def test_the_verdict_lists_what_it_did_not_look_at(api, pool):
     assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "unknown")
     codes = {line["code"] for line in entry["not_examined"]}
     assert {"quota", "preemption", "priority", "other_tenants"} <= codes
+
+
+def test_room_that_only_preferences_hide_is_said_with_the_time_after_which_they_give_way(api, pool):
+    for number in range(5, 8):
+        NodeFactory(cluster=pool.backend.cluster, name=f"n{number}", labels={})
+    preferred = [{**RACKED[0], "requirementType": "preferred"}]
+    body = {"file": text(gang(8, gpu=8, topology=preferred))}
+
+    answer = api.post(f"/api/pool/{pool.name}/workflow?feasibility=only", body, format="json")
+
+    entry = verdict(answer)
+    assert entry["verdict"] == "not_now"
+    assert entry["sentence"].endswith(
+        "There is room that only its preferences hide: they give way after 60 seconds."
+    )
