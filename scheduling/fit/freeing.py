@@ -7,7 +7,7 @@ cluster costs no preference; and as few levels as possible are given up.
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
-from scheduling.fit.search import Possible, possible
+from scheduling.fit.reorder import reordering
 from scheduling.fit.snapshot import Snapshot
 from scheduling.free_preferences import narrowest_preference
 
@@ -22,9 +22,12 @@ def freed_levels(snapshot: Snapshot, gang: GangDemand) -> int | None:
     if narrowest is None:
         return None
     board = Board(snapshot)
-    if _is_placed(board, gang) or not _is_placed(board, gang.at_preference_levels(0)):
+    placer = Placer(board, gang)
+    if placer.run():
         return None
-    if possible(board, gang) is Possible.YES:
+    if not _is_placed(board, gang.at_preference_levels(0)):
+        return None
+    if gang.is_orderable and reordering(board, gang, failed=placer) is not None:
         return None
     counts = range(narrowest, 0, -1)
     return next((n for n in counts if _is_placed(board, gang.at_preference_levels(n))), 0)
