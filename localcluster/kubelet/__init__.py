@@ -19,6 +19,17 @@ Not shown: containers and their isolation (users, read-only files, cgroups, capa
 policies, names (DNS), claims of volumes, tokens that are replaced, and logs through the API server. Back-off
 begins with 1 s, not 10 s.
 
+The servers of the chart's quickstart do not run here, though PostgreSQL and Valkey are on this machine:
+
+- their images bring what the chart does not write: PostgreSQL's has an entrypoint that makes data directory,
+  user and database of its variables. A stand-in for that would test the stand-in;
+- they listen on every address of a pod, and pods of this node share one: two releases would meet;
+- their data is on claims, which takes the controllers of StatefulSets and volumes, and a provisioner;
+- the service finds them by the names of Services, and libpq resolves those in the C library, which asks
+  cluster DNS there and /etc/hosts here: neither a shim of Python nor a variable reaches it.
+
+Tests render their objects, and a real API server takes them (``tests/chart``).
+
 Every process is tied to this one by the kernel (``launch.py``), and leads a session that is killed as a whole
 at its end.
 """
