@@ -17,6 +17,18 @@ REFUSED = {
     "url: set the address that users type": {"url": ""},
     "logs: set exactly one of store, existingClaim, newClaim.enabled and ephemeral": {"logs": {"store": ""}},
     "taskNamespaces: … is the namespace of the service itself": {"taskNamespaces": [{"name": "default"}]},
+    "….extraVolumes: there is a volume … already": {
+        "web": {"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}
+    },
+    "….extraVolumeMounts: there is no volume … in extraVolumes": {
+        "web": {"extraVolumeMounts": [{"name": "more", "mountPath": "/more"}]}
+    },
+    "….extraVolumeMounts: something is mounted at … already": {
+        "web": {
+            "extraVolumes": [{"name": "more", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "more", "mountPath": "/tmp"}],
+        }
+    },
     "….extraEnv: … is set already, by this chart or by another value": {
         "web": {"extraEnv": [{"name": "POD_IP", "value": "127.0.0.1"}]}
     },

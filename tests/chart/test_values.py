@@ -93,6 +93,11 @@ SHAPES = {
         {"web": {"extraEnv": [{"name": "HTTPS_PROXY", "vlaue": "http://proxy"}]}},
         "/web/extraEnv/0",
     ),
+    "a mount without a path": (
+        {"web": {"extraVolumeMounts": [{"name": "more"}]}},
+        "/web/extraVolumeMounts/0",
+    ),
+    "a volume without a name": ({"web": {"extraVolumes": [{"emptyDir": {}}]}}, "/web/extraVolumes/0"),
     "the user who may do everything": ({"runAsUser": 0}, "/runAsUser"),
     "a scrape without a unit": (
         {"metrics": {"podMonitor": {"interval": "30"}}},
@@ -214,6 +219,23 @@ SENTENCES = {
     "a variable twice": (
         {"beat": {"extraEnv": [{"name": "TZ", "value": "UTC"}, {"name": "TZ", "value": "CET"}]}},
         "beat.extraEnv: TZ is set already",
+    ),
+    "a volume of the chart's own": (
+        {"worker": {"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}},
+        "worker.extraVolumes: there is a volume tmp already",
+    ),
+    "a mount of no volume": (
+        {"jobs": {"extraVolumeMounts": [{"name": "more", "mountPath": "/more"}]}},
+        "jobs.extraVolumeMounts: there is no volume more in extraVolumes",
+    ),
+    "a mount over the chart's own": (
+        {
+            "web": {
+                "extraVolumes": [{"name": "more", "emptyDir": {}}],
+                "extraVolumeMounts": [{"name": "more", "mountPath": "/tmp/"}],
+            }
+        },
+        "web.extraVolumeMounts: something is mounted at /tmp/ already",
     ),
     "a quickstart beside one's own database": (
         {"quickstart": {"enabled": True}, "logs": {"store": ""}},
