@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails
 
 from scheduling.errors import Fault, Path, more_faults
+from web.expectations import EXPECTATIONS
 
 MAX_FAULTS = 100
 """Faults that are reported of one document: the comparison of an unknown name with the known ones is slow."""
@@ -90,8 +91,8 @@ def _fault(shape: type[Document], entry: ErrorDetails, path: Path) -> Fault:
         return unknown_field((*path, *where), _fields_at(shape, where[:-1]))
     if entry["type"] == "missing":
         return Fault((*path, *where), "required", "This field is required.")
-    message = entry["msg"].removeprefix("Value error, ")
-    return Fault((*path, *where), entry["type"], f"{message}.".replace("..", "."))
+    message = EXPECTATIONS.get(entry["type"]) or entry["msg"].removeprefix("Value error, ")
+    return Fault((*path, *where), entry["type"], f"{message[:1].upper()}{message[1:]}.".replace("..", "."))
 
 
 def unknown_field(path: Path, fields: Collection[str]) -> Fault:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidati
 from pydantic_core import PydanticCustomError
 
 from scheduling.errors import Fault, Path
+from web.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
 
 
@@ -172,19 +173,7 @@ class RootModel(GrammarModel):
     default_values: Any = Field(None, alias="default-values")  # used up by rendering, if there was any
 
 
-_EXPECTATIONS = {
-    "string_type": "a text is needed",
-    "int_type": "a whole number is needed",
-    "int_parsing": "a whole number is needed",
-    "int_parsing_size": "it is too large",
-    "int_from_float": "a whole number is needed",
-    "finite_number": "a whole number is needed",
-    "bool_type": "true or false is needed",
-    "bool_parsing": "true or false is needed",
-    "list_type": "a list is needed",
-    "tuple_type": "a list is needed",
-    "dict_type": "a mapping is needed",
-    "model_type": "a mapping is needed",
+_EXPECTATIONS = EXPECTATIONS | {
     "greater_than_equal": "it must be zero or more",
     "less_than_equal": "it is too large",
 }

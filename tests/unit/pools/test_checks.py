@@ -178,3 +178,18 @@ def test_what_an_author_may_repeat_has_a_limit(shape, written):
 def test_what_is_no_object_is_a_fault(written):
     document, [fault] = read(PoolDocument, written, path=("configs",))
     assert (document, fault.code, fault.path) == (None, "not_a_mapping", ("configs",))
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ({"nvlink": "perhaps"}, "True or false is needed."),
+        ({"topology_keys": "rack"}, "A list is needed."),
+        ({"description": 3}, "A text is needed."),
+        ({"node_selector": []}, "A mapping is needed."),
+    ],
+    ids=["a truth value", "a list", "a text", "a mapping"],
+)
+def test_a_value_of_another_kind_is_refused_in_words_of_this_service(written, want):
+    _, [fault] = read(PoolDocument, {"backend": "b", **written}, path=())
+    assert fault.message == want
