@@ -314,6 +314,10 @@ class Pool(models.Model):
         WARN = "warn"
         REFUSE = "refuse"
 
+    class DomainsFor(models.TextChoices):
+        EVERY_GROUP = "every_group"
+        CLAIMING_GROUPS = "claiming_groups"
+
     class TopologySource(models.TextChoices):
         MANAGED = "managed"
         EXTERNAL = "external"
@@ -323,6 +327,13 @@ class Pool(models.Model):
     backend = models.ForeignKey(Backend, on_delete=models.PROTECT, related_name="pools")
     nvlink = models.BooleanField(
         default=False, help_text="Multi-node NVLink: each task group gets a ComputeDomain of its own."
+    )
+    compute_domains = models.CharField(
+        max_length=16,
+        choices=DomainsFor,
+        default=DomainsFor.EVERY_GROUP,
+        db_default=DomainsFor.EVERY_GROUP,
+        help_text="With NVLink, which task groups get one: all, or those with a task that claims a channel.",
     )
     enable_maintenance = models.BooleanField(default=False)
     default_platform = models.CharField(max_length=63, blank=True, default="")
@@ -448,6 +459,11 @@ class Platform(models.Model):
     description = models.TextField(blank=True, default="")
     node_selector = models.JSONField(default=dict, blank=True)
     tolerations = models.JSONField(default=list, blank=True)
+    nvlink = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether its hardware has multi-node NVLink; unknown: as its pool says.",
+    )
     host_network_allowed = models.BooleanField(default=False)
     privileged_allowed = models.BooleanField(default=False)
     allowed_mounts = ArrayField(models.CharField(max_length=1024), default=list, blank=True)

@@ -113,6 +113,7 @@ class PlatformInline(StaffInline, StackedInline):  # type: ignore[misc]  # unfol
         "description",
         "node_selector",
         "tolerations",
+        "nvlink",
         "host_network_allowed",
         "privileged_allowed",
         "allowed_mounts",
@@ -141,6 +142,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "description",
                     "backend",
                     "nvlink",
+                    "compute_domains",
                     "compute_domains_table",
                     "enable_maintenance",
                 )

@@ -38,6 +38,7 @@ class ConditionShape(Shape):
 
 class MinimalPlatformShape(Shape):
     description: str
+    nvlink: bool | None = about("Whether its hardware has multi-node NVLink. null: as the pool.")
     host_network_allowed: bool
     privileged_allowed: bool
     allowed_mounts: list[str]
@@ -94,6 +95,9 @@ class PoolShape(PoolBaseShape):
     tolerations: Annotated[list[TolerationShape], AsStored()]
     split_gangs: str = about(
         "refuse or warn: what to do with a task group its scheduler cannot hold as one gang."
+    )
+    compute_domains: str = about(
+        "every_group or claiming_groups: which task groups of an NVLink pool get a ComputeDomain."
     )
     unsupported_preferred: str = about(
         "refuse or warn: what to do with a preference that its scheduler cannot hold."

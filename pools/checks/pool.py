@@ -141,6 +141,9 @@ def _platform(name: str, platform: PlatformDocument, pool: PoolDocument) -> Iter
     yield from label_faults(platform.node_selector, path=(*path, "node_selector"))
     yield from toleration_faults(_plain(platform.tolerations), path=(*path, "tolerations"))
     yield from default_faults(platform.default_variables, path=(*path, "default_variables"))
+    if platform.nvlink and not pool.nvlink:
+        message = "Its pool has no NVLink, so no task group gets a ComputeDomain: leave it out here too."
+        yield Fault((*path, "nvlink"), "nvlink_not_in_pool", message, allowed=("false", "auto"))
     for label, value in platform.node_selector.items():
         selected = pool.node_selector.get(label, value)
         if selected != value:

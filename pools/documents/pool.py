@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from pools.documents.reading import Document, Line, Text
+from pools.documents.reading import Document, FlagOrAuto, Line, Text
 from pools.models import Platform, Pool, TopologyKey
 from scheduling.levels import Level, Levels
 
@@ -91,6 +91,7 @@ class PlatformDocument(Document):
     description: Text = ""
     node_selector: Selector = {}
     tolerations: Tolerations = []
+    nvlink: FlagOrAuto = None
     host_network_allowed: bool = False
     privileged_allowed: bool = False
     allowed_mounts: Mounts = []
@@ -106,6 +107,7 @@ class PoolDocument(Document):
     description: Text = ""
     backend: Line
     nvlink: bool = False
+    compute_domains: Literal["every_group", "claiming_groups"] = "every_group"
     topology_keys: Annotated[list[TopologyKeyDocument], Field(max_length=64)] = []
     enable_maintenance: bool = False
     default_platform: Line = ""

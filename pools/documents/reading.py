@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from scheduling.errors import Fault, Path, more_faults
@@ -33,6 +33,8 @@ def _printable(text: str) -> str:
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
 Line = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
+FlagOrAuto = Annotated[bool | None, BeforeValidator(lambda written: None if written == "auto" else written)]
+"""``true``, ``false`` or ``auto``, which is the same as nothing."""
 
 D = TypeVar("D", bound=Document)
 

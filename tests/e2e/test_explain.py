@@ -161,7 +161,7 @@ def test_a_node_whose_driver_offers_no_channel(world, explained):
     for number in (0, 1):
         path = f"/api/v1/nodes/{pool}-r0-{number}"
         world.api.patch(path, {"metadata": {"annotations": {"sim.osmo.local/compute-domain": "false"}}})
-    name = world.submit(pool, workflow(("g", ["a"])))
+    name = world.submit(pool, workflow(("g", ["a", "b"])))
     by = "nodes on which NVIDIA's driver offers no channel"
     explained(name, "compute_domain_not_served", by=by, says="no ComputeDomain is known to hold one")
 

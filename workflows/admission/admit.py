@@ -8,6 +8,7 @@ in tasks with a small factor.
 Paths of faults are those of the parsed document; the caller, who has it, adds line and column.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,7 +21,7 @@ from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order
-from scheduling.nvlink import check_nvlink
+from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
 from scheduling.requirements import Gang, GangTask, Requirement, effective
 from scheduling.sentences import listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
@@ -150,7 +151,6 @@ class _Admission:
                 self.faults.append(Fault(path, "name", message))
 
     def group(self, group: GroupSpec, shared: GroupPlacement) -> GroupValues:
-        nvlink = self.nvlink(group)
         platforms = [self.platform(task.resource) for task in group.tasks]
         placed = [
             (task, platform)
@@ -160,22 +160,26 @@ class _Admission:
         gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
         self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
-        if nvlink:
+        claims = self.claims(group, placed)
+        nvlink = self.gets_domain(group, claims)
+        if nvlink and len(placed) == len(group.tasks):
             node_gpus = {task.name: platform.node_gpus or 0 for task, platform in placed}
-            self.notices += check_nvlink(gang, self.facts.levels, node_gpus=node_gpus)
+            self.notices += check_nvlink(gang, self.facts.levels, claims=claims, node_gpus=node_gpus)
         self.check_quota(gang)
         tries = tuple(
             TaskTry(
                 task_uuid=self.new_uuid(),
                 name=task.name,
                 retry_id=0,
-                placement=self.task(task, platform, nvlink=nvlink, topology=in_force[task.name]),
+                placement=self.task(task, platform, claim=claims[task.name], topology=in_force[task.name]),
             )
             for task, platform in placed
         )
+        counts = Counter(str(claim) for claim in claims.values()) if nvlink else {}
         placement = replace(
             shared,
             nvlink=nvlink,
+            claims=counts,
             free_preferences_after=self.free_preferences_after(tries),
             **_templates({p.name: p for _, p in placed}),
         )
@@ -194,13 +198,40 @@ class _Admission:
         editable = Capability.TOPOLOGY_RELAX_PENDING in self.facts.capabilities
         return self.facts.free_preferences_after if prefers and editable else 0
 
-    def nvlink(self, group: GroupSpec) -> bool:
-        """Whether the group gets a ComputeDomain: in an NVLink pool, unless it has ``nvlink: false``."""
-        if group.nvlink and not self.facts.nvlink:
-            message = f'Pool "{self.facts.name}" has no NVLink, so its task groups get no ComputeDomain.'
-            path = (*group.path, "nvlink")
-            self.faults.append(Fault(path, "nvlink_not_in_pool", message, allowed=("false",)))
-        return self.facts.nvlink and group.nvlink is not False
+    def claims(
+        self, group: GroupSpec, placed: Sequence[tuple[TaskSpec, PlatformFacts]]
+    ) -> dict[str, ChannelClaim]:
+        """Who claims a channel, by task; contradicting words are faults."""
+        facts = self.facts
+        tasks = [
+            NvlinkTask(
+                name=task.name,
+                gpus=task.resource.gpu,
+                word=task.nvlink,
+                platform=platform.name,
+                platform_has_nvlink=platform.nvlink,
+                path=task.path,
+            )
+            for task, platform in placed
+        ]
+        claims = channel_claims(
+            tasks, group_word=group.nvlink, has_domain=facts.nvlink and group.nvlink is not False
+        )
+        self.faults += claim_faults(
+            tasks,
+            claims,
+            group_word=group.nvlink,
+            group_path=group.path,
+            pool=facts.name,
+            pool_has_nvlink=facts.nvlink,
+        )
+        return claims
+
+    def gets_domain(self, group: GroupSpec, claims: Mapping[str, ChannelClaim]) -> bool:
+        """Whether the group gets a ComputeDomain."""
+        if not self.facts.nvlink or group.nvlink is False:
+            return False
+        return self.facts.domain_for_every_group or any(claim.is_made for claim in claims.values())
 
     def platform(self, resource: Resource) -> PlatformFacts | None:
         """The platform of a resource spec; its faults and notices are reported once."""
@@ -254,7 +285,7 @@ class _Admission:
         task: TaskSpec,
         platform: PlatformFacts,
         *,
-        nvlink: bool,
+        claim: ChannelClaim,
         topology: tuple[Requirement, ...],
     ) -> TaskPlacement:
         """Freeze a task; ``topology`` is in force for it, its task group's included."""
@@ -281,7 +312,7 @@ class _Admission:
             requirements=topology,
             exit_actions=task.exit_actions,
             lead=task.lead,
-            claims_channel=nvlink and resource.gpu > 0,
+            claims_channel=claim.is_made,
         )
 
     def secret(self, name: str, task: TaskSpec) -> str:

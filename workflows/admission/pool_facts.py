@@ -37,12 +37,14 @@ from workflows.values.placement import FrozenTemplate
 class PlatformFacts:
     """A platform, merged with its pool: the values its tasks get, and what they may ask for.
 
-    ``nodes`` and ``node_gpus`` (the most GPUs of one node) are None while no node of the cluster is known.
+    ``nvlink``: its nodes have multi-node NVLink. ``nodes`` and ``node_gpus`` (the most GPUs of one node) are
+    None while no node of the cluster is known.
     """
 
     name: str
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
+    nvlink: bool
     host_network_allowed: bool
     privileged_allowed: bool
     allowed_mounts: tuple[str, ...]
@@ -65,9 +67,10 @@ class Timeouts:
 class PoolFacts:
     """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
 
-    ``free_preferences_after`` is in seconds, 0: preferences never give way.
-    ``gpu_maximum`` is the pool's limit on GPUs, None for none. ``external_topology`` is the name of a
-    Topology object that the service does not own, empty where it makes its own.
+    ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
+    channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``gpu_maximum`` is the
+    pool's limit on GPUs, None for none. ``external_topology`` is the name of
+    a Topology object that the service does not own, empty where it makes its own.
     """
 
     name: str
@@ -87,6 +90,7 @@ class PoolFacts:
     levels: Levels
     places: Mapping[Domain, int]
     nvlink: bool
+    domain_for_every_group: bool
     split_gangs: SplitGangs
     unsupported_preferred: UnsupportedPreferred
     free_preferences_after: int
@@ -124,6 +128,7 @@ def pool_facts(pool: Pool) -> PoolFacts:
         levels=levels,
         places=pool_places(pool, levels),
         nvlink=pool.nvlink,
+        domain_for_every_group=pool.compute_domains == Pool.DomainsFor.EVERY_GROUP,
         split_gangs="warn" if pool.split_gangs == Pool.SplitGangs.WARN else "refuse",
         unsupported_preferred=(
             "warn" if pool.unsupported_preferred == Pool.UnsupportedPreferred.WARN else "refuse"
@@ -173,6 +178,7 @@ def _platforms(pool: Pool) -> dict[str, PlatformFacts]:
             name=row.name,
             node_selector=node_selection(pool, row),
             tolerations=tuple(tolerations_of(pool, row)),
+            nvlink=pool.nvlink if row.nvlink is None else row.nvlink,
             host_network_allowed=row.host_network_allowed,
             privileged_allowed=row.privileged_allowed,
             allowed_mounts=tuple(row.allowed_mounts),

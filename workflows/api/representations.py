@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from scheduling import names
+from scheduling.nvlink import ChannelClaim
 from workflows.api import shapes
 from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
@@ -206,6 +207,15 @@ def _compute_domain(group: TaskGroup, observed: ObservedObject | None) -> shapes
         present=observed is not None,
         deleting=observed.deleting if observed else False,
         seen_at=observed.seen_at if observed else None,
+        claims=[
+            _claim(ChannelClaim(claim), tasks) for claim, tasks in group.placement.get("claims", {}).items()
+        ],
+    )
+
+
+def _claim(claim: ChannelClaim, tasks: int) -> shapes.ChannelClaimShape:
+    return shapes.ChannelClaimShape(
+        claim=claim.value, is_made=claim.is_made, tasks=tasks, sentence=claim.sentence
     )
 
 

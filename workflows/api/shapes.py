@@ -236,6 +236,17 @@ class TaskShape(Shape):
     lead: bool
 
 
+class ChannelClaimShape(Shape):
+    """Tasks of a group that claim a channel of its ComputeDomain, or do not, for one reason."""
+
+    claim: Literal[
+        "task_true", "group_true", "several", "no_gpu", "task_false", "platform_false", "alone", "no_domain"
+    ]
+    is_made: bool
+    tasks: int
+    sentence: str
+
+
 class ComputeDomainShape(Shape):
     name: str
     namespace: str
@@ -243,6 +254,9 @@ class ComputeDomainShape(Shape):
     present: bool = about("Whether it was there when last observed.")
     deleting: bool
     seen_at: Instant | None = about(TIME)
+    claims: list[ChannelClaimShape] = about(
+        "Which tasks claim a channel, and why; empty before this was kept."
+    )
 
 
 class PatienceShape(Shape):

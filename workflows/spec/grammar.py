@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 from pydantic_core import PydanticCustomError
 
+from pools.documents.reading import FlagOrAuto
 from scheduling.errors import Fault, Path
 from web.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
@@ -120,6 +121,7 @@ class TaskModel(Piece):
     hostNetwork: bool = False  # noqa: N815 -- OSMO's field
     volumeMounts: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
     credentials: dict[Text, Any] = Field(default_factory=dict)
+    nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.nvlink
     downloadType: Text | None = None  # noqa: N815 -- OSMO's field
     cacheSize: Text | None = None  # noqa: N815 -- OSMO's field
     exitActions: dict[Literal["COMPLETE", "FAIL", "RESCHEDULE"], Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
@@ -134,7 +136,7 @@ class GroupModel(Piece):
     name: Text
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
-    nvlink: bool | None = None  # ours: whether the group gets a ComputeDomain; null: the pool decides
+    nvlink: FlagOrAuto = None  # ours; false: no ComputeDomain; true: all its tasks with GPUs claim a channel
     topology: tuple[TopologyEntry, ...] = ()  # ours: holds for every task that does not opt out
     tasks: Annotated[tuple[SkipValidation[TaskModel], ...], Field(min_length=1)]
 

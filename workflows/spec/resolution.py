@@ -212,7 +212,7 @@ class Resolver:
             ),
             upstream=upstream,
             bare=group.bare,
-            nvlink=group.nvlink,
+            nvlink=_group_nvlink(group),
             topology=_requirements(group.topology, group.path),
         )
 
@@ -239,6 +239,7 @@ class Resolver:
             credentials=self._credentials(task, path),
             exit_actions=self._exit_actions(task, path),
             lead=lead,
+            nvlink=task.nvlink,
             resource=resource or Resource(name=task.resource, path=path),
         )
         for name in task.environment:
@@ -385,6 +386,13 @@ class Resolver:
         ):
             if getattr(task, name):
                 self._leave_out(name, (*path, name))
+
+
+def _group_nvlink(group: GroupModel) -> bool | None:
+    """The ``nvlink`` of a group; a task under ``tasks:`` speaks for its group, too, when it says false."""
+    if group.bare and group.tasks[0].nvlink is False:
+        return False
+    return group.nvlink
 
 
 def _is_base64(text: str) -> bool:

@@ -30,7 +30,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One task. ``exit_actions`` maps COMPLETE, FAIL and RESCHEDULE to checked ranges (``1-3,7``)."""
+    """One task. ``exit_actions`` maps COMPLETE, FAIL and RESCHEDULE to checked ranges (``1-3,7``).
+
+    ``nvlink`` says whether it claims its node's NVLink channel, None for ``auto``.
+    """
 
     name: str
     path: Path
@@ -45,6 +48,7 @@ class TaskSpec:
     credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     exit_actions: Mapping[str, str] = field(default_factory=dict)
     lead: bool
+    nvlink: bool | None = None
     resource: Resource
 
 
@@ -52,8 +56,9 @@ class TaskSpec:
 class GroupSpec:
     """A task group; ``upstream`` names the groups whose tasks its tasks take input from.
 
-    ``bare``: it is one task written under ``tasks:``. ``nvlink`` says whether it gets a ComputeDomain, None
-    where its pool decides. ``topology`` binds every task that does not leave it.
+    ``bare``: it is one task written under ``tasks:``. ``nvlink``: False gives it no ComputeDomain, True
+    makes all its tasks with GPUs claim a channel of it, None is ``auto``. ``topology`` binds every task
+    that does not leave it.
     """
 
     name: str

@@ -25,7 +25,7 @@ from scheduling.set_order import SetOrder
 
 VERSIONS = (1, 2, 3, 4, 5)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout; 5 preferences that give way, and an order of sets."""
+the start timeout; 5 reasons for claims, preferences that give way, and an order of sets."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own; its row has the order."""
@@ -47,10 +47,11 @@ class GroupPlacement:
     """A task group's share of its pool, backend and workflow. Levels run broadest first.
 
     ``queue`` and ``priority_class`` are names in the cluster; timeouts are seconds. ``nvlink`` says
-    whether this group gets a ComputeDomain. ``default_exit_actions`` are the pool's, applied after a task's
-    own: ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
-    that constraints name, empty if they name our own. ``free_preferences_after`` is after how
-    many seconds its preferences may give way, 0 for never. ``templates`` are by platform, here and not with
+    whether this group gets a ComputeDomain; ``claims`` then counts its tasks by
+    ``scheduling.nvlink.ChannelClaim``. ``default_exit_actions`` are the pool's, applied after a task's own:
+    ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
+    that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
+    seconds its preferences may give way, 0 for never. ``templates`` are by platform, here and not with
     each of the tasks; ``template_revisions`` has the revisions of their sources.
     """
 
@@ -68,6 +69,7 @@ class GroupPlacement:
     priority_class: str = ""
     levels: Levels = ()
     nvlink: bool = False
+    claims: Mapping[str, int] = field(default_factory=dict)
     split_gangs: SplitGangs = "refuse"
     unsupported_preferred: UnsupportedPreferred = "refuse"
     free_preferences_after: int = 0
@@ -246,7 +248,7 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
-    if placement.free_preferences_after:
+    if placement.claims or placement.free_preferences_after:
         return 5
     if placement.start_timeout != START_TIMEOUT:
         return 4

@@ -12,6 +12,7 @@ FULL = {
     **POOL,
     "description": "The big one",
     "nvlink": True,
+    "compute_domains": "claiming_groups",
     "enable_maintenance": False,
     "node_selector": {"example.com/pool": "train"},
     "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
@@ -24,6 +25,7 @@ FULL = {
     "platforms": {
         "h100": {
             "description": "eight GPUs",
+            "nvlink": False,
             "node_selector": {"example.com/gpu": "h100"},
             "host_network_allowed": True,
             "allowed_mounts": ["/data:/mnt"],
@@ -140,6 +142,10 @@ WRONG = {
     "a platform against its pool": (
         {"node_selector": {"a": "1"}, "platforms": {"p": {"node_selector": {"a": "2"}}}},
         {("configs.platforms.p.node_selector.a", "contradicts_pool")},
+    ),
+    "a platform with NVLink in a pool without": (
+        {"platforms": {"p": {"nvlink": True}}},
+        {("configs.platforms.p.nvlink", "nvlink_not_in_pool")},
     ),
     "a default platform that is not there": (
         {"default_platform": "p"},

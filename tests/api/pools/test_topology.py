@@ -115,6 +115,7 @@ def test_the_list_of_pools_shows_platforms_and_keys(pool, ann, put):
     assert set(shown) == {"train", "other"}
     assert shown["other"]["platforms"]["p"] == {
         "description": "",
+        "nvlink": None,
         "host_network_allowed": False,
         "privileged_allowed": False,
         "allowed_mounts": [],

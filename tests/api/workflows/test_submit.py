@@ -235,9 +235,84 @@ def test_a_group_may_do_without_a_compute_domain(submit):
     assert "ComputeDomain" not in {manifest["kind"] for manifest in reply["objects"]}
 
 
+def objects_by_kind(reply):
+    kinds = {}
+    for manifest in reply["objects"]:
+        kinds.setdefault(manifest["kind"], []).append(manifest)
+    return kinds
+
+
+def claiming_pods(reply):
+    """The tasks whose pods claim a channel."""
+    pods = objects_by_kind(reply)["Pod"]
+    return {pod["spec"]["containers"][0]["name"] for pod in pods if "resourceClaims" in pod["spec"]}
+
+
+@pytest.fixture
+def two_platforms(pool):
+    PlatformFactory(pool=pool, name="gb200")
+    PlatformFactory(pool=pool, name="h100", nvlink=False)
+    return {"gb200": {"gpu": 4, "platform": "gb200"}, "h100": {"gpu": 8, "platform": "h100"}}
+
+
+def mixed(resources, **words):
+    """One group with two tasks on GB200 and one on H100; ``words`` are the ``nvlink`` of tasks."""
+    tasks = [
+        task(name, resource=resource, **({"nvlink": words[name]} if name in words else {}))
+        for name, resource in {"a": "gb200", "b": "gb200", "c": "h100"}.items()
+    ]
+    tasks[0]["lead"] = True
+    return {"name": "train", "resources": resources, "groups": [{"name": "g", "tasks": tasks}]}
+
+
+def test_tasks_on_a_platform_without_nvlink_claim_no_channel(submit, two_platforms):
+    reply = accepted(submit(mixed(two_platforms), "?dry_run=True"))
+    assert claiming_pods(reply) == {"a", "b"}
+
+
+def test_a_task_that_leaves_its_peer_alone_makes_no_claim_useful(submit, two_platforms):
+    reply = accepted(submit(mixed(two_platforms, a=False), "?dry_run=True"))
+    assert claiming_pods(reply) == set()
+
+
+def test_a_claim_on_a_platform_without_nvlink_is_refused_by_its_name(submit, two_platforms):
+    reply = submit(mixed(two_platforms, c=True))
+    assert reply.status_code == 400
+    (fault,) = reply.json()["details"]
+    assert (fault["code"], fault["path"]) == ("nvlink_not_on_platform", "workflow.groups[0].tasks[2].nvlink")
+    assert '"h100"' in fault["message"]
+    assert not Workflow.objects.exists()
+
+
+def test_a_lone_task_claims_a_channel_only_if_it_says_so(submit):
+    assert claiming_pods(accepted(submit(gang(1, gpu=4), "?dry_run=True"))) == set()
+    workflow = gang(1, gpu=4)
+    workflow["groups"][0]["tasks"][0]["nvlink"] = True
+    assert len(claiming_pods(accepted(submit(workflow, "?dry_run=True")))) == 1
+
+
+def test_a_bare_task_speaks_for_its_group(submit):
+    workflow = alone(nvlink=False)
+    assert "ComputeDomain" not in objects_by_kind(accepted(submit(workflow, "?dry_run=True")))
+
+
+def test_a_pool_may_make_compute_domains_for_claiming_groups_alone(submit, pool):
+    pool.compute_domains = "claiming_groups"
+    pool.save()
+    assert "ComputeDomain" not in objects_by_kind(accepted(submit(gang(1, gpu=4), "?dry_run=True")))
+    assert "ComputeDomain" in objects_by_kind(accepted(submit(gang(2, gpu=4), "?dry_run=True")))
+
+
+def test_who_claims_and_why_is_shown_with_the_group(submit, api, two_platforms):
+    name = accepted(submit(mixed(two_platforms)))["name"]
+    (group,) = api.get(f"/api/workflow/{name}").json()["groups"]
+    claims = {row["claim"]: (row["is_made"], row["tasks"]) for row in group["compute_domain"]["claims"]}
+    assert claims == {"several": (True, 2), "platform_false": (False, 1)}
+
+
 WARNINGS = {
     "nvlink without a clique": (gang(2), "a ComputeDomain alone does not bring them together"),
-    "half a node": (gang(2, gpu=4, topology=[same("clique")]), "ask for fewer GPUs than their nodes have"),
+    "half a node": (gang(2, gpu=4, topology=[same("clique")]), "8 GPUs of these nodes are left"),
     "no claim": (alone(), "its ComputeDomain stays unused"),
     "more than a node": (gang(1, gpu=16), "no known node"),
     "bare tasks": (
@@ -298,8 +373,9 @@ def test_nodes_without_a_label_are_named(submit, pool):
     labels = {"pool": "h100"} | {level.label: "1" for level in LEVELS}
     NodeFactory(cluster=pool.backend.cluster, labels=labels)
     NodeFactory(cluster=pool.backend.cluster, labels={"pool": "h100"}, name="lonely")
-    (warning,) = accepted(submit(gang(1, topology=[same("clique")])))["warnings"]
-    assert "1 of the pool's 2 nodes lacks label nvidia.com/gpu.clique" in warning
+    warnings = accepted(submit(gang(2, topology=[same("clique")])))["warnings"]
+    (warning,) = [text for text in warnings if "lacks label nvidia.com/gpu.clique" in text]
+    assert "1 of the pool's 2 nodes" in warning
     assert warning.endswith("lonely.")
 
 

@@ -10,7 +10,7 @@ from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
 from scheduling.errors import format_path
 from scheduling.levels import Level
-from scheduling.nvlink import check_nvlink
+from scheduling.nvlink import ChannelClaim, check_nvlink
 from scheduling.requirements import effective
 from scheduling.soundness import check_requirements
 from tests.unit.scheduling.build import gang, levels, request
@@ -145,7 +145,8 @@ def test_a_scheduler_that_cannot_hold_it_refuses_it_where_it_is_written():
 
 def test_a_clique_required_of_the_group_holds_its_tasks_together():
     pool = (Level("clique", "nvidia.com/gpu.clique"),)
-    assert check_nvlink(gang("a b*4", topology="clique! c"), pool, node_gpus={}) == []
+    claims = {"a": ChannelClaim.SEVERAL, "b": ChannelClaim.SEVERAL}
+    assert check_nvlink(gang("a b*4", topology="clique! c"), pool, claims=claims, node_gpus={}) == []
 
 
 @given(grouped())

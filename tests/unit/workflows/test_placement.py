@@ -72,6 +72,7 @@ def test_a_placement_of_a_later_release_is_refused_and_not_guessed_at():
         (GROUP, PATIENT, 2),
         (replace(TEMPLATED, start_timeout=60.0), TASK, 4),
         (replace(TEMPLATED, free_preferences_after=60), TASK, 5),
+        (replace(GROUP, claims={"several": 2}), TASK, 5),
     ],
 )
 def test_a_placement_says_the_oldest_version_that_can_read_it(group, task, version):
