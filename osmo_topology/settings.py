@@ -162,6 +162,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["web.permissions.Allowed"],
     "DEFAULT_RENDERER_CLASSES": ["web.shapes.ShapeRenderer"],
     "DEFAULT_PARSER_CLASSES": ["web.parsers.StrictJSONParser"],
+    "URL_FORMAT_OVERRIDE": None,  # a parameter "format" is one like any other
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "web.errors.handle",
     "UNAUTHENTICATED_USER": None,

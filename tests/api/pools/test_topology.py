@@ -169,3 +169,9 @@ def test_the_number_of_queries_does_not_grow(path, most, put, ann, django_assert
         NodeFactory(cluster=Cluster.objects.get(), labels={ZONE: str(n), RACK: "r"})
     with django_assert_max_num_queries(most + ROLES):
         assert ann.get(path).status_code == 200
+
+
+def test_a_format_is_a_parameter_like_any_other(pool, ann):
+    """The framework would take it for the wish for another renderer, and answer that there is nothing."""
+    path = "/api/pool/train/topology"
+    assert ann.get(f"{path}?format=xml").json() == ann.get(path).json()
