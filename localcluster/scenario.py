@@ -13,6 +13,7 @@ and Kubernetes set; spines and racks carry this installation's own. Backends and
 over REST, as an administrator does it.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from localcluster import nodes, stack
 from localcluster.api import Api
 from localcluster.controlplane import create_namespace
 from localcluster.rest import Rest
+from localcluster.supervisor import ServerFailed
 
 POOL_LABEL = "osmo.local/pool"
 ZONE = "topology.kubernetes.io/zone"
@@ -31,6 +33,7 @@ RACK = "osmo.local/rack"
 NODES_PER_RACK = 4
 GPUS = 4
 FIRST_POOL = "nvlink"
+KNOWN_SECONDS, POLL_SECONDS = 120, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,17 @@ def configure(running: stack.Running, *, progress: Callable[[str], None]) -> Non
     for name, place in PLACES.items():
         client.put(f"/api/configs/pool/{name}", {"configs": pool(name, place)})
     api.close()
+    _wait_known(client)
+
+
+def _wait_known(client: Rest) -> None:
+    """Return once the service knows every node, so that the first answer to a user counts them."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    for name, place in PLACES.items():
+        while client.get(f"/api/pool/{name}/topology")["nodes"] < NODES_PER_RACK * len(place.racks):
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"the service does not know the nodes of pool {name}")
+            time.sleep(POLL_SECONDS)
 
 
 def all_nodes() -> list[nodes.Node]:
