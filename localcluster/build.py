@@ -1,11 +1,11 @@
 """Build the control plane, kwok and helm once per machine, from Go modules.
 
-etcd and Kubernetes ship no binary that a plain machine can fetch, their Go modules it can. Two programs,
-since kwok pins other versions of the shared libraries: ``controlplane`` (etcd, API server,
-scheduler, controller manager) and ``kwok``. Sources and pinned modules (``go.mod``, ``go.sum``)
-lie in ``programs/``. The tests of the chart need two things more, made only when they are asked for:
-``helm``, and the definitions of the Gateway API and of the Prometheus operator, which are files in the
-modules of those projects.
+etcd and Kubernetes ship no binary that a plain machine can fetch, their Go modules it can. Two programs of
+one module, so that the packages that both need, five of six of kwok's, are fetched and compiled once:
+``controlplane`` (etcd, API server, scheduler, controller manager) and ``kwok``. Sources and pinned modules
+(``go.mod``, ``go.sum``) lie in ``programs/``. The tests of the chart need two things more, made only when
+they are asked for: ``helm``, and the definitions of the Gateway API and of the Prometheus operator, which
+are files in the modules of those projects.
 
 A program is kept in the user's cache under a hash of everything that decides its content, never
 in the checkout, so a second clone starts in seconds. Build scratch (module and compiler caches,
@@ -29,7 +29,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ from pathlib import Path
 PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
 OLDEST_GO = (1, 26)
 KUBERNETES_VERSION = "v1.36.3"
-SECONDS_PER_PROGRAM = 1800
+BUILD_SECONDS = 1800
 PROGRESS_SECONDS = 10
 COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
 """For the compiler, which by default spends an eighth of its time collecting what ends with it soon."""
@@ -49,15 +48,16 @@ class BuildFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One Go program: its folder in ``programs/``, what is built in it, and the linker's flags."""
+    """One Go program: its module's folder in ``programs/``, what is built in it, and the linker's flags."""
 
     name: str
+    module: str
     package: str
     linker_flags: str
 
     @property
     def folder(self) -> Path:
-        return PROGRAMS_FOLDER / self.name
+        return PROGRAMS_FOLDER / self.module
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,13 @@ class Binaries:
 
 
 _VERSION = "-X k8s.io/component-base/version"
-PROGRAMS = (
-    Program(
-        name="controlplane",
-        package=".",
-        # kubectl and clients refuse a server whose version they cannot parse
-        linker_flags=f"-s -w {_VERSION}.gitVersion={KUBERNETES_VERSION}"
-        f" {_VERSION}.gitMajor=1 {_VERSION}.gitMinor=36",
-    ),
-    Program(name="kwok", package="sigs.k8s.io/kwok/cmd/kwok", linker_flags="-s -w"),
+# kubectl and clients refuse a server whose version they cannot parse
+_LINKER_FLAGS = (
+    f"-s -w {_VERSION}.gitVersion={KUBERNETES_VERSION} {_VERSION}.gitMajor=1 {_VERSION}.gitMinor=36"
+)
+PROGRAMS = tuple(
+    Program(name=name, module="controlplane", package=package, linker_flags=_LINKER_FLAGS)
+    for name, package in {"controlplane": ".", "kwok": "sigs.k8s.io/kwok/cmd/kwok"}.items()
 )
 
 
@@ -86,6 +84,7 @@ _HELM_CAPABILITIES = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
 _HELM_LINT = "-X helm.sh/helm/v3/pkg/lint/rules.k8sVersion"
 HELM = Program(
     name="helm",
+    module="helm",
     package="helm.sh/helm/v3/cmd/helm",
     # without the cluster's version `helm template` and `helm lint` assume a very old one
     linker_flags=f"-s -w -X helm.sh/helm/v3/internal/version.version={_HELM_VERSION}"
@@ -103,7 +102,7 @@ DEFINITION_FILES = {
 
 
 def binaries() -> Binaries:
-    """Return the programs, building those that this machine does not have yet."""
+    """Return the programs, building both where this machine does not have one of them yet."""
     paths = {program.name: artefact(program) for program in PROGRAMS}
     if not all(path.exists() for path in paths.values()):
         _build_missing(PROGRAMS)
@@ -151,20 +150,12 @@ def _inputs(folder: Path) -> Iterator[str]:
 
 
 def _build_missing(programs: Sequence[Program]) -> None:
+    """Build programs of one module, unless somebody else just did."""
     root = cache_directory()
     root.mkdir(parents=True, exist_ok=True)
     with _only_builder(root), _scratch(root) as scratch:
-        missing = [program for program in programs if not artefact(program).exists()]
-        if missing:
-            _build_all(missing, go=_find_go(scratch), scratch=scratch)
-
-
-def _build_all(programs: Sequence[Program], *, go: str, scratch: Path) -> None:
-    """Build at the same time: while one fetches modules or links, the other compiles."""
-    with ThreadPoolExecutor(max_workers=len(programs)) as builders:
-        builds = [builders.submit(_build, program, go=go, scratch=scratch) for program in programs]
-    for build in builds:
-        build.result()
+        if not all(artefact(program).exists() for program in programs):
+            _build(programs, go=_find_go(scratch), scratch=scratch)
 
 
 def _fetch_definitions() -> None:
@@ -193,7 +184,7 @@ def _module_folder(module: str, *, go: str, env: Mapping[str, str]) -> Path:
         capture_output=True,
         text=True,
         check=False,
-        timeout=SECONDS_PER_PROGRAM,
+        timeout=BUILD_SECONDS,
     )
     if answer.returncode != 0:
         raise BuildFailed(f"the module {module} cannot be fetched:\n{answer.stdout}{answer.stderr}")
@@ -250,21 +241,24 @@ def _find_go(scratch: Path) -> str:
     return str(venv / "bin/go")
 
 
-def _build(program: Program, *, go: str, scratch: Path) -> None:
+def _build(programs: Sequence[Program], *, go: str, scratch: Path) -> None:
+    """Build them in one run of the compiler, which compiles what they share once."""
     env = _go_environment(scratch)
     began = time.monotonic()
-    _progress(f"{program.name}: fetching modules")
-    packages = _count_packages(program, go=go, env=env)
-    target = artefact(program)
-    output = scratch / program.name
+    names, folder = " and ".join(program.name for program in programs), programs[0].folder
+    packages = [program.package for program in programs]
+    _progress(f"{names}: fetching modules")
+    count = _count_packages(names, [go, "list", "-mod=readonly", "-deps", *packages], folder=folder, env=env)
+    outputs = scratch / "programs"
     command = [go, "build", "-v", "-trimpath", "-mod=readonly", "-buildvcs=false",
                "-gcflags=all=-dwarf=false",  # the linker would drop it
-               "-ldflags", program.linker_flags, "-o", str(output), program.package]  # fmt: skip
-    _compile(program, command, env=env, packages=packages, began=began)
-    output.chmod(0o755)
-    output.rename(target)
-    size = target.stat().st_size / 1e6
-    _progress(f"{program.name}: built in {_minutes(began)}, {size:.0f} MB")
+               "-ldflags", programs[0].linker_flags, "-o", f"{outputs}/", *packages]  # fmt: skip
+    _compile(names, command, folder=folder, env=env, packages=count, began=began)
+    for program in programs:
+        output, target = outputs / program.name, artefact(program)
+        output.chmod(0o755)
+        output.rename(target)
+        _progress(f"{program.name}: built, {target.stat().st_size / 1e6:.0f} MB, {_minutes(began)}")
 
 
 def _go_environment(scratch: Path) -> dict[str, str]:
@@ -282,43 +276,43 @@ def _go_environment(scratch: Path) -> dict[str, str]:
     }
 
 
-def _count_packages(program: Program, *, go: str, env: Mapping[str, str]) -> int:
+def _count_packages(names: str, command: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> int:
     """Fetch the modules and return how many packages will be compiled."""
     answer = subprocess.run(
-        [go, "list", "-mod=readonly", "-deps", program.package],
-        cwd=program.folder,
+        command,
+        cwd=folder,
         env=env,
         capture_output=True,
         text=True,
         check=False,
-        timeout=SECONDS_PER_PROGRAM,
+        timeout=BUILD_SECONDS,
     )
     if answer.returncode != 0:
         raise BuildFailed(
-            f"the modules of {program.name} cannot be fetched:\n{_last_lines(answer.stderr.splitlines())}"
+            f"the modules of {names} cannot be fetched:\n{_last_lines(answer.stderr.splitlines())}"
         )
     return len(answer.stdout.split())
 
 
 def _compile(
-    program: Program, command: Sequence[str], *, env: Mapping[str, str], packages: int, began: float
+    names: str, command: Sequence[str], *, folder: Path, env: Mapping[str, str], packages: int, began: float
 ) -> None:
     """Run the compiler, saying how far it is; ``go build -v`` names each package as it is done."""
     with subprocess.Popen(
-        command, cwd=program.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         lines, reported_at = [], time.monotonic()
         for line in process.stderr:
             lines.append(line.rstrip())
             now = time.monotonic()
-            if now - began > SECONDS_PER_PROGRAM:
+            if now - began > BUILD_SECONDS:
                 process.kill()
             if now - reported_at >= PROGRESS_SECONDS:
                 reported_at = now
-                _progress(f"{program.name}: {len(lines)} of about {packages} packages, {_minutes(began)}")
+                _progress(f"{names}: {len(lines)} of about {packages} packages, {_minutes(began)}")
     if process.returncode != 0:
-        raise BuildFailed(f"{program.name} cannot be built:\n{_last_lines(lines)}")
+        raise BuildFailed(f"{names} cannot be built:\n{_last_lines(lines)}")
 
 
 def _last_lines(lines: Sequence[str]) -> str:
