@@ -5,11 +5,11 @@ in a region; placing a task, or taking it back, changes only the counts of its n
 to one calculation; the snapshot is never written.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import POOL_RANK, Amounts, Snapshot
+from scheduling.fit.snapshot import NO_AMOUNTS, POOL_RANK, Amounts, Snapshot
 
 ANY = -1
 """A cut that hides no node."""
@@ -33,7 +33,7 @@ POOL = Region()
 class Board:
     """Room for kinds of tasks, while they are placed and taken back."""
 
-    __slots__ = ("_free", "_rooms", "_slots", "_spans", "journal", "snapshot")
+    __slots__ = ("_free", "_rooms", "_slots", "_spans", "_sums", "journal", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -42,6 +42,7 @@ class Board:
         self._slots: dict[Demand, list[int]] = {}
         self._rooms: dict[Demand, list[list[int]]] = {}
         self._spans: dict[Region, range] = {}
+        self._sums: list[list[list[int]]] | None = None
 
     def know(self, kind: Demand) -> None:
         """Count room for a kind, once."""
@@ -67,6 +68,18 @@ class Board:
 
     def free(self, node: int) -> Amounts:
         return self._free[node]
+
+    def free_in(self, region: Region) -> Amounts:
+        """What is free on all nodes of a region with a cut, nodes that take no new pods included."""
+        if self._sums is None:
+            self._sums = [
+                [_total(self._free[node] for node in domain.nodes) for domain in row]
+                for row in self.snapshot.domains
+            ]
+        row = self._sums[region.cut]
+        if region.cut == region.rank:
+            return tuple(row[region.at])
+        return tuple(_total(row[at] for at in self._span(region)))
 
     def nodes(self, region: Region) -> Sequence[int]:
         """The nodes of a region, by name."""
@@ -99,6 +112,9 @@ class Board:
             have + sign * amount for have, amount in zip(self._free[node], by, strict=True)
         )
         places = self.snapshot.places[node]
+        for row, at in zip(self._sums or (), places, strict=False):
+            if at is not None:
+                row[at] = [have + sign * amount for have, amount in zip(row[at], by, strict=True)]
         for kind, slots in self._slots.items():
             if not slots[node] and not kind.may_use(self.snapshot.nodes[node]):
                 continue
@@ -116,6 +132,10 @@ class Board:
         if span is None:
             span = self._spans[region] = self.snapshot.span(region.rank, region.at, below=region.cut)
         return span
+
+
+def _total(every: Iterable[Sequence[int]]) -> list[int]:
+    return [sum(amounts) for amounts in zip(NO_AMOUNTS, *every, strict=True)]
 
 
 def times(free: Amounts, amounts: Amounts) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduling.fit.demand import Demand
-from scheduling.fit.snapshot import RESOURCES
+from scheduling.fit.snapshot import RESOURCES, Amounts
 from scheduling.free_preferences import at_preference_levels
 from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode, ConstraintTree
@@ -39,6 +39,14 @@ class SetDemand:
     def gpus(self) -> int:
         """The GPUs of all tasks together."""
         return sum(kind.amounts[_GPU] * count for kind, count in self.kinds)
+
+    @property
+    def totals(self) -> Amounts:
+        """The amounts of all tasks together."""
+        return tuple(
+            sum(amount * count for amount, (_, count) in zip(each, self.kinds, strict=True))
+            for each in zip(*(kind.amounts for kind, _ in self.kinds), strict=True)
+        )
 
     @property
     def counted(self) -> tuple[Demand, ...]:

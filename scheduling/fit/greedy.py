@@ -3,8 +3,9 @@
 The rules are KAI's (v0.13 and v0.17, observed on running schedulers):
 
 - Siblings are placed one after the other, in the order of the tree; a sibling that is placed stays.
-- Each set tries the domains from its preferred level up to its required level; within a parent, the fullest
-  domain comes first.
+- Each set tries the domains from its preferred level up to its required level; within a parent the fullest
+  domain comes first, that is the one of which the set's tasks need the largest part: of the scarcest
+  resource, and of what is free on its closed nodes too.
 - A domain is too small if it lacks room for as many of the *largest* task of the set as the set has tasks.
   Where the tasks ask for different kinds of resources, it is too small if the sum for one kind is. A set
   without a constraint is not counted.
@@ -14,16 +15,18 @@ The rules are KAI's (v0.13 and v0.17, observed on running schedulers):
 Where the scheduler makes each set a pod group of its own, the same rules hold set by set.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from scheduling.fit.board import POOL, Board, Region
 from scheduling.fit.demand import Demand
 from scheduling.fit.gang_demand import GangDemand, SetDemand
-from scheduling.fit.snapshot import POOL_RANK, amounts
+from scheduling.fit.snapshot import POOL_RANK, RESOURCES, amounts
 from scheduling.requirements import GangTask, SetPath
 from scheduling.tree import ConstraintNode
 
-_GPU, _CPU = 0, 1
+_GPU, _CPU = RESOURCES.index("gpu"), RESOURCES.index("cpu")
+_UNCOUNTED = {RESOURCES.index("pods"), RESOURCES.index("channels")}
+_NOTHING_FREE = 1000.0
 Score = Callable[[int], int]
 
 
@@ -54,7 +57,7 @@ class Placer:
         cut = self.gang.cut_of(node)
         for inside in offered(self.board, node, self.set_demand(node), region, cut=cut):
             mark = len(self.where)
-            own = self._score(node, inside) or score
+            own = (self._score(node, region) if inside.rank != node.constraint.narrowest else None) or score
             if self._place_parts(node, inside, own):
                 return True
             self.most = max(self.most, len(self.where))
@@ -115,16 +118,22 @@ class Placer:
 
         return sorted((node for node in board.nodes(region) if board.slots(kind, node)), key=order)
 
-    def _score(self, node: ConstraintNode, inside: Region) -> Score | None:
-        """Rate nodes of a set that got no single domain of its preferred level: emptiest domain first."""
-        preferred = node.constraint.narrowest
-        if preferred is None or node.constraint.preferred is None or inside.rank == preferred:
+    def _score(self, node: ConstraintNode, region: Region) -> Score | None:
+        """Rate nodes by their domain of the preferred level, the emptiest best, in tens of its rank."""
+        cut, preferred = self.gang.cut_of(node), node.constraint.narrowest
+        if cut is None or preferred is None or node.constraint.preferred is None or preferred <= region.rank:
             return None
+        labelled = Region(region.rank, region.at, max(region.cut, cut))
+        ranked = [
+            domain
+            for domain in _levels(self.board, self.set_demand(node), labelled, down_to=preferred)[-1][1]
+            if self.board.nodes(domain)
+        ]
+        scores: dict[int | None, int] = {
+            domain.at: rank * 10 // len(ranked) for rank, domain in enumerate(ranked, start=1)
+        }
         places = self.board.snapshot.places
-        kind = self.set_demand(node).measure
-        domains = self.board.below(inside, preferred, inside.cut)
-        rooms: Mapping[int | None, int] = {domain.at: self.board.room(kind, domain) for domain in domains}
-        return lambda index: rooms.get(places[index][preferred], 0)
+        return lambda index: scores.get(places[index][preferred], 0)
 
 
 def offered(
@@ -157,14 +166,21 @@ def _levels(
     Where domains are no paths none lies in another, so nothing stands between the region and the last rank.
     """
     levels = [(region.rank, [region])]
+    wants = [(i, want) for i, want in enumerate(demand.totals) if want and i not in _UNCOUNTED]
     between = range(region.rank + 1, down_to + 1)
     for rank in between if board.snapshot.paths else between[-1:]:
         row: list[Region] = []
         for above in levels[-1][1]:
             below = board.below(above, rank, region.cut)
-            row += sorted(below, key=lambda domain: (board.room(demand.measure, domain), domain.at))
+            row += sorted(below, key=lambda domain: (-_share(board, wants, domain), domain.at))
         levels.append((rank, row))
     return levels
+
+
+def _share(board: Board, wants: Sequence[tuple[int, int]], region: Region) -> float:
+    """The part of what is free in a region that is wanted, of the scarcest resource."""
+    free = board.free_in(region)
+    return max((want / free[i] if free[i] > 0 else _NOTHING_FREE for i, want in wants), default=0.0)
 
 
 ONE_GPU = Demand(amounts(gpu=1), tolerations=((("operator", "Exists"),),))

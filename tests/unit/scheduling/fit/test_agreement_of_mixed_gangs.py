@@ -5,6 +5,7 @@ zone, rack and host; nodes without labels, closed nodes, other tenants' pods; ow
 one; an older gang that takes its place first.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Holding, Snapshot, amounts
 from scheduling.fit.verdict import Answer, judge
+from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.tree import build_tree
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.played import OTHERS, played
@@ -85,6 +87,31 @@ def test_what_fits_now_for_certain_is_placed_now_and_nothing_else_is(case, some,
     for version in VERSIONS:
         bound = played([gang], some, version, pool=POOL, external=external, wants=[wants])
         assert (len(bound) == len(gang.tasks)) == (verdict.answer is Answer.NOW)
+        placed = {task: at for (_, task), at in bound.items()}
+        assert alike(placed, wants) == alike(verdict.places, wants)
+
+
+def alike(places, wants):
+    """How many tasks of each kind are on each node."""
+    return Counter((wants[task], at) for task, at in places.items())
+
+
+def test_the_fullest_domain_is_the_one_of_which_a_set_needs_most_closed_nodes_counted():
+    """Rack r1 has less open room and more that is free in all, so KAI tries r2 first."""
+    spots = {"n0": ("r1", 4, ""), "n1": ("r1", 8, "cordoned"), "n2": ("r2", 8, "")}
+    labels = [level.label for level in POOL]
+    some = [
+        node(name, dict(zip(labels, ("a", rack, name), strict=True)), gpus=gpus, closed=closed)
+        for name, (rack, gpus, closed) in spots.items()
+    ]
+    task = GangTask("t", 4, (Requirement("rack", "r", required=True),))
+    gang = Gang("g", (task,))
+
+    verdict = judged(gang, demands(gang), some, external=False)
+
+    assert verdict.places == {"t": "n2"}
+    for version in VERSIONS:
+        assert played([gang], some, version, pool=POOL) == {("0", "t"): "n2"}
 
 
 @given(gangs(most=4), gangs(most=4), nodes())
