@@ -6,6 +6,7 @@ KAI from v0.15 on does not look at the peers' subgroups, and put a replacement i
 from cluster.kinds import NODE, POD
 from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
+from tests.worker.world import fresh, statuses
 
 RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
 ZONE, RACK = LEVELS[0].label, LEVELS[1].label
@@ -21,6 +22,17 @@ def a_group(world, *tasks):
         TaskFactory(group=group, placement__requirements=requirements)
     world.settle()
     return group
+
+
+def another_domain(world):
+    """A node of rack r2 in zone b."""
+    world.cluster.put(NODE, {"metadata": {"name": "n2", "labels": {ZONE: "b", RACK: "r2"}}})
+
+
+def place(world, group, name, node):
+    """Let the scheduler bind a task's pod to a node."""
+    pod_name = group.tasks.get(name=name, latest=True).pod_name
+    world.cluster.edit(POD, pod_name, lambda obj: obj["spec"].update(nodeName=node), namespace="osmo")
 
 
 def selector_of(world, group, name):
@@ -63,3 +75,58 @@ def test_a_preference_and_a_gang_of_which_nothing_runs_pin_nobody(world):
     world.finish(alone, 2, tasks=["task-0"])
     world.settle()
     assert selector_of(world, alone, "task-0") == {}
+
+
+def test_a_replacement_whose_peers_have_all_ended_is_free_again_at_no_cost_of_a_retry(world):
+    """A rack that loses power: the first replacements wait for it until its last pod has ended."""
+    group = a_group(world, (IN_RACK,), (IN_RACK,))
+    world.cluster.players.pop(0)  # nothing is placed any more
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    assert selector_of(world, group, "task-0") == {ZONE: "a", RACK: "r1"}
+
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    assert selector_of(world, group, "task-0") == selector_of(world, group, "task-1") == {}
+    assert len(world.pods()) == 2
+
+    another_domain(world)
+    for name in ("task-0", "task-1"):
+        place(world, group, name, "n2")
+    world.settle()
+    for _ in range(RETRY["max_retry_per_task"] - 1):
+        assert fresh(group).status == "RUNNING"
+        world.finish(group, 2, tasks=["task-0"])
+        world.settle()
+        place(world, group, "task-0", "n2")
+        world.settle()
+    assert statuses(group) == ["RUNNING", "RUNNING"]
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    assert statuses(group)[0] == "FAILED"
+
+
+def test_a_replacement_follows_a_peer_that_gets_a_node_first(world):
+    group = a_group(world, (IN_ZONE, IN_RACK), (IN_ZONE, IN_RACK), (IN_ZONE,))
+    world.cluster.players.pop(0)
+    world.finish(group, 2, tasks=["task-0", "task-1"])
+    world.settle()
+    assert selector_of(world, group, "task-0") == selector_of(world, group, "task-1") == {ZONE: "a"}
+
+    world.cluster.put(NODE, {"metadata": {"name": "n3", "labels": {ZONE: "a", RACK: "r3"}}})
+    place(world, group, "task-1", "n3")
+    world.settle()
+
+    assert selector_of(world, group, "task-0") == {ZONE: "a", RACK: "r3"}
+    assert group.tasks.get(name="task-1", latest=True).retry_id == 1
+
+
+def test_a_peer_on_a_node_of_unknown_labels_changes_no_pin(world):
+    group = a_group(world, (IN_RACK,), (IN_RACK,))
+    world.cluster.players.pop(0)
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    world.cluster.remove(NODE, "n1")
+    world.settle()
+
+    assert selector_of(world, group, "task-0") == {ZONE: "a", RACK: "r1"}

@@ -16,7 +16,7 @@ from scheduling.sentences import count_of
 from web.crashpoints import reached
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile.apply import apply
-from workflows.reconcile.domains import Pins, check_domains
+from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
@@ -24,6 +24,7 @@ from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
 from workflows.reconcile.plan import DesiredGroup, plan_create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
+from workflows.values.observation import PINS_ANNOTATION
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
@@ -139,6 +140,8 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
 def _pinned(pod: Obj, pins: dict[str, str]) -> Obj:
     if pins:
         pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
+        annotations = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
     return pod
 
 

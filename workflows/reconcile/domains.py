@@ -10,6 +10,7 @@ with pods to place ("Replacements leave their domain"). So node labels pin it to
 broader labels included, since a domain is a path.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import accumulate
@@ -70,6 +71,11 @@ def _nodes(view: GroupView, cluster: LeasedCluster) -> list[Mapping[str, str]]:
     return [node.labels for node in cluster.scan(NODE, see_node, namespace="")]
 
 
+def pins_text(pins: Mapping[str, str]) -> str:
+    """Pins as a pod's annotation has them."""
+    return json.dumps(pins, sort_keys=True)
+
+
 class Pins:
     """Node labels that keep tasks tried again in their peers' domains, where their pod group cannot.
 
@@ -91,6 +97,11 @@ class Pins:
                     pins |= self._down_to(self._rank[requirement.key], node)
         return pins
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the labels of all nodes that pin a task are known."""
+        return all(self._carried(node) for node in set(self._peers.values()))
+
     def _sets(self, task: TaskTry) -> Iterator[tuple[SetPath, Requirement]]:
         """The co-location sets of a task, broadest first."""
         requirements = [r for r in task.placement.requirements if r.key in self._rank]
@@ -102,12 +113,11 @@ class Pins:
     def _peers(self) -> Mapping[SetPath, str]:
         """The node of a placed task, for each co-location set that has one."""
         placed = {task.name: task.node_name for task in self._view.tasks if task.live and task.node_name}
-        return {
-            path: placed[peer.name]
-            for peer in self._view.values.tasks
-            if peer.name in placed
-            for path, _ in self._sets(peer)
-        }
+        peers: dict[SetPath, str] = {}
+        for peer in self._view.values.tasks:
+            for path, _ in self._sets(peer) if peer.name in placed else ():
+                peers.setdefault(path, placed[peer.name])
+        return peers
 
     def _down_to(self, rank: int, node: str) -> dict[str, str]:
         carried = self._carried(node)

@@ -47,7 +47,8 @@ class ObservedPods:
 
     ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``observer_silent`` that no
     observer is at work. ``evictions`` are the messages of the scheduler's evictions, oldest first,
-    ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row.
+    ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
+    ``uncounted_tries`` are how many earlier tries of a task do not count as retries.
     """
 
     pods: Mapping[str, PodSeen]
@@ -57,6 +58,7 @@ class ObservedPods:
     nodes_gone: Collection[str] = ()
     evictions: Sequence[str] = ()
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    uncounted_tries: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,8 @@ class _TaskReader:
         action = exit_action(reading.code, task_actions, placement.default_exit_actions)
         if action == ExitAction.COMPLETE:
             return TaskStatus.COMPLETED
-        if action == ExitAction.RESCHEDULE and task.retry_id < placement.max_retry_per_task:
+        retries = task.retry_id - self._observed.uncounted_tries.get(task.pk, 0)
+        if action == ExitAction.RESCHEDULE and retries < placement.max_retry_per_task:
             return TaskStatus.RESCHEDULED
         if action is not None and reading.status == TaskStatus.COMPLETED:
             return TaskStatus.FAILED
@@ -305,16 +308,16 @@ def _tries(
     attempt = view.row.attempt
     if not editable() and not _is_complete(view.tasks, moves, {task.attempt for task in again}):
         attempt += 1
-    tries = tuple(
-        NewTry(
-            after=task.pk,
-            retry_id=task.retry_id + 1,
-            pod_name=names.pod(task.task_uuid, retry=task.retry_id + 1),
-            attempt=attempt if attempt != view.row.attempt else task.attempt,
-        )
-        for task in again
-    )
-    return tries, (attempt if attempt != view.row.attempt else None)
+    is_new = attempt != view.row.attempt
+    tries = tuple(next_try(task, attempt=attempt if is_new else task.attempt) for task in again)
+    return tries, (attempt if is_new else None)
+
+
+def next_try(task: TaskView, *, attempt: int) -> NewTry:
+    """The try that follows this one."""
+    retry = task.retry_id + 1
+    pod_name = names.pod(task.task_uuid, retry=retry)
+    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, attempt=attempt)
 
 
 def _is_complete(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove], attempts: Collection[int]) -> bool:

@@ -4,6 +4,7 @@ All decisions of a turn use these values and no row that is read later; what it 
 rows under their locks.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -13,7 +14,7 @@ from uuid import UUID
 from pools.models import Backend
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.stages import stage_begins
-from workflows.lifecycle.statuses import TERMINAL
+from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
 from workflows.models import Task, TaskGroup
 from workflows.selectors import group_values
@@ -116,3 +117,12 @@ def exit_actions_of(row: TaskGroup, pks: list[int]) -> Mapping[int, Mapping[str,
     """The exit actions of these tries."""
     specs = Task.objects.filter(group=row, pk__in=pks).values_list("pk", "spec__exit_actions")
     return {pk: actions or {} for pk, actions in specs}
+
+
+def uncounted_tries_of(row: TaskGroup, pks: list[int]) -> Mapping[int, int]:
+    """How many earlier tries of these ended without an exit code: they were replaced and had no place."""
+    latest = dict(Task.objects.filter(group=row, pk__in=pks, retry_id__gt=0).values_list("task_uuid", "pk"))
+    replaced = Task.objects.filter(
+        group=row, task_uuid__in=latest, status=TaskStatus.RESCHEDULED, exit_code=None, latest=False
+    )
+    return Counter(latest[uuid] for uuid in replaced.values_list("task_uuid", flat=True))

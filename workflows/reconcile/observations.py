@@ -13,7 +13,7 @@ from workflows.homes import at_home
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_view import GroupView, exit_actions_of
+from workflows.reconcile.group_view import GroupView, exit_actions_of, uncounted_tries_of
 from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
 
 EVICTION_AGE = timedelta(minutes=5)
@@ -39,6 +39,7 @@ def observed_pods(view: GroupView) -> ObservedPods:
         nodes_gone=_nodes_gone(view, pods) if gone_at else (),
         evictions=evictions(view) if gone_at else (),
         exit_actions=exit_actions_of(view.row, ending) if ending else {},
+        uncounted_tries=uncounted_tries_of(view.row, ending) if ending else {},
     )
 
 
@@ -69,7 +70,16 @@ def _unstartable(pod: PodSeen) -> bool:
 
 def exit_actions_of_live_tasks(view: GroupView) -> Mapping[int, Mapping[str, str]]:
     """The exit actions of every live task."""
-    return exit_actions_of(view.row, [task.pk for task in view.tasks if task.live])
+    return exit_actions_of(view.row, _live(view))
+
+
+def uncounted_tries_of_live_tasks(view: GroupView) -> Mapping[int, int]:
+    """The same of their tries that do not count as retries."""
+    return uncounted_tries_of(view.row, _live(view))
+
+
+def _live(view: GroupView) -> list[int]:
+    return [task.pk for task in view.tasks if task.live]
 
 
 def observer_is_silent(view: GroupView) -> bool:

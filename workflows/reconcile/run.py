@@ -42,6 +42,7 @@ from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, b
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.relaxing import advance_patience
+from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
 from workflows.reconcile.unforeseen import note_recovery, note_unforeseen
@@ -207,6 +208,9 @@ class Reconciliation:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
                 return outcome
+        if changes := repins(view, observed):
+            record(self.lease, changes)
+            return None
         record_placement_result(view, observed, self.lease)
         progress = advance_patience(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
         if progress.moved:
@@ -230,6 +234,7 @@ class Reconciliation:
             nodes_gone=observed.nodes_gone,
             evictions=observations.evictions(view),
             exit_actions=observations.exit_actions_of_live_tasks(view),
+            uncounted_tries=observations.uncounted_tries_of_live_tasks(view),
         )
 
     def _explain(self, trouble: Retry | None) -> None:

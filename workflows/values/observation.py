@@ -34,6 +34,9 @@ PREFERENCE_LEVELS_ANNOTATION = "osmo.nvidia.com/preference-levels"
 ORDER_ANNOTATION = "osmo.nvidia.com/order"
 """On a pod group whose sets have an order of their own: a digest of it."""
 
+PINS_ANNOTATION = "osmo.nvidia.com/pins"
+"""On a pod that is held to its peers' domain: the node labels that do it, as JSON."""
+
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
@@ -184,6 +187,7 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
                 for claim in status.get("resourceClaimStatuses") or ()
                 if claim.get("resourceClaimName")
             ],
+            pins=(metadata.get("annotations") or {}).get(PINS_ANNOTATION),
         ),
     )
 

@@ -1,0 +1,64 @@
+"""Making waiting replacements again whose peers have ended or moved.
+
+A replacement is held to its peers' domain by node labels (``domains.Pins``), which a pod cannot change. While
+it waits, its peers may all end, those of a rack that lost power for example: then the domain that it waits
+for is nobody's, and may never have room again. Or the first peers of its set get nodes only now, in a domain
+that it was not held to. Such a pod, which has no node, is replaced by a further try. That is crash-safe, as
+every retry is, and does not count against the task's retries.
+"""
+
+import json
+from collections.abc import Mapping
+
+from scheduling.sentences import plain_listing
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.reconcile.domains import Pins
+from workflows.reconcile.follow import ObservedPods, next_try
+from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.services.record import Change, TaskMove
+
+
+def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
+    """The changes that make waiting replacements again where their pins no longer hold."""
+    waiting = {task.name: task for task in view.tasks if _is_pinnable(task) and _waits(task, observed)}
+    if not waiting:
+        return []
+    pins = Pins(view)
+    if not pins.are_known:
+        return []
+    changes: list[Change] = []
+    for task_try in view.values.tasks:
+        task = waiting.get(task_try.name)
+        if task is None:
+            continue
+        before, after = _pins_of(task, observed), pins.of(task_try)
+        if before != after:
+            message = _sentence(before, after)
+            changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
+            changes.append(next_try(task, attempt=task.attempt))
+    return changes
+
+
+def _is_pinnable(task: TaskView) -> bool:
+    return task.status == TaskStatus.SCHEDULING and bool(task.retry_id or task.attempt)
+
+
+def _waits(task: TaskView, observed: ObservedPods) -> bool:
+    pod = observed.pods.get(task.pod_name)
+    return pod is not None and not (pod.absent or pod.deleting or pod.node_name)
+
+
+def _pins_of(task: TaskView, observed: ObservedPods) -> Mapping[str, str]:
+    pins: Mapping[str, str] = json.loads(observed.pods[task.pod_name].digest.get("pins") or "{}")
+    return pins
+
+
+def _sentence(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Why the try is replaced."""
+    if not after:
+        return f"Its peers in {_domain(before)} have ended: it is no longer held to them."
+    return f"Its peers run in {_domain(after)} now: it is held to that."
+
+
+def _domain(pins: Mapping[str, str]) -> str:
+    return plain_listing([f"{label} {value}" for label, value in pins.items()])
