@@ -37,6 +37,12 @@ class Requirement:
     required: bool = True
     path: Path = ()
     wait_seconds: float | None = None
+    auto: bool = False
+
+    @property
+    def kind(self) -> str:
+        """As users write it."""
+        return "auto" if self.auto else "required" if self.required else "preferred"
 
     @property
     def required_for(self) -> float:
@@ -108,8 +114,32 @@ def _bound(task: GangTask, above: tuple[Requirement, ...]) -> GangTask:
 
 def repeats(own: Requirement, inherited: Requirement) -> bool:
     """Whether a task's requirement only repeats its task group's: same key, group and type."""
-    same = (own.key, own.group, own.required) == (inherited.key, inherited.group, inherited.required)
+    same = (own.key, own.group, own.kind) == (inherited.key, inherited.group, inherited.kind)
     return same and own.wait_seconds in (None, inherited.wait_seconds)
+
+
+def decided(gang: Gang, required: Mapping[SetPath, bool], rank: Mapping[str, int]) -> Gang:
+    """The effective gang with every requirement that is ``auto`` as it was decided for its set."""
+    gang = effective(gang)
+    return replace(gang, tasks=tuple(_decided(task, required, rank) for task in gang.tasks))
+
+
+def _decided(task: GangTask, required: Mapping[SetPath, bool], rank: Mapping[str, int]) -> GangTask:
+    if not any(requirement.auto for requirement in task.requirements):
+        return task
+    types: dict[str, bool] = {}
+    path: SetPath = ()
+    for requirement in broadest_first(task, rank):
+        path = (*path, (requirement.key, requirement.group))
+        if requirement.auto:
+            types[requirement.key] = required.get(path, True)
+    requirements = (
+        replace(requirement, required=types[requirement.key], auto=False, path=place_of(task, i))
+        if requirement.auto
+        else replace(requirement, path=place_of(task, i))
+        for i, requirement in enumerate(task.requirements)
+    )
+    return replace(task, requirements=tuple(requirements))
 
 
 def broadest_first(task: GangTask, rank: Mapping[str, int]) -> tuple[Requirement, ...]:

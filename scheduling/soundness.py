@@ -121,8 +121,8 @@ def _wait_faults(requirement: Requirement, path: Path) -> Iterator[Fault]:
         return
     if requirement.required:
         message = (
-            f'Key "{requirement.key}" is required here, so it is never relaxed: leave waitSeconds out, or '
-            "write requirementType: preferred."
+            f'Key "{requirement.key}" is {requirement.kind} here, so it is never relaxed: leave waitSeconds '
+            "out, or write requirementType: preferred."
         )
         yield Fault(path, "wait_on_required", message)
     if not 0 < seconds < math.inf:
@@ -161,7 +161,7 @@ def _contradiction(
     field = "waitSeconds"
     if own.group != inherited_requirement.group:
         field = "group"
-    elif own.required != inherited_requirement.required:
+    elif own.kind != inherited_requirement.kind:
         field = "requirementType"
     message = (
         f'Task group "{gang.name}" already asks {_line(inherited_requirement)} for all its tasks, and a task '
@@ -185,13 +185,14 @@ _Sorted = Sequence[tuple[GangTask, tuple[Requirement, ...]]]
 
 def _agree(tasks: _Sorted) -> bool:
     """Whether each set has one type and one ``waitSeconds``. A cheap test, since nearly all gangs pass."""
-    sets: dict[tuple[int, str, str], tuple[int, float]] = {}
+    sets: dict[tuple[int, str, str], tuple[int, float, bool]] = {}
     for _, requirements in tasks:
         above = 0
         for requirement in requirements:
             step = (above, requirement.key, requirement.group)
-            number, required_for = sets.setdefault(step, (len(sets) + 1, requirement.required_for))
-            if required_for != requirement.required_for:
+            fresh = (len(sets) + 1, requirement.required_for, requirement.auto)
+            number, required_for, auto = sets.setdefault(step, fresh)
+            if required_for != requirement.required_for or auto != requirement.auto:
                 return False
             above = number
     return True
@@ -201,33 +202,35 @@ def _at_odds(tasks: _Sorted) -> Iterator[Fault]:
     """Sets with two types or two ``waitSeconds``; without a fault the first one would silently win."""
     if _agree(tasks):
         return
-    sets: dict[SetPath, dict[float, list[tuple[GangTask, Requirement]]]] = {}
+    sets: dict[SetPath, dict[tuple[str, float], list[tuple[GangTask, Requirement]]]] = {}
     for task, requirements in tasks:
         path: SetPath = ()
         for requirement in requirements:
             path = (*path, (requirement.key, requirement.group))
-            by_time = sets.setdefault(path, {})
-            by_time.setdefault(requirement.required_for, []).append((task, requirement))
-    for path, by_time in sets.items():
-        hard = by_time.pop(math.inf, [])
-        if hard and by_time:
-            yield _two_types(
-                path, hard, [task_requirement for soft in by_time.values() for task_requirement in soft]
-            )
-        elif len(by_time) > 1:
-            yield _two_waits(path, by_time)
+            by_type = sets.setdefault(path, {})
+            by_type.setdefault((requirement.kind, requirement.required_for), []).append((task, requirement))
+    for path, by_type in sets.items():
+        kinds: dict[str, list[tuple[GangTask, Requirement]]] = {}
+        for (kind, _), members in by_type.items():
+            kinds.setdefault(kind, []).extend(members)
+        if len(kinds) > 1:
+            yield _two_types(path, kinds)
+        elif len(by_type) > 1:
+            yield _two_waits(path, {seconds: members for (_, seconds), members in by_type.items()})
 
 
-def _two_types(
-    path: SetPath, hard: Sequence[tuple[GangTask, Requirement]], soft: Sequence[tuple[GangTask, Requirement]]
-) -> Fault:
-    task, requirement = soft[0]
+_TYPES = {"required": "required by", "preferred": "preferred by", "auto": "auto for"}
+
+
+def _two_types(path: SetPath, kinds: Mapping[str, Sequence[tuple[GangTask, Requirement]]]) -> Fault:
+    named = [kind for kind in _TYPES if kind in kinds]
+    task, requirement = kinds[named[1]][0]
+    uses = [f"{_TYPES[kind]} {_tasks(t for t, _ in kinds[kind])}" for kind in named]
     return Fault(
         (*_written_at(task, requirement), "requirementType"),
         "required_and_preferred",
-        f"{describe(path)} is required by {_tasks(t for t, _ in hard)} but preferred by "
-        f"{_tasks(t for t, _ in soft)}: write the same for all of them.",
-        allowed=("required", "preferred"),
+        f"{describe(path)} is {' but '.join(uses)}: write the same for all of them.",
+        allowed=tuple(_TYPES),
     )
 
 
@@ -315,7 +318,7 @@ def _line(requirement: Requirement) -> str:
     """The requirement as a line of YAML."""
     plain = re.fullmatch(r"[A-Za-z][\w-]*", requirement.group, re.ASCII)
     group = requirement.group if plain else json.dumps(requirement.group, ensure_ascii=False)
-    kind = "" if requirement.required else ", requirementType: preferred"
+    kind = "" if requirement.kind == "required" else f", requirementType: {requirement.kind}"
     if requirement.wait_seconds is not None:
         kind += f", waitSeconds: {requirement.wait_seconds:g}"
     return f"`- {{key: {requirement.key}, group: {group}{kind}}}`"

@@ -80,6 +80,11 @@ class NodeRequirement:
     def pair(self) -> Pair:
         return self.path[-1]
 
+    @property
+    def auto(self) -> bool:
+        """Whether it is still to be decided whether it is required."""
+        return any(r.auto for r in self.task.requirements if r.key == self.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Constraint:

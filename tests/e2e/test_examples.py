@@ -36,6 +36,7 @@ class Want:
 SETS = (("rack", "left"), ("rack", "right"))
 GANGS = {
     "single-rack": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
+    "auto": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "two-racks": Want(pods=4, gpu_pods=4, together=SETS, busy=("a-0",)),
     "two-racks-one-zone": Want(pods=4, gpu_pods=4, together=(("zone", ""), *SETS)),
     "preferred": Want(pods=4, gpu_pods=4, together=(("spine", ""), *SETS)),

@@ -21,8 +21,9 @@ from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
 from scheduling.capabilities import Capability
 from scheduling.errors import Fault, Notice, Path, in_order
+from scheduling.levels import ranks
 from scheduling.nvlink import ChannelClaim, NvlinkTask, channel_claims, check_nvlink, claim_faults
-from scheduling.requirements import Gang, GangTask, Requirement, effective
+from scheduling.requirements import Gang, GangTask, Requirement, SetPath, decided, effective
 from scheduling.sentences import listing
 from workflows.admission.platforms import check_use, frozen_mount, node_notices, platform_of
 from workflows.admission.pool_facts import PlatformFacts, PoolFacts, Timeouts
@@ -48,14 +49,23 @@ def admit(
     workflow: UUID,
     scheduler: SchedulerBackend,
     new_uuid: Callable[[], UUID],
+    auto_types: Mapping[str, Mapping[SetPath, bool]] | None = None,
 ) -> tuple[tuple[GroupValues, ...], Checked]:
     """Check a workflow against its pool; returns its groups' frozen values, with faults and notices.
 
-    ``name`` and ``workflow`` (a uuid) identify it. The groups are in the order of the spec's groups; with
+    ``name`` and ``workflow`` (a uuid) identify it. ``auto_types`` says by task group and set whether a
+    requirement that is ``auto`` is required; without it all of them count as that, and nothing may be frozen.
+    The groups are in the order of the spec's groups; with
     faults they must not be used.
     """
     admission = _Admission(
-        spec=spec, facts=facts, user=user, priority=priority, scheduler=scheduler, new_uuid=new_uuid
+        spec=spec,
+        facts=facts,
+        user=user,
+        priority=priority,
+        scheduler=scheduler,
+        new_uuid=new_uuid,
+        auto_types=auto_types or {},
     )
     groups = admission.groups(name=name, workflow=workflow)
     return groups, Checked(tuple(in_order(admission.faults)), tuple(admission.notices))
@@ -71,6 +81,7 @@ class _Admission:
     priority: str
     scheduler: SchedulerBackend
     new_uuid: Callable[[], UUID]
+    auto_types: Mapping[str, Mapping[SetPath, bool]]
     faults: list[Fault] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
@@ -158,6 +169,8 @@ class _Admission:
             if platform is not None
         ]
         gang = Gang(group.name, tuple(_member(task) for task in group.tasks), group.path, group.topology)
+        if required := self.auto_types.get(group.name):
+            gang = decided(gang, required, ranks(self.facts.levels))
         self.check_topology(gang, queue_timeout=shared.queue_timeout)
         in_force = {task.name: task.requirements for task in effective(gang).tasks}
         claims = self.claims(group, placed)

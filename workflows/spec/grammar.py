@@ -59,7 +59,7 @@ class Piece(GrammarModel):
 class TopologyEntry(GrammarModel):
     key: Text
     group: Text = "default"
-    requirementType: Literal["required", "preferred"] = "required"  # noqa: N815 -- OSMO's field
+    requirementType: Literal["required", "preferred", "auto"] = "required"  # noqa: N815 -- OSMO's field; auto is ours
     waitSeconds: Count | None = None  # noqa: N815 -- ours, written as OSMO writes its own
 
 

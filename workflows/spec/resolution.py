@@ -432,9 +432,10 @@ def _requirements(entries: Sequence[TopologyEntry], path: Path) -> tuple[Require
         Requirement(
             entry.key,
             entry.group,
-            entry.requirementType == "required",
+            entry.requirementType != "preferred",
             (*path, "topology", index),
             entry.waitSeconds,
+            entry.requirementType == "auto",
         )
         for index, entry in enumerate(entries)
     )

@@ -5,6 +5,8 @@ Nothing here calls a cluster. A dry run and a validation run the same checks and
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +32,7 @@ from workflows.admission.admit import admit, capability_faults, oversized_object
 from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
+from workflows.feasibility.auto_types import auto_types
 from workflows.feasibility.report import FeasibilityReport, feasibility, in_fitting_order, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
@@ -119,16 +122,7 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     facts = pool_facts(pool)
     spec = with_overrides(_read(request, facts), labels=request.labels, env_vars=request.env_vars)
     user = request.user.get_username()
-    groups, checked = admit(
-        spec,
-        facts,
-        user=user,
-        priority=request.priority,
-        name=next_name(spec.name),
-        workflow=uuid4(),
-        scheduler=scheduler_backend(facts.scheduler_type),
-        new_uuid=uuid4,
-    )
+    groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
     check_document(spec.rendered)
     objects, object_bytes = _rendered(spec, groups, checked, facts=facts, user=request.user)
     limits = limits_on(user, pool, facts.limits)
@@ -154,6 +148,29 @@ def _accept(request: SubmissionRequest) -> AcceptedSubmission:
             *_infeasible_warnings(pool, reports),
         ],
     )
+
+
+def _admitted(
+    request: SubmissionRequest, spec: WorkflowSpec, facts: PoolFacts, *, cluster: str | None
+) -> tuple[tuple[GroupValues, ...], Checked]:
+    """Admit a workflow; sets that are ``auto`` are decided in between, on the values of a first admission."""
+    admission = partial(
+        admit,
+        spec,
+        facts,
+        user=request.user.get_username(),
+        priority=request.priority,
+        name=next_name(spec.name),
+        workflow=uuid4(),
+        scheduler=scheduler_backend(facts.scheduler_type),
+        new_uuid=uuid4,
+    )
+    groups, checked = admission()
+    types = auto_types(groups, cluster=cluster)
+    if not types.required:
+        return groups, checked
+    groups, checked = admission(auto_types=types.required)
+    return groups, replace(checked, notices=(*checked.notices, *types.notices))
 
 
 def _rendered(

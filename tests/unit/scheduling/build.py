@@ -2,8 +2,8 @@
 
 ``gang("a b: zone! z, rack? r1", "c")`` is three tasks: ``a`` and ``b`` require one zone called ``z`` and
 prefer one rack called ``r1``; ``c`` asks for nothing. ``*8`` behind the names gives each task 8 GPUs;
-``rack? r1 ~60`` holds the preference as required for 60 seconds. ``topology="zone! z"`` is the task group's
-own, which ``"c: -"`` leaves.
+``rack? r1 ~60`` holds the preference as required for 60 seconds, and ``rack@ r1`` is auto.
+``topology="zone! z"`` is the task group's own, which ``"c: -"`` leaves.
 """
 
 from uuid import UUID
@@ -42,10 +42,11 @@ def _requirement(text: str) -> Requirement:
     text, _, seconds = text.partition(" ~")
     key, _, group = text.partition(" ")
     return Requirement(
-        key.rstrip("!?"),
+        key.rstrip("!?@"),
         group or "default",
         required=not key.endswith("?"),
         wait_seconds=float(seconds) if seconds else None,
+        auto=key.endswith("@"),
     )
 
 

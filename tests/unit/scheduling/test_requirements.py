@@ -46,6 +46,26 @@ FAULTY = {
         ["tasks.c.topology[0].requirementType required_and_preferred"],
         ['rack "r" is required by tasks "a" and "b" but preferred by task "c"'],
     ),
+    "one set required and auto": (
+        gang("a b: rack! r", "c: rack@ r"),
+        ["tasks.c.topology[0].requirementType required_and_preferred"],
+        ['rack "r" is required by tasks "a" and "b" but auto for task "c"'],
+    ),
+    "one set preferred and auto": (
+        gang("a: rack@ r", "c: rack? r"),
+        ["tasks.a.topology[0].requirementType required_and_preferred"],
+        ['rack "r" is preferred by task "c" but auto for task "a"'],
+    ),
+    "auto, for a minute": (
+        gang("a: rack@ r ~60"),
+        ["tasks.a.topology[0].waitSeconds wait_on_required"],
+        ["is auto here"],
+    ),
+    "auto in a task group that requires": (
+        gang("a: zone@ z", topology="zone! z"),
+        ["tasks.a.topology[0].requirementType contradicts_group"],
+        ["{key: zone, group: z}"],
+    ),
     "the same rack with and without a zone": (
         gang("a b: zone! z, rack! r1", "c: rack! r1"),
         ["tasks.c.topology[0] ambiguous_group"],
