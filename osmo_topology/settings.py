@@ -190,6 +190,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "TaskStatus": "workflows.lifecycle.statuses.TaskStatus.values",
         "WorkflowStatus": "workflows.lifecycle.statuses.WorkflowStatus.values",
+        "GroupFeasibilityShapeVerdictEnum": "workflows.feasibility.report.VERDICTS",
     },
 }
 

@@ -186,6 +186,24 @@ def nearest(verdict: Json) -> Table:
     return Table(columns, tuple(rows), wide=frozenset({"CLOSED NODES"}))
 
 
+def choice(reply: Json) -> Table:
+    """The pools that a workflow was chosen for, the best first."""
+    rows = [
+        (
+            entry["pool"],
+            _yes(entry["chosen"]),
+            entry["verdict"] if entry["accepts"] else "refused",
+            NONE if entry["preferences_met"] is None else _yes(entry["preferences_met"]),
+            NONE if entry["broken_nodes"] is None else str(entry["broken_nodes"]),
+            moment(entry["free_at"]),
+            entry["sentence"],
+        )
+        for entry in reply["pools"]
+    ]
+    columns = ("POOL", "CHOSEN", "VERDICT", "PREFERENCES MET", "NODES BROKEN UP", "FREE AT", "WHY")
+    return Table(columns, tuple(rows), "Pools, the best first")
+
+
 def predictions(reply: Json) -> Table:
     """What becomes of each group that waits."""
     rows = [

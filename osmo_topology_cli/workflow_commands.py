@@ -10,7 +10,7 @@ from osmo_topology_cli import tables
 from osmo_topology_cli.calls import Call, address
 from osmo_topology_cli.documents import text_of
 from osmo_topology_cli.outcomes import Exit, Misused, Refused
-from osmo_topology_cli.profile import pool_or_default
+from osmo_topology_cli.profile import destination
 from osmo_topology_cli.session import Interval, LineOutput, Output, Workflow, begin, end
 from osmo_topology_cli.show import Changes, Format, Printer
 
@@ -23,6 +23,14 @@ Set = Annotated[
 SetString = Annotated[
     list[str] | None,
     typer.Option("--set-string", metavar="NAME=VALUE", help="name=value for a template; always text."),
+]
+Destination = Annotated[
+    str,
+    typer.Option(
+        "--pool",
+        metavar="POOL[,POOL...]",
+        help="Where to; the best of several, or of all: any. Else your default pool, else that of the file.",
+    ),
 ]
 Environment = Annotated[
     list[str] | None,
@@ -40,7 +48,7 @@ def submit(
         str,
         typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
     ],
-    pool: Annotated[str, typer.Option(help="Where to; else your default pool.")] = "",
+    pool: Destination = "",
     variables: Set = None,
     strings: SetString = None,
     environment: Environment = None,
@@ -58,10 +66,12 @@ def submit(
     """Submit a workflow. Arrives once, however often it has to be sent."""
     service, printer = begin(context, output)
     text = text_of(file)
+    path, pools = destination(service, pool)
     call = Call(
         verb="POST",
-        path=address("pool", pool_or_default(service, pool), "workflow"),
-        params={
+        path=path,
+        params=pools
+        | {
             "dry_run": "True" if dry_run else None,
             "priority": priority,
             "label": label or None,
@@ -86,22 +96,24 @@ def fits(
         str,
         typer.Argument(help="A workflow as YAML, or a template; - for standard input.", show_default=False),
     ],
-    pool: Annotated[str, typer.Option(help="Where to; else your default pool.")] = "",
+    pool: Destination = "",
     variables: Set = None,
     strings: SetString = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Show whether a workflow would fit now, later or never, and where the room is; submits nothing."""
     service, printer = begin(context, output)
+    path, pools = destination(service, pool)
     call = Call(
         verb="POST",
-        path=address("pool", pool_or_default(service, pool), "workflow"),
-        params={"feasibility": "only"},
+        path=path,
+        params=pools | {"feasibility": "only"},
         body={"file": text_of(file), "set_variables": variables, "set_string_variables": strings},
     )
     reply = service.json(call)
     if printer.data(reply, names=[group["verdict"] for group in reply["feasibility"]]):
         return
+    _show_choice(reply, printer)
     for group in reply["feasibility"]:
         printer.line(f"group {group['group']}: {group['sentence']}")
         printer.table(tables.nearest(group), indent="  ")
@@ -292,13 +304,21 @@ def _once() -> dict[str, str]:
     return {"Idempotency-Key": os.urandom(16).hex()}
 
 
+def _show_choice(reply: Any, printer: Printer) -> None:
+    """The verdicts of all pools, where there was a choice."""
+    if len(reply.get("pools") or ()) > 1:
+        printer.table(tables.choice(reply))
+
+
 def _show_submitted(reply: Any, printer: Printer, *, dry_run: bool) -> None:
     for warning in reply["warnings"]:
         for line in f"warning: {warning}".splitlines():
             printer.note(line)
     if printer.data(reply, names=[reply["name"]]):
         return
-    printer.line(f"{reply['name']} would be accepted" if dry_run else f"{reply['name']} is accepted")
+    where = f" into pool {reply['pool']}" if reply.get("pool") else ""
+    printer.line(f"{reply['name']} {'would be' if dry_run else 'is'} accepted{where}")
+    _show_choice(reply, printer)
     for fit in reply.get("feasibility", ()):
         printer.line(f"group {fit['group']}: {fit['sentence']}")
     requirements = tables.constraints(

@@ -90,6 +90,22 @@ def test_a_template_is_submitted_with_its_variables_labels_and_priority(command,
     assert command("cancel", name).out == f"{name} is being cancelled\n"
 
 
+def test_the_best_of_several_pools_is_chosen_and_all_verdicts_are_shown(command, world, pool):
+    small = world.make_pool("small", racks=1, size=1)
+    world.wait(lambda: world.service.get(f"/api/pool/{small}/topology"), lambda seen: seen["nodes"] == 1)
+    pools = ("--pool", f"{small},{pool}")
+    ended = command("submit", "-", *pools, "--dry-run", given=spec(["a", "b"]))
+    assert ended.code == 0, ended.err
+    assert ended.lines[0].endswith(f" would be accepted into pool {pool}")
+    assert ended.lines[1] == "Pools, the best first:"
+    rows = [line.split()[:3] for line in ended.lines[2:5]]
+    assert rows == [["POOL", "CHOSEN", "VERDICT"], [pool, "yes", "now"], [small, "no", "never"]]
+    assert command("fits", "-", *pools, "-o", "name", given=spec(["a", "b"])).lines == ["now"]
+    hidden = command("submit", "-", "--pool", f"{pool},nosuch", given=spec(["a"]))
+    assert (hidden.code, hidden.out) == (1, "")
+    assert 'There is no pool "nosuch" to which you may submit.' in hidden.err
+
+
 def test_every_fault_is_told_with_its_place_and_what_would_be_accepted(command, pool):
     text = spec(["a"], "{gpu: 4, topology: [{key: rak}], cpus: 4}")
     ended = command("submit", "-", "--pool", pool, given=text)
@@ -187,8 +203,14 @@ def test_a_wrong_file_of_configuration_is_refused_with_its_line(command, pool, t
 def test_a_default_pool_is_missed_chosen_shown_and_given_up(command, pool):
     """One test of it: a default pool belongs to the user, whom all tests of the command share."""
     ended = command("submit", "-", given=spec(["a"]))
-    assert ended.code == 2
-    assert pool in ended.err
+    assert ended.code == 1
+    assert "Nothing names a pool" in ended.err
+    named = spec(["a"]).replace("  name: w", f"  name: w\n  pool: {pool}")
+    assert (
+        command("submit", "-", "--dry-run", given=named)
+        .lines[0]
+        .endswith(f" would be accepted into pool {pool}")
+    )
     assert command("pool", "default", pool, "-o", "name").out == f"{pool}\n"
     assert command("pool", "default").out.startswith(f"default pool: {pool}; you may use: ")
     assert command("submit", "-", "--dry-run", given=spec(["a"])).code == 0

@@ -10,6 +10,7 @@ from pools.api.shapes import ConditionShape
 from web.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
 from workflows.explain.reasons import Why
 from workflows.feasibility.pool_outcomes import OUTCOMES
+from workflows.feasibility.report import VERDICTS
 from workflows.lifecycle.statuses import TaskStatus, WorkflowStatus
 from workflows.models import Workflow
 
@@ -21,6 +22,7 @@ WorkflowStatusText = Annotated[str, choice(WorkflowStatus.values)]
 PriorityText = Annotated[str, choice(Workflow.Priority.values)]
 OutcomeText = Annotated[str, choice(OUTCOMES)]
 WhyText = Annotated[str, choice(why.value for why in Why)]
+VerdictText = Annotated[str, choice(VERDICTS)]
 Conditions = Annotated[list[ConditionShape], AsStored()]
 
 
@@ -124,7 +126,7 @@ class GroupFeasibilityShape(Shape):
     """
 
     group: str
-    verdict: Literal["never", "not_now", "now", "unknown"]
+    verdict: VerdictText
     sentence: str
     obstacle: Literal["quota", "room", "topology"] | None = about(
         "What is in its way first; null where nothing is, or where there is no verdict."
@@ -137,6 +139,13 @@ class GroupFeasibilityShape(Shape):
     )
     another_order: bool = about("It would fit if its sets were placed in another order; none was found.")
     order: list[PartsOrderShape] = about("The order of sets that `now` needs; empty for the usual one.")
+    preferences_met: bool | None = about("Whether every set would have what it prefers; null unless now.")
+    broken_nodes: int | None = about(
+        "Wholly free nodes of which it would use a part and leave the rest; null unless now."
+    )
+    free_at: str | None = about(
+        f"When all that is in its way has ended at the latest; null if unknown. {TIME}"
+    )
     tasks: int
     room: int = about(
         "For how many tasks as large as its largest the pool has room now, wherever they stand."
@@ -169,10 +178,34 @@ class ExplanationShape(Shape):
     groups: list[GroupExplanationShape] = about("The groups that wait.")
 
 
+class GroupVerdictShape(Shape):
+    group: str
+    verdict: VerdictText
+    sentence: str
+
+
+class PoolVerdictShape(Shape):
+    """One of the pools that a submission chose from."""
+
+    pool: str
+    chosen: bool
+    accepts: bool = about("Whether the pool would take the workflow; sentence says why not.")
+    verdict: VerdictText = about("That of its worst group; unknown for a pool that does not take it.")
+    sentence: str
+    preferences_met: bool | None
+    broken_nodes: int | None = about("Wholly free nodes of which it would use a part and leave the rest.")
+    free_at: str | None = about(
+        f"When all that is in its way has ended at the latest; null if unknown. {TIME}"
+    )
+    groups: list[GroupVerdictShape] = about("Empty for a pool that does not take it.")
+
+
 class SubmissionShape(Shape):
     """Exactly one of ``logs`` and ``spec`` is not null. ``objects`` is there for a dry run."""
 
     name: str
+    pool: str | None = absent("The pool that was chosen; only where the address names none.")
+    pools: list[PoolVerdictShape] | None = absent("All that it was chosen from, the chosen one first.")
     overview: str
     logs: str | None
     spec: str | None

@@ -13,6 +13,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from pools.selectors import workflow_limits
@@ -36,6 +37,11 @@ from workflows.submission.submit import submit
 
 READ = Needs(Action.WORKFLOW_READ, on=None)
 TEXT = "text/plain; charset=utf-8"
+_IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location="header",
+    description="A repeated request with the same key is accepted once.",
+)
 LINES = {(200, "text/plain"): OpenApiTypes.STR}
 
 
@@ -67,11 +73,7 @@ class SubmitView(APIView):
         operation_id="workflow_submit",
         parameters=[
             queries.SubmitQuery,
-            OpenApiParameter(
-                "Idempotency-Key",
-                location="header",
-                description="A repeated request with the same key is accepted once.",
-            ),
+            _IDEMPOTENCY_KEY,
         ],
         request=queries.SubmitBody,
         responses={
@@ -80,18 +82,20 @@ class SubmitView(APIView):
     )
     def post(self, request: Request, pool: str) -> Response:
         """Check a workflow and accept it; ``dry_run`` shows the objects that would be created."""
-        reply = submit(_submission(request, pool))
+        reply = submit(_submission(request, queries.SubmitQuery.of(request), pool=pool))
         return Response(representations.submitted(reply, base=base_address(request)))
 
 
-def _submission(request: Request, pool: str) -> SubmissionRequest:
+def _submission(
+    request: Request, query: dict[str, Any], *, pool: str = "", pools: tuple[str, ...] = ()
+) -> SubmissionRequest:
     """The submission of the workflow in the body, or of the one that ``workflow_id`` names."""
-    query = queries.SubmitQuery.of(request)
     name = query["workflow_id"]
     if bool(name) != (request.data == {}):
         raise _not_one(name)
     common: dict[str, Any] = {
         "pool_name": pool,
+        "pools": pools,
         "user": authenticated(request),
         "labels": tuple(query["label"]),
         "env_vars": tuple(query["env_vars"]),
@@ -132,11 +136,7 @@ class RestartView(APIView):
     @extend_schema(
         operation_id="workflow_restart",
         parameters=[
-            OpenApiParameter(
-                "Idempotency-Key",
-                location="header",
-                description="A repeated request with the same key is accepted once.",
-            ),
+            _IDEMPOTENCY_KEY,
         ],
         request=None,
         responses={200: shapes.SubmissionShape},
@@ -163,7 +163,14 @@ def _mode(query: dict[str, Any]) -> Mode:
 
 
 class WorkflowListView(APIView):
-    access = {"GET": Needs(Action.WORKFLOW_LIST, on=None)}
+    access = {
+        "GET": Needs(Action.WORKFLOW_LIST, on=None),
+        "POST": Needs(Action.WORKFLOW_CREATE, on=None),
+    }
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """The limit on submissions; lists do not count."""
+        return [SubmitThrottle()] if self.request.method == "POST" else super().get_throttles()
 
     @extend_schema(
         operation_id="workflow_list",
@@ -185,6 +192,19 @@ class WorkflowListView(APIView):
         base, now = base_address(request), timezone.now()
         rows = [representations.listed(workflow, base=base, now=now) for workflow in page.workflows]
         return Response(shapes.WorkflowListShape(workflows=rows, more_entries=page.more))
+
+    @extend_schema(
+        operation_id="workflow_submit_to_best_pool",
+        parameters=[queries.ChoiceQuery, _IDEMPOTENCY_KEY],
+        request=queries.SubmitBody,
+        responses={200: shapes.SubmissionShape},
+    )
+    def post(self, request: Request) -> Response:
+        """Check a workflow in several pools and accept it into the best; or in the pool that it names."""
+        query = queries.ChoiceQuery.of(request)
+        pools = queries.pools_to_choose_from(query)
+        reply = submit(_submission(request, query, pools=pools))
+        return Response(representations.submitted(reply, base=base_address(request)))
 
 
 class WorkflowDetailView(APIView):

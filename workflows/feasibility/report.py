@@ -1,8 +1,8 @@
 """The verdicts on the task groups of one workflow, for one user, and their JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from pools.clusters.capabilities import capabilities_at
@@ -15,6 +15,7 @@ from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
 from scheduling.sentences import count_of
 from web.times import naive_utc
+from workflows.feasibility.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.feasibility.queue_usage import quota_verdict, read_queues
 from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
@@ -26,6 +27,8 @@ Json = dict[str, Any]
 
 UNKNOWN = "unknown"
 """The JSON's answer while no node is known."""
+
+VERDICTS = ("never", "not_now", "now", UNKNOWN)
 
 MOST_PLACES = 64
 """Tasks whose nodes are listed; of larger gangs only the number is known."""
@@ -48,6 +51,7 @@ class FeasibilityReport:
     synced_at: datetime | None
     others_known: bool
     made_at: datetime
+    forecast: Forecast = NO_FORECAST
 
     @property
     def answer(self) -> Answer | None:
@@ -57,6 +61,11 @@ class FeasibilityReport:
     def lacks_place(self) -> bool:
         """Whether the nodes have no place for it, whatever its queues say."""
         return self.verdict is not None and not self.verdict.has_place
+
+    @property
+    def word(self) -> str:
+        """The answer as REST has it."""
+        return self.answer.value if self.answer else UNKNOWN
 
     @property
     def has_total_room(self) -> bool:
@@ -75,7 +84,7 @@ class FeasibilityReport:
         age = max(0.0, (self.made_at - self.synced_at).total_seconds()) if self.synced_at else None
         return {
             "group": self.group,
-            "verdict": verdict.answer.value if self.verdict else UNKNOWN,
+            "verdict": self.word,
             "sentence": self.sentence,
             "obstacle": obstacle.value if obstacle else None,
             "quota": verdict.quota.as_json(),
@@ -85,6 +94,9 @@ class FeasibilityReport:
             "proven": verdict.proven,
             "another_order": verdict.another_order,
             "order": set_order.to_json(verdict.order),
+            "preferences_met": self.forecast.preferences_met,
+            "broken_nodes": self.forecast.broken_nodes,
+            "free_at": naive_utc(self.forecast.free_at),
             "tasks": verdict.tasks,
             "room": verdict.room,
             "scheduler": self.scheduler,
@@ -143,12 +155,24 @@ def feasibility(
         _hides_room(group, demand, verdict, observed.snapshot)
         for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
     ]
-    return [
+    reports = [
         _report(group, verdict, _text(group, verdict, hides_room=hides), observed=observed, now=now)
         for group, verdict, hides in zip(
             groups, (redacted(v, visible) for v in verdicts), hidden, strict=True
         )
     ]
+    forecasts = [
+        forecast(
+            observed.snapshot, demand, verdict, gives_way_at=_gives_way_at(group, now) if hides else None
+        )
+        for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
+    ]
+    return [replace(report, forecast=of) for report, of in zip(reports, forecasts, strict=True)]
+
+
+def _gives_way_at(group: GroupValues, now: datetime) -> datetime:
+    """When preferences give way that hide room for the group."""
+    return now + timedelta(seconds=group.placement.free_preferences_after)
 
 
 def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapshot: Snapshot) -> bool:

@@ -14,7 +14,10 @@ from workflows.values.placement import GroupPlacement, GroupValues
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedSubmission:
-    """All that is written of a workflow. ``groups`` and ``objects`` are in the order of the spec's groups."""
+    """All that is written of a workflow. ``groups`` and ``objects`` are in the order of the spec's groups.
+
+    ``choice`` has the verdicts of the pools that it was chosen from, as JSON, the chosen one first.
+    """
 
     request: SubmissionRequest
     pool: Pool
@@ -25,6 +28,7 @@ class AcceptedSubmission:
     limits: tuple[Limit, ...]
     feasibility: list[FeasibilityReport]
     warnings: list[str]
+    choice: tuple[dict[str, Any], ...] = ()
 
     @property
     def placement(self) -> GroupPlacement:
@@ -46,8 +50,10 @@ class AcceptedSubmission:
         return sum(len(group.tasks) for group in self.groups)
 
     def reply(self, *, name: str, logs: str | None = None, spec: str | None = None) -> dict[str, Any]:
+        chosen = {"pool": self.pool.name, "pools": list(self.choice)} if self.choice else {}
         return {
             "name": name,
+            **chosen,
             "logs": logs,
             "spec": spec,
             "dashboard_url": self.pool.backend.dashboard_url or None,

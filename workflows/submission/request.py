@@ -7,6 +7,9 @@ from django.contrib.auth.models import AbstractBaseUser
 
 from workflows.submission.idempotency import digest
 
+ANY = "any"
+"""Stands for every pool to which the caller may submit."""
+
 
 class Mode(Enum):
     SUBMIT = auto()
@@ -27,7 +30,9 @@ class FormerWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionRequest:
-    """A caller's request. ``labels`` and ``env_vars`` are ``key=value`` texts, not yet checked.
+    """A caller's request. ``pool_name`` is empty where one of ``pools`` is chosen, or the document decides.
+
+    ``labels`` and ``env_vars`` are ``key=value`` texts, not yet checked.
 
     ``former`` is set for a restart. A text that was ``rendered_before`` is not rendered again. With
     ``force_infeasible`` a workflow that can never be placed is accepted, too.
@@ -48,11 +53,14 @@ class SubmissionRequest:
     former: FormerWorkflow | None = None
     rendered_before: bool = False
     force_infeasible: bool = False
+    pools: tuple[str, ...] = ()
 
     def digest(self) -> str:
         restart = {"restart_of": self.former.name} if self.former else {}
+        choice = {} if self.pool_name else {"pools": self.pools}
         return digest(
             **restart,
+            **choice,
             pool=self.pool_name,
             text=self.text,
             variables=self.variables,

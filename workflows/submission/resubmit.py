@@ -24,6 +24,7 @@ def resubmission(
     idempotency_key: str | None,
     request_id: str,
     force_infeasible: bool = False,
+    pools: tuple[str, ...] = (),
 ) -> SubmissionRequest:
     """A request to submit a workflow's spec, with the new request's values over the workflow's own."""
     return SubmissionRequest(
@@ -41,4 +42,5 @@ def resubmission(
         request_id=request_id,
         rendered_before=True,
         force_infeasible=force_infeasible,
+        pools=pools,
     )

@@ -33,6 +33,9 @@ log = structlog.get_logger(__name__)
 
 BATCH = 2000
 
+MOST_EVENT = 4000
+"""Characters of an event that repeats sentences of others."""
+
 
 def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     """Write all rows in one transaction and return the reply."""
@@ -47,6 +50,7 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
         workflow.save(force_insert=True)
         rows = _write_groups(accepted, workflow)
         _record_restart(workflow, rows, accepted.request.former)
+        _record_choice(workflow, accepted)
         Event.objects.create(
             workflow=workflow,
             time=workflow.submit_time,
@@ -94,6 +98,21 @@ def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: For
         reason="RestartOf",
         message=f"The workflow restarts {former.name}. Run again: {listing(again)}.{note}",
         dedupe="restart-of",
+    )
+
+
+def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
+    """Record in the timeline which pools there were, and what each verdict was."""
+    if len(accepted.choice) < 2:
+        return
+    verdicts = " ".join(f"{entry['pool']}: {entry['sentence']}" for entry in accepted.choice)
+    Event.objects.create(
+        workflow=workflow,
+        time=workflow.submit_time,
+        source="osmo-topology",
+        reason="PoolChosen",
+        message=f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. {verdicts}"[:MOST_EVENT],
+        dedupe="pool-chosen",
     )
 
 

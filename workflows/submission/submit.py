@@ -16,8 +16,9 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.workflow import WorkflowLimits
 from pools.models import Pool
-from pools.selectors import pool_visible_to, pools_visible_to
+from pools.selectors import pool_visible_to, pools_visible_to, workflow_limits
 from scheduling.backends.base import Checked
 from scheduling.backends.registry import scheduler_backend
 from scheduling.errors import Conflict, Fault, InvalidSpec, Notice, Path
@@ -40,6 +41,7 @@ from workflows.services.numbers import next_name
 from workflows.spec import SpecLimits, WorkflowSpec, is_expensive, read_workflow
 from workflows.submission.accepted import AcceptedSubmission
 from workflows.submission.backpressure import check_backlog
+from workflows.submission.choice import choose, named_pools, pools_of_document
 from workflows.submission.idempotency import earlier_reply
 from workflows.submission.kept_bytes import check_document, take_bytes
 from workflows.submission.quotas import check_limits, limits_on
@@ -74,7 +76,7 @@ def _submit(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
         try:
             return _in_turn(request)
         except PoolChanged:  # everything is checked anew, against the pool as it is now
-            log.info("pool_changed_during_submission", pool=request.pool_name)
+            log.info("pool_changed_during_submission", pool=request.pool_name or request.pools)
     return _in_turn(request)
 
 
@@ -82,7 +84,8 @@ def _in_turn(request: SubmissionRequest) -> tuple[str, dict[str, Any]]:
     """Check and write once, in the user's turn if that may take long. Raises PoolChanged."""
     if earlier := _earlier_reply(request):
         return "repeated", earlier
-    if not is_expensive(request.text, rendered_before=request.rendered_before):
+    costs_once = bool(request.pool_name)
+    if costs_once and not is_expensive(request.text, rendered_before=request.rendered_before):
         return _checked_and_written(request)
     with turn(request.user.get_username()):
         return _checked_and_written(request)
@@ -116,11 +119,23 @@ def _earlier_reply(request: SubmissionRequest) -> dict[str, Any] | None:
 def _accept(request: SubmissionRequest) -> AcceptedSubmission:
     """Run every check. Raises InvalidSpec with every fault."""
     check_document(request.text, request.uploaded_template)
-    pool = _open_pool(request)
-    if request.mode is Mode.SUBMIT:
-        check_backlog(pool.name)
+    if request.pool_name:
+        pool = pool_visible_to(request.user, request.pool_name, action=Action.WORKFLOW_CREATE)
+        return _accept_into(pool, request)
+    pools = named_pools(request) if request.pools else None
+    spec = _read(request, workflow_limits())
+    pools = pools_of_document(request, spec) if pools is None else pools
+    return choose(pools, lambda pool: _accept_into(pool, request, spec))
+
+
+def _accept_into(
+    pool: Pool, request: SubmissionRequest, spec: WorkflowSpec | None = None
+) -> AcceptedSubmission:
+    """Run every check in one pool; ``spec`` is the document, if it was read before."""
+    _check_open(request, pool)
     facts = pool_facts(pool)
-    spec = with_overrides(_read(request, facts), labels=request.labels, env_vars=request.env_vars)
+    spec = spec or _read(request, facts.limits)
+    spec = with_overrides(spec, labels=request.labels, env_vars=request.env_vars)
     user = request.user.get_username()
     groups, checked = _admitted(request, spec, facts, cluster=pool.backend.cluster_id)
     check_document(spec.rendered)
@@ -193,14 +208,14 @@ def _rendered(
     return objects, sum(size for _, size in sizes)
 
 
-def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
+def _read(request: SubmissionRequest, limits: WorkflowLimits) -> WorkflowSpec:
     """Parse the document. Raises InvalidSpec where that leaves nothing to check."""
     try:
         return read_workflow(
             request.text,
             variables=request.variables,
             string_variables=request.string_variables,
-            limits=_limits(facts),
+            limits=_limits(limits),
             allow_localpath=request.mode is Mode.DRY_RUN,
             rendered_before=request.rendered_before,
         )
@@ -208,10 +223,10 @@ def _read(request: SubmissionRequest, facts: PoolFacts) -> WorkflowSpec:
         raise InvalidSpec(summary(error.faults) if error.faults else error.message, error.faults) from error
 
 
-def _limits(facts: PoolFacts) -> SpecLimits:
+def _limits(configured: WorkflowLimits) -> SpecLimits:
     """The limits of a text: its tasks and their order are configuration, the others are settings."""
     own = env.environment()
-    tasks = facts.limits.max_num_tasks
+    tasks = configured.max_num_tasks
     return SpecLimits(
         size=min(own.max_body_bytes, own.document_bytes),  # more is not kept
         depth=own.spec_depth,
@@ -219,7 +234,7 @@ def _limits(facts: PoolFacts) -> SpecLimits:
         entries=max(tasks, SpecLimits().entries),
         values=own.spec_values,
         tasks=tasks,
-        dependencies=facts.limits.max_num_dependencies,
+        dependencies=configured.max_num_dependencies,
         template_cpu_seconds=own.template_cpu_seconds,
         template_seconds=own.template_seconds,
         template_memory=own.template_memory_bytes,
@@ -229,9 +244,8 @@ def _limits(facts: PoolFacts) -> SpecLimits:
     )
 
 
-def _open_pool(request: SubmissionRequest) -> Pool:
-    """The pool, if it accepts workflows of this caller. Raises NotFound, Forbidden or Conflict."""
-    pool = pool_visible_to(request.user, request.pool_name, action=Action.WORKFLOW_CREATE)
+def _check_open(request: SubmissionRequest, pool: Pool) -> None:
+    """Raise Conflict for a pool that takes no workflows of this caller, Busy for one with a full backlog."""
     backend = pool.backend
     if backend.deleted_at is not None or not backend.enabled:
         state = "was deleted" if backend.deleted_at is not None else "is disabled"
@@ -241,7 +255,8 @@ def _open_pool(request: SubmissionRequest) -> Pool:
         raise Conflict(
             f'Pool "{pool.name}" is in maintenance and takes workflows of its administrators alone.'
         )
-    return pool
+    if request.mode is Mode.SUBMIT:
+        check_backlog(pool.name)
 
 
 def _sizes(spec: WorkflowSpec, objects: Sequence[GroupObjects]) -> Iterator[tuple[Path, int]]:

@@ -22,6 +22,7 @@ POST   /api/pool/{pool}/workflow              403     404/404  ok/404   403/403 
 POST   /api/pool/{pool}/workflow/{workflow_id}/restart  403  404/404  ok/404   403/403  403/403  ok/ok  ok/ok
 GET    /api/pool/{pool}/outcomes              403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow                          403     ok       ok       ok       403      ok     ok
+POST   /api/workflow                          403     ok       ok       403      403      ok     ok
 GET    /api/workflow/{workflow_id}            403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/explain    403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok
 GET    /api/workflow/{workflow_id}/spec       403     404/404  ok/404   ok/404   403/403  ok/ok  ok/ok

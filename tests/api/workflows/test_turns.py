@@ -30,6 +30,7 @@ REST = {
     "validate": (f"{SUBMIT}?validation_only=true", {"file": TEMPLATE}),
     "dry run": (f"{SUBMIT}?dry_run=true", {"file": TEMPLATE}),
     "feasibility": (f"{SUBMIT}?feasibility=only", {"file": TEMPLATE}),
+    "a choice among pools": ("/api/workflow?pools=train", {"file": PLAIN}),
     "what-if": ("/api/pool/train/what-if", {"drain_nodes": []}),
 }
 
