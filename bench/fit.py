@@ -3,10 +3,16 @@
 Pure calculation, no servers, measured in CPU time. Nodes stand in four levels (zone, spine, rack, clique), a
 fifth of them busy; the gang has 512 tasks of a whole node each. Three gangs, one for each verdict: sets of 8
 (fits now), sets of a whole rack of 16 (no rack is wholly free: not now) and sets of 17 (no rack is as large).
+
+*Orders*: all racks are full but a few, and a gang of unlike sets fills these only in another order of its
+sets than the usual one. Of two racks and six sets that order is found; of eight racks and 24 sets it is
+sought until the limit, which is the most that a search can cost. Each with and without the search.
 """
 
 import statistics
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from scheduling.fit.demand import Demand
@@ -39,7 +45,41 @@ def measure(*, small: bool) -> dict[str, Any]:
                 for name in first["verdicts"]
             },
         },
+        "orders": {str(size): _orders_at(size) for size in sizes},
     }
+
+
+ORDERS = {"found": (2, (8, 6, 6, 4, 4, 4)), "not_found": (8, (7,) * 8 + (5,) * 8 + (4,) * 8)}
+
+
+def _orders_at(size: int) -> dict[str, Any]:
+    figures = {}
+    for name, (racks, sizes) in ORDERS.items():
+        nodes = [_node(number, full=number >= racks * 16) for number in range(size)]
+        snapshot = Snapshot.of(nodes, LEVELS, paths=True)
+        without = _unlike(sizes)
+        gang = replace(without, is_orderable=True)
+        verdict = judge(snapshot, gang)
+        figures[name] = {
+            "tasks": sum(sizes),
+            "verdict": verdict.answer.value,
+            "another_order": bool(verdict.order),
+            "ms": _milliseconds(lambda s=snapshot, g=gang: judge(s, g)),
+            "ms_without": _milliseconds(lambda s=snapshot, g=without: judge(s, g)),
+        }
+    return figures
+
+
+def _unlike(sizes: Sequence[int]) -> GangDemand:
+    """A gang of sets of these sizes, each in one rack."""
+    demand = Demand.of(amounts(gpu=8, cpu=8_000, memory=2**30, pods=1, channels=1))
+    members = tuple(
+        GangTask(f"t{at}-{number}", 8, (Requirement("rack", f"r{at:02}"),))
+        for at, size in enumerate(sizes)
+        for number in range(size)
+    )
+    tree = build_tree(Gang("g", members), LEVELS)
+    return GangDemand(tree, {task.name: demand for task in members}, counts_largest=True)
 
 
 def _at(size: int, tasks: int) -> dict[str, Any]:
@@ -59,7 +99,7 @@ def _at(size: int, tasks: int) -> dict[str, Any]:
     }
 
 
-def _node(number: int) -> FitNode:
+def _node(number: int, *, full: bool | None = None) -> FitNode:
     rack = number // 16
     labels = {
         LEVELS[0].label: f"z{rack // 80}",
@@ -67,7 +107,7 @@ def _node(number: int) -> FitNode:
         LEVELS[2].label: f"r{rack}",
         LEVELS[3].label: f"c{number // 8}",
     }
-    busy = number % 5 == 0
+    busy = number % 5 == 0 if full is None else full
     return FitNode(
         name=f"n{number:05}",
         labels=labels,

@@ -35,6 +35,7 @@ EVERY = {
     "workflows.tasks.sweep_conditions": 2.0,
     "workflows.tasks.sweep_orphans": 60.0,
     "workflows.tasks.measure_fragmentation": 60.0,
+    "workflows.tasks.seek_orders": 10.0,
     "workflows.tasks.purge_observations": 300.0,
     "workflows.tasks.purge_old_rows": 60.0,
     "workflows.tasks.purge_revisions": 600.0,
@@ -50,6 +51,7 @@ app.conf.task_queues = [Queue(name, routing_key=name) for name in (periodic.MAIN
 PARTS = {  # what periodic work sends a message for, for each cluster
     "workflows.tasks.evaluate_cluster": EVERY["workflows.tasks.sweep_conditions"],
     "workflows.tasks.measure_cluster": EVERY["workflows.tasks.measure_fragmentation"],
+    "workflows.tasks.seek_cluster_orders": EVERY["workflows.tasks.seek_orders"],
     "workflows.tasks.sweep_cluster_orphans": EVERY["workflows.tasks.sweep_orphans"],
     "workflows.tasks.sweep_backend_logs": EVERY["workflows.tasks.sweep_logs"],
     "pools.sync_cluster": EVERY["pools.sync_clusters"],

@@ -214,7 +214,7 @@ CELERY_TASK_ROUTES = {
     name: {"queue": periodic.QUEUE, "routing_key": periodic.QUEUE}
     for name in (
         "pools.*",
-        *(f"workflows.tasks.{word}_*" for word in ("evaluate", "measure", "purge", "sweep")),
+        *(f"workflows.tasks.{word}_*" for word in ("evaluate", "measure", "purge", "seek", "sweep")),
     )
 }
 

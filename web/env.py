@@ -231,6 +231,11 @@ class Environment(BaseSettings):
     sync_seconds: float = Field(
         default=5.0, gt=0, description="How often pools' queues and topologies are brought in line."
     )
+    order_search_seconds: float = Field(
+        default=6.0,
+        ge=0,
+        description="Processor time of each minute for seeking orders of a cluster's waiting gangs; 0: none.",
+    )
     probe_seconds: float = Field(default=15.0, gt=0, description="How often backends are probed.")
     conditions_seconds: float = Field(
         default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."

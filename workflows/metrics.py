@@ -40,6 +40,12 @@ UNRECOGNISED_REASONS = Counter(
     "Texts of schedulers about waiting groups that no pattern knows, whenever a group's reason changes.",
     ("scheduler",),
 )
+ORDER_SEARCHES = Counter(
+    "osmo_order_searches",
+    "Waiting gangs for which another order of their sets was sought: proposed, none, and skipped where the "
+    "cluster's time for it was used up.",
+    ("result",),
+)
 NOTIFICATIONS_DROPPED = Counter(
     "osmo_nudges_dropped", "Messages left to the sweep: queue_full, broker_away.", ("reason",)
 )

@@ -154,6 +154,19 @@ class TaskGroup(models.Model):
         db_default=[],
         help_text="The order of its sets where that is not the usual one (scheduling.set_order).",
     )
+    proposed_order = models.JSONField(
+        null=True, help_text="An order in which it would be placed now; its next reconciliation decides."
+    )
+    reordering = models.BooleanField(
+        default=False, db_default=False, help_text="Whether objects may still be named in the order before."
+    )
+    searched_capacity = models.CharField(
+        max_length=32,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="A digest of the free capacity for which an order was last sought while it waits.",
+    )
     unplaced_since = models.DateTimeField(
         null=True, help_text="Since when all its pods exist without a node; patience counts from it."
     )

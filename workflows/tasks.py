@@ -21,6 +21,7 @@ from cluster.errors import ClusterError
 from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
 from pools.services import evaluation
+from web.env import environment
 from web.periodic import Periodic
 from workflows import metrics
 from workflows.feasibility import measured_fragmentation
@@ -29,7 +30,7 @@ from workflows.logs.sweep import backends_due, claim, keep_within_bounds, settle
 from workflows.metrics import RECONCILES_SKIPPED
 from workflows.models import TaskGroup
 from workflows.reconcile import orphans, run
-from workflows.services import levels, queue, retention, sweep
+from workflows.services import levels, orders, queue, retention, sweep
 from workflows.services.lease import take_lease
 from workflows.services.notify import notify_on_commit
 
@@ -147,6 +148,19 @@ def measure_fragmentation() -> None:
 def measure_cluster(uid: str) -> None:
     """Record how the free nodes of one cluster's pools are spread."""
     measured_fragmentation.measure(uid)
+
+
+@shared_task(base=Periodic, name="workflows.tasks.seek_orders", ignore_result=True)
+def seek_orders() -> None:
+    """Enqueue a search of orders for the waiting gangs of each cluster that has some."""
+    for uid in orders.clusters_waiting():
+        seek_cluster_orders.delay(uid)
+
+
+@shared_task(base=Periodic, name="workflows.tasks.seek_cluster_orders", ignore_result=True)
+def seek_cluster_orders(uid: str) -> None:
+    """Propose an order to waiting gangs of one cluster that are placed only in that order."""
+    orders.propose(uid, seconds=environment().order_search_seconds * seek_cluster_orders.every / 60)
 
 
 def _swept() -> Q:

@@ -450,10 +450,12 @@ class CountsLargest(Protocol):
 class OrdersSets(Protocol):
     """A scheduler that places sets one after the other in an order that rendering chooses.
 
-    With ``orders_sets`` the order may also be changed while the gang waits.
+    With ``orders_sets`` the order may also be changed while the gang waits. ``bind_request`` is the kind of
+    objects by which the scheduler tells its binder a pod's node; ``spec.podName`` names the pod.
     """
 
     orders_sets: bool
+    bind_request: ResourceKind
 
 
 @runtime_checkable

@@ -16,11 +16,14 @@ from dataclasses import dataclass, replace
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
+from scheduling.fit.search import Possible, possible
+from scheduling.fit.snapshot import Snapshot
 from scheduling.requirements import SetPath
+from scheduling.set_order import SetOrder, order_of
 from scheduling.subgroups import is_wrapping
 from scheduling.tree import ConstraintNode
 
-MOST_TRIES = 200
+MOST_TRIES = 60
 MOST_PLACEMENTS = 40_000
 """Tasks placed in all tries together, those that were taken back included."""
 MOST_CANDIDATES = 4_000
@@ -60,6 +63,16 @@ def reordering(board: Board, gang: GangDemand, *, failed: Placer) -> Reordering 
         search.exclude(candidate, placer)
         left -= placer.placements
     return None
+
+
+def fitting_order(snapshot: Snapshot, gang: GangDemand) -> SetOrder | None:
+    """The order in which a waiting gang is placed now; None if it is in its own order, or in none."""
+    board = Board(snapshot)
+    placer = Placer(board, gang)
+    if not gang.is_orderable or placer.run() or possible(board, gang) is Possible.NO:
+        return None
+    change = reordering(board, gang, failed=placer)
+    return None if change is None else order_of(change.gang.tree)
 
 
 _Candidate = tuple[Places, ...]

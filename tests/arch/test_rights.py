@@ -66,6 +66,10 @@ def _editable():
     return _of_schedulers(lambda scheduler: scheduler.edits_pod_groups)
 
 
+def _bind_requests():
+    return [as_kind(s.bind_request) for s in installed().values() if hasattr(s, "bind_request")]
+
+
 def _defined():
     """Kinds with a definition of their own: all that schedulers bring, and ComputeDomains."""
     return [kinds.COMPUTE_DOMAIN, *pod_group_kinds(), *scheduler_pool_kinds()]
@@ -138,8 +142,11 @@ CALLS = {
     ("workflows/reconcile/create.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/reconcile/domains.py", "scan"): ([WORKER], lambda: [NODE]),
     ("workflows/reconcile/edit.py", "get"): ([WORKER], _editable),
-    ("workflows/reconcile/edit.py", "patch"): ([WORKER], _editable),
-    ("workflows/reconcile/group_reader.py", "scan"): ([WORKER], lambda: [*_made(), RESOURCE_CLAIM]),
+    ("workflows/reconcile/edit.py", "patch"): ([WORKER], lambda: [POD, *_editable()]),
+    ("workflows/reconcile/group_reader.py", "scan"): (
+        [WORKER],
+        lambda: [*_made(), RESOURCE_CLAIM, *_bind_requests()],
+    ),
     ("workflows/reconcile/group_reader.py", "get"): (
         [WORKER],
         lambda: [RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, *_topologies()],

@@ -15,7 +15,9 @@ KEYS = [
 
 RARE = {
     ("worker", "get", "pods"): "whose a name is that is taken, and whether a delete met another object",
-    ("worker", "get", "services"): "the same",
+    ("worker", "get", "services"): "whose a name is that is taken, and whether a delete met another object",
+    ("worker", "patch", "pods"): "a waiting gang's sets get another order",
+    ("worker", "list", "bindrequests.scheduling.run.ai"): "the same",
     ("worker", "get", "secrets"): "the same",
     ("worker", "get", "computedomains.resource.nvidia.com"): "the same",
     ("worker", "get", "podgroups.scheduling.k8s.io"): "the same",

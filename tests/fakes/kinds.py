@@ -7,6 +7,7 @@ from scheduling.backends.kubernetes import Kubernetes
 KAI_POD_GROUP = as_kind(features.POD_GROUP)
 KAI_QUEUE = as_kind(features.QUEUE)
 KAI_TOPOLOGY = as_kind(features.TOPOLOGY)
+KAI_BIND_REQUEST = as_kind(features.BIND_REQUEST)
 POD_GROUP = as_kind(Kubernetes.pod_group)
 
 FURTHER = (KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP)

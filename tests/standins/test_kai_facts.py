@@ -646,3 +646,19 @@ def test_wrapping_a_leaf_set_puts_it_before_an_inner_sibling_on_both_versions(fo
     decisions = run(world(picture, groups=(one,), pods=members), version=version)
 
     assert len(placed(decisions)) == WRAPPED[(form, version)]
+
+
+@VERSIONS
+def test_a_pending_gang_is_placed_once_its_leaves_are_renamed_on_group_and_pods(version):
+    """Only both edits together help: between them three pods name a leaf that is gone."""
+    subs = (leaf("a-free", 3), leaf("m-set", 4, both("t", RACK)))
+    one = group(subgroups=subs, constraint=both("t", ZONE))
+    free, fixed = pods(3, "y", subgroup="a-free"), pods(4, "x", subgroup="m-set")
+    waiting = world(ONE_GOOD_RACK, groups=(one,), pods=(*fixed, *free))
+    assert placed(run(waiting, version=version)) == {}
+
+    renamed = edit(waiting, subgroups=(subs[1], leaf("z-free", 3)))
+    assert placed(run(renamed, version=version)) == {}
+
+    relabelled = tuple(dataclasses.replace(each, subgroup="z-free") for each in free)
+    assert len(placed(run(dataclasses.replace(renamed, pods=(*fixed, *relabelled)), version=version))) == 7

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.interface import MERGE_PATCH, Obj
-from cluster.kinds import Kind
+from cluster.kinds import POD, Kind
 from scheduling import names
 from scheduling.backends.base import RenderedGang
 from scheduling.backends.registry import scheduler_backend
@@ -23,6 +23,7 @@ from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import (
     MEMBERS_ANNOTATION,
+    ORDER_ANNOTATION,
     PREFERENCE_LEVELS_ANNOTATION,
     STAGE_ANNOTATION,
 )
@@ -47,12 +48,14 @@ class Minimums:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupForm:
-    """What may be edited of a pod group: how far its preferences are eased, and its minimums.
+    """What may be edited of a pod group: how far its preferences are eased, its order, and its minimums.
 
-    ``minimums`` are None for those of the whole gang.
+    ``order`` is the mark of the order, empty for the usual one. ``minimums`` are None for those of the whole
+    gang.
     """
 
     easing: Easing
+    order: str
     minimums: Minimums | None = None
 
     @property
@@ -62,6 +65,7 @@ class PodGroupForm:
         return {
             STAGE_ANNOTATION: str(stage) if stage else None,
             PREFERENCE_LEVELS_ANNOTATION: None if levels is None else str(levels),
+            ORDER_ANNOTATION: self.order or None,
             MEMBERS_ANNOTATION: self.minimums.digest if self.minimums else None,
         }
 
@@ -88,11 +92,26 @@ def bring(view: GroupView, live: Obj, form: PodGroupForm, *, cluster: LeasedClus
     _patch(view, kind, live, {"metadata": metadata, **({"spec": spec} if spec else {})}, cluster=cluster)
 
 
+def form_of(view: GroupView, live: Obj) -> PodGroupForm:
+    """The form of a pod group by its marks, with the minimums of the whole gang."""
+    return PodGroupForm(easing_of(view, live), order_mark(live))
+
+
 def easing_of(view: GroupView, pod_group: Obj) -> Easing:
     """How far the preferences of a pod group are eased, by its marks."""
     annotations = _annotations(pod_group)
     stage = min(patience.stage_of(annotations), len(view.begins) - 1)
     return Easing(stage, patience.preference_levels_of(annotations, most=len(view.placement.levels)))
+
+
+def order_mark(pod_group: Obj) -> str:
+    return _annotations(pod_group).get(ORDER_ANNOTATION, "")
+
+
+def relabel(view: GroupView, pod: str, labels: Mapping[str, str], *, cluster: LeasedCluster) -> None:
+    """Set labels of a pod."""
+    body = {"metadata": {"labels": dict(labels)}}
+    cluster.patch(POD, pod, body, patch_type=MERGE_PATCH, namespace=view.placement.namespace)
 
 
 def is_resized(pod_group: Obj) -> bool:
@@ -134,7 +153,7 @@ def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
         spec |= body.get("spec") or {}
     if form.minimums is not None:
         spec |= resized_spec(view, form.easing, form.minimums)
-    elif is_resized(live):
+    elif is_resized(live) or order_mark(live) != form.order:
         complete = gang_of(view, form.easing).pod_groups[0]["spec"]
         spec |= {field: complete[field] for field in ("subGroups", "minMember") if field in complete}
     return spec

@@ -97,6 +97,18 @@ class GroupReader:
         pods = self._cluster.scan(POD, see_pod, namespace=self._namespace, label_selector=self._selector())
         return {pod.name: pod for pod in pods if pod is not None}
 
+    def pod_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of each pod that is not being deleted."""
+        pods = self._cluster.scan(POD, _labels, namespace=self._namespace, label_selector=self._selector())
+        return dict(filter(None, pods))
+
+    def bind_requests(self, kind: Kind) -> frozenset[str]:
+        """The pods of the namespace whose node was chosen; none if the kind is not served."""
+        try:
+            return frozenset(self._cluster.scan(kind, _pod_to_bind, namespace=self._namespace))
+        except NotServed:
+            return frozenset()
+
     def remaining_objects(self) -> LiveGroup:
         """All objects that are deleted after the pods. A kind that is no longer served has none."""
         domains = self._if_served(COMPUTE_DOMAIN) if self._placement.nvlink else {}
@@ -174,3 +186,12 @@ def _owned(claim: Obj, pods: frozenset[str]) -> str:
 def _live_object(obj: Obj) -> LiveObject:
     metadata = obj["metadata"]
     return LiveObject(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)
+
+
+def _labels(pod: Obj) -> tuple[str, Mapping[str, str]] | None:
+    metadata = pod["metadata"]
+    return None if "deletionTimestamp" in metadata else (metadata["name"], metadata.get("labels") or {})
+
+
+def _pod_to_bind(request: Obj) -> str:
+    return str((request.get("spec") or {}).get("podName", ""))

@@ -12,7 +12,9 @@ from functools import cached_property
 from uuid import UUID
 
 from pools.models import Backend
+from scheduling import set_order
 from scheduling.requirements import Gang, GangTask, Requirement
+from scheduling.set_order import SetOrder
 from scheduling.stages import stage_begins
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.manifests.group import Renderer
@@ -74,6 +76,15 @@ class GroupView:
     @cached_property
     def renderer(self) -> Renderer:
         return Renderer(self.values)
+
+    @property
+    def order(self) -> SetOrder:
+        """The order of the group's sets."""
+        return set_order.from_json(self.row.set_order)
+
+    def in_order(self, order: SetOrder) -> Renderer:
+        """The group rendered with its sets in another order."""
+        return Renderer(self.values.in_order(order))
 
     @property
     def easing(self) -> Easing:

@@ -16,7 +16,6 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
 from workflows.reconcile import edit, observations
 from workflows.reconcile.apply import create_objects
-from workflows.reconcile.edit import PodGroupForm
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.freeing import free_preferences
 from workflows.reconcile.group_reader import GroupReader
@@ -163,7 +162,7 @@ def _bring_to_row(view: GroupView, lease: Lease, cluster: LeasedCluster) -> Retr
     elif before != after:  # its minimums are those of the whole gang again
         if failure := _create_topologies(view, before, after, cluster):
             return failure
-        edit.bring(view, live, PodGroupForm(after), cluster=cluster)
+        edit.bring(view, live, replace(edit.form_of(view, live), easing=after), cluster=cluster)
     if not _records(view, after):
         constraints = NewConstraints(edit.constraint_rows(view, after))
         levels = NewPreferenceLevels(after.preference_levels)

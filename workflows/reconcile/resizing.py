@@ -18,7 +18,7 @@ from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit, observations
 from workflows.reconcile.create import edits_pod_groups
-from workflows.reconcile.edit import Minimums, PodGroupForm
+from workflows.reconcile.edit import Minimums
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster
@@ -62,7 +62,7 @@ def _set_minimums(
     if live is None or edit.has_minimums(live, minimums):
         return at
     reached("before-minimum-set")
-    edit.bring(view, live, PodGroupForm(edit.easing_of(view, live), minimums), cluster=cluster)
+    edit.bring(view, live, replace(edit.form_of(view, live), minimums=minimums), cluster=cluster)
     if absent := _absent(view, minimums):
         record(lease, [_minimum_note(absent)])
     return at

@@ -9,7 +9,7 @@ message can create a whole group.
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -42,6 +42,7 @@ from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, b
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.relaxing import advance_patience
+from workflows.reconcile.reordering import advance_order
 from workflows.reconcile.repin import repins
 from workflows.reconcile.resizing import resize
 from workflows.reconcile.teardown import STUCK_AFTER, stuck_changes, take_down, waited_for
@@ -54,6 +55,7 @@ TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
+RECHECK_AFTER = timedelta(seconds=1)
 SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
 TRY_EVERY = 4  # failures, while a cluster is known not to answer
 
@@ -212,12 +214,26 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
-        progress = advance_patience(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
+        edits = self._edit(view, observed, silent=silent)
+        if edits is None:
+            return None
+        times = (assessment.recheck, *edits, next_missing_check(view), next_deadline(view))
+        return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
+
+    def _edit(
+        self, view: GroupView, observed: ObservedPods, *, silent: bool
+    ) -> tuple[datetime | None, ...] | None:
+        """Edit the pod group where it should change; returns when to look again, None if the rows moved."""
+        lease, cluster = self.lease, self.cluster
+        ordering = advance_order(view, observed, lease=lease, cluster=cluster)
+        if ordering.moved:
+            return None
+        if ordering.unfinished:  # no other edit before its objects are named in one order
+            return (view.now + RECHECK_AFTER,)
+        progress = advance_patience(view, observed, silent=silent, lease=lease, cluster=cluster)
         if progress.moved:
             return None
-        resized_at = resize(view, observed, silent=silent, lease=self.lease, cluster=self.cluster)
-        times = (assessment.recheck, progress.at, resized_at, next_missing_check(view), next_deadline(view))
-        return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
+        return progress.at, resize(view, observed, silent=silent, lease=lease, cluster=cluster)
 
     def _assess(self, view: GroupView, observed: ObservedPods) -> Assessment:
         return follow(view, observed, editable=lambda: edits_pod_groups(view))

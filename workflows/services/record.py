@@ -19,6 +19,8 @@ from django.db import connection, transaction
 
 from pools import conditions
 from pools.conditions import Condition
+from scheduling import set_order
+from scheduling.set_order import SetOrder
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
 from workflows.lifecycle.statuses import (
@@ -32,6 +34,7 @@ from workflows.lifecycle.statuses import (
 from workflows.models import Event, Task, TaskGroup, Workflow
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
+from workflows.values.placement import ORDERED
 
 SOURCE = "osmo-topology"
 
@@ -126,6 +129,23 @@ class NewConstraints:
 
 
 @dataclass(frozen=True, slots=True)
+class NewOrder:
+    """The group's sets have another order from now on; its objects are still to be named in it."""
+
+    order: SetOrder
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReached:
+    """All objects of the group are named in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalDropped:
+    """The proposed order is not taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewPlacementResult:
     """How well the group was placed (``feasibility.placed``)."""
 
@@ -153,6 +173,9 @@ GroupChange = (
     | NewStage
     | NewPreferenceLevels
     | NewConstraints
+    | NewOrder
+    | OrderReached
+    | ProposalDropped
     | NewPlacementResult
     | Condition
     | Note
@@ -399,6 +422,12 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             steps.put(preference_levels=count)
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
+        case NewOrder(order):
+            _reorder(order, steps)
+        case OrderReached():
+            steps.put(reordering=False)
+        case ProposalDropped():
+            steps.put(proposed_order=None)
         case NewPlacementResult(result):
             steps.put(placement_result=dict(result))
         case Condition():
@@ -443,6 +472,13 @@ def _explain(reason: Reason | None, steps: _Steps) -> None:
     since = (steps.group.waiting_since or steps.now) if reason else None
     why, text, evidence = (reason.why.value, reason.text, reason.evidence) if reason else ("", "", {})
     steps.put(waiting_why=why, waiting_reason=text, waiting_evidence=evidence, waiting_since=since)
+
+
+def _reorder(order: SetOrder, steps: _Steps) -> None:
+    group = steps.group
+    version = max(group.placement["version"], ORDERED)
+    steps.put(set_order=set_order.to_json(order), reordering=True, proposed_order=None)
+    steps.put(placement={**group.placement, "version": version})
 
 
 def _note_contact(cluster_uid: str, steps: _Steps) -> None:

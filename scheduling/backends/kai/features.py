@@ -10,6 +10,7 @@ from scheduling.backends.base import Feature, Purpose, ResourceKind
 
 POD_GROUP = ResourceKind("scheduling.run.ai/v2alpha2", "PodGroup", "podgroups")
 QUEUE = ResourceKind("scheduling.run.ai/v2", "Queue", "queues", namespaced=False)
+BIND_REQUEST = ResourceKind("scheduling.run.ai/v1alpha2", "BindRequest", "bindrequests")
 TOPOLOGY = ResourceKind("kai.scheduler/v1alpha1", "Topology", "topologies", namespaced=False)
 
 _GANG = (

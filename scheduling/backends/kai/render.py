@@ -38,7 +38,7 @@ from scheduling.backends.base import (
 )
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kai import evictions, installation, minimum, pod_keys, queue_rules, reasons, relax
-from scheduling.backends.kai.features import FEATURES, POD_GROUP, QUEUE, TOPOLOGY
+from scheduling.backends.kai.features import BIND_REQUEST, FEATURES, POD_GROUP, QUEUE, TOPOLOGY
 from scheduling.backends.kai.version import OLDEST, STALENESS_GRACE, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
@@ -85,6 +85,7 @@ class Kai(ByTable):
     edits_pod_groups = True
     counts_largest = True
     orders_sets = True
+    bind_request = BIND_REQUEST
     spares_normal = True
     queue = QUEUE
     topology = TOPOLOGY

@@ -1,0 +1,128 @@
+"""Orders are sought for waiting gangs: oldest first, after the free capacity changed, within a time."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from pools.models import Node
+from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
+from workflows.manifests.group import render_group
+from workflows.models import Task, TaskGroup
+from workflows.selectors import group_values
+from workflows.services import orders
+from workflows.values.placement import GroupPlacement
+
+pytestmark = pytest.mark.django_db
+
+SETS = {"five": 5, "four": 4, "three": 3, "tre": 3}
+
+
+@pytest.fixture
+def pool():
+    """Racks of eight and seven nodes: the usual order of the sets finds no place, another one does."""
+    made = PoolFactory(levels=[ZONE, RACK])
+    for number in range(15):
+        labels = {ZONE.label: "a", RACK.label: "r0" if number < 8 else "r1"}
+        NodeFactory(cluster=made.backend.cluster, name=f"n{number:02}", labels=labels)
+    return made
+
+
+def waiting(pool, *, age=0):
+    """A gang whose objects all exist, and no pod has a node."""
+    since = timezone.now() - timedelta(seconds=age)
+    group = TaskGroupFactory(pool=pool, pods=0, status="SCHEDULING", created_in_cluster_at=since)
+    names = [(name, number) for name, size in SETS.items() for number in range(size)]
+    for position, (name, number) in enumerate(names):
+        requirement = {"key": "rack", "group": name, "required": True}
+        task = TaskFactory(
+            group=group, name=f"{name}-{number}", position=position, status="SCHEDULING", placement__gpu=8
+        )
+        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": [requirement]})
+    objects = render_group(group_values(group, GroupPlacement.from_json(group.placement)))
+    rows = [constraint.as_json() for constraint in objects.constraints]
+    TaskGroup.objects.filter(pk=group.pk).update(constraints=rows, submit_time=since)
+    return group
+
+
+def propose(pool, **more):
+    return orders.propose(pool.backend.cluster_id, **{"seconds": 60.0, **more})
+
+
+def row(group):
+    return TaskGroup.objects.get(pk=group.pk)
+
+
+def test_a_gang_that_only_another_order_places_is_proposed_that_order(pool):
+    group = waiting(pool)
+    before = row(group).notifications
+
+    assert pool.backend.cluster_id in orders.clusters_waiting()
+    assert propose(pool) == 0
+
+    (order,) = row(group).proposed_order
+    assert [part[-1]["group"] for part in order["parts"]] != list(SETS)
+    assert row(group).notifications > before
+
+
+def test_it_is_considered_again_only_after_the_free_capacity_changed(pool):
+    group = waiting(pool)
+    Node.objects.filter(name="n14").update(unschedulable=True)
+    propose(pool)
+    assert (row(group).proposed_order, bool(row(group).searched_capacity)) == (None, True)
+    searched = row(group).searched_capacity
+
+    propose(pool)
+    assert row(group).searched_capacity == searched
+
+    Node.objects.filter(name="n14").update(unschedulable=False)
+    propose(pool)
+    assert row(group).proposed_order is not None
+
+
+def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
+    younger, older = waiting(pool, age=5), waiting(pool, age=50)
+    ticks = iter(range(100))
+
+    assert propose(pool, seconds=1.5, clock=lambda: float(next(ticks))) == 1
+
+    assert row(older).proposed_order is not None
+    assert row(younger).proposed_order is None
+    assert propose(pool) == 0
+    assert row(younger).proposed_order is not None
+
+
+def bound(group):
+    Task.objects.filter(group=group, name="five-0").update(node_name="n00")
+
+
+def reordering(group):
+    TaskGroup.objects.filter(pk=group.pk).update(reordering=True)
+
+
+def without_objects(group):
+    TaskGroup.objects.filter(pk=group.pk).update(created_in_cluster_at=None)
+
+
+def stopping(group):
+    TaskGroup.objects.filter(pk=group.pk).update(stop_status="FAILED_CANCELED")
+
+
+@pytest.mark.parametrize("change", [bound, reordering, without_objects, stopping])
+def test_no_order_is_sought_for(pool, change):
+    group = waiting(pool)
+    change(group)
+
+    propose(pool)
+
+    assert row(group).proposed_order is None
+    assert not row(group).searched_capacity
+
+
+def test_a_gang_that_fits_in_its_own_order_is_left_alone(pool):
+    group = waiting(pool)
+    NodeFactory(cluster=pool.backend.cluster, name="n15", labels={ZONE.label: "a", RACK.label: "r1"})
+
+    propose(pool)
+
+    assert row(group).proposed_order is None

@@ -1,0 +1,198 @@
+"""A waiting gang is named in another order, whatever dies in between, and only while nothing is bound."""
+
+import pytest
+from django.utils import timezone
+
+from cluster.errors import RequestForbidden, WriteConflict
+from cluster.kinds import POD
+from tests.factories import LEVELS
+from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
+from tests.worker.test_patience import bind
+from tests.worker.world import World, fresh, statuses
+from web import crashpoints
+from workflows.manifests.group import Renderer
+from workflows.models import Event, Task, TaskGroup
+from workflows.selectors import group_values
+from workflows.values.placement import GroupPlacement
+
+ORDER = "osmo.nvidia.com/order"
+SUBGROUP = "kai.scheduler/subgroup-name"
+PAIR, FREE = [{"key": "rack", "group": "r"}], []
+FREE_FIRST = [{"set": [], "parts": [FREE, PAIR]}]
+POINTS = ("after-order-decision", "reordered-podgroup", "half-of-labels", "before-order-recorded")
+
+
+class Killed(BaseException):
+    """What a SIGKILL looks like from inside: nothing after it runs."""
+
+
+def picky(cluster):
+    """A scheduler that has a place for the gang only if its free tasks come first.
+
+    Like KAI it leaves a gang alone of which a pod names a leaf that does not exist, or a leaf lacks pods.
+    """
+    for group in cluster.all(KAI_POD_GROUP):
+        leaves = {entry["name"]: entry["minMember"] for entry in group["spec"].get("subGroups", ())}
+        name = group["metadata"]["name"]
+        named = list(labels_of(cluster, name).values())
+        whole = {leaf: named.count(leaf) for leaf in set(named)} == leaves
+        if whole and min(leaves).endswith("-free"):
+            bind(cluster, name)
+
+
+def labels_of(cluster, name):
+    pods = [p for p in cluster.all(POD) if p["metadata"]["annotations"].get("pod-group-name") == name]
+    return {p["metadata"]["name"]: p["metadata"]["labels"].get(SUBGROUP) for p in pods}
+
+
+@pytest.fixture
+def world(db):
+    world = World(scheduled=False, further=(KAI_BIND_REQUEST,))
+    world.cluster.players.insert(0, picky)
+    return world
+
+
+@pytest.fixture
+def group(world):
+    """Two tasks that share a rack, and three without a set, all created and without a place."""
+    group = world.group(pods=5, pool=world.pool(levels=LEVELS))
+    required = [{"key": "rack", "group": "r", "required": True}]
+    pair = group.tasks.order_by("position")[:2]
+    for task in pair:
+        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "requirements": required})
+    (gang,) = Renderer(group_values(group, GroupPlacement.from_json(group.placement))).gangs.values()
+    TaskGroup.objects.filter(pk=group.pk).update(constraints=[line.as_json() for line in gang.constraints])
+    world.settle()
+    assert statuses(group) == ["SCHEDULING"] * 5
+    return group
+
+
+def propose(group, order=FREE_FIRST):
+    TaskGroup.objects.filter(pk=group.pk).update(proposed_order=order)
+
+
+def live(world):
+    (found,) = world.cluster.all(KAI_POD_GROUP)
+    return found
+
+
+def leaves(world):
+    return sorted(entry["name"] for entry in live(world)["spec"]["subGroups"])
+
+
+def events(group):
+    wanted = ("SetsOrdered", "SetsReordered")
+    return list(
+        Event.objects.filter(group=group, reason__in=wanted).order_by("id").values_list("reason", flat=True)
+    )
+
+
+def patches(world):
+    return sum(call.verb == "patch" for call in world.cluster.calls)
+
+
+def assert_placed_in_order(world, group):
+    row = fresh(group)
+    assert statuses(group) == ["RUNNING"] * 5
+    assert (row.set_order, row.reordering, row.proposed_order) == (FREE_FIRST, False, None)
+    assert row.placement["version"] == 5
+    assert [name.endswith("-free") for name in leaves(world)] == [True, False]
+    assert sorted(set(labels_of(world.cluster, group.uuid.hex).values())) == leaves(world)
+    assert {line["subgroup"] for line in row.constraints} < set(leaves(world))
+    assert events(group) == ["SetsOrdered", "SetsReordered"]
+    assert ORDER in live(world)["metadata"]["annotations"]
+
+
+def test_a_gang_is_placed_only_because_it_is_re_ordered(world, group):
+    assert [name.endswith("-free") for name in leaves(world)] == [False, True]
+    propose(group)
+    world.settle()
+    assert_placed_in_order(world, group)
+    assert patches(world) == 6  # the pod group, and each pod once: both leaves have another name
+    message = Event.objects.get(group=group, reason="SetsOrdered").message
+    assert 'the other tasks and rack "r"' in message
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_whoever_dies_in_between_is_taken_over_from(world, group, monkeypatch, point):
+    assert point in crashpoints.POINTS
+    died = []
+
+    def die(name):
+        if name == point and not died:
+            died.append(name)
+            raise Killed
+
+    monkeypatch.setattr("workflows.reconcile.reordering.reached", die)
+    propose(group)
+    with pytest.raises(Killed):
+        world.settle()
+    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+    world.settle()
+    assert_placed_in_order(world, group)
+    assert (died, patches(world)) == ([point], 6)
+
+
+def test_a_begun_edit_is_finished_whatever_is_bound_since(world, group, monkeypatch):
+    def die(name):
+        if name == "after-order-decision":
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workflows.reconcile.reordering.reached", die)
+        propose(group)
+        with pytest.raises(Killed):
+            world.settle()
+    bind(world.cluster, group.uuid.hex)
+    TaskGroup.objects.exclude(lease_token=None).update(lease_until=timezone.now())
+    world.settle()
+    assert_placed_in_order(world, group)
+
+
+def test_an_edit_that_meets_another_ones_edit_is_made_again(world, group):
+    propose(group)
+    world.cluster.fail(WriteConflict("the object has been modified", status=409), verb="patch")
+    world.settle()
+    assert_placed_in_order(world, group)
+
+
+def unobserved_node(world, group):
+    bind(world.cluster, group.uuid.hex, first=1)
+
+
+def node_chosen(world, group):
+    pod = group.tasks.first().pod_name
+    request = {
+        "apiVersion": KAI_BIND_REQUEST.api_version,
+        "kind": "BindRequest",
+        "metadata": {"name": pod, "namespace": "osmo"},
+        "spec": {"podName": pod, "selectedNode": "node-0"},
+    }
+    world.cluster.create(KAI_BIND_REQUEST, request)
+
+
+def missing_right(world, group):
+    world.cluster.fail(RequestForbidden("no", status=403), verb="list", kind=KAI_BIND_REQUEST)
+
+
+def resized_from_outside(world, group):
+    found = live(world)
+    found["metadata"]["annotations"]["osmo.nvidia.com/members"] = "0"
+    world.cluster.put(KAI_POD_GROUP, found)
+
+
+def same_order(world, group):
+    propose(group, [])
+
+
+@pytest.mark.parametrize(
+    "obstacle", [unobserved_node, node_chosen, missing_right, resized_from_outside, same_order]
+)
+def test_it_is_not_begun(world, group, obstacle):
+    propose(group)
+    obstacle(world, group)
+    world.look(group)
+    row = fresh(group)
+    assert (row.set_order, row.reordering, row.proposed_order) == ([], False, None)
+    assert [name.endswith("-free") for name in leaves(world)] == [False, True]
+    assert (events(group), patches(world)) == ([], 0)

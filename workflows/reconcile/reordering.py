@@ -1,0 +1,159 @@
+"""Order: naming the sets of a waiting gang in an order in which its scheduler places it.
+
+``services.orders`` proposes an order to a group, and ``lifecycle.ordering`` decides. The row has the order
+first, with a mark that its objects are still to be named in it; then the pod group is patched, then its pods.
+Every reconciliation may be the first after a crash: what is left to do follows from the row's mark and the
+objects as they are. KAI v0.13 and v0.17 place such a gang in its new order in the next cycle.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
+from pools.clusters.kinds import as_kind
+from scheduling import set_order
+from scheduling.backends.base import OrdersSets
+from scheduling.backends.registry import scheduler_backend
+from scheduling.sentences import count_of
+from scheduling.set_order import SetOrder
+from web.crashpoints import reached
+from workflows.lifecycle.ordering import OrderAction, OrderFacts, next_order_action
+from workflows.reconcile import edit
+from workflows.reconcile.follow import ObservedPods
+from workflows.reconcile.group_reader import GroupReader
+from workflows.reconcile.group_view import GroupView
+from workflows.reconcile.leased import LeasedCluster
+from workflows.services.lease import Lease
+from workflows.services.record import (
+    Change,
+    NewConstraints,
+    NewOrder,
+    Note,
+    OrderReached,
+    ProposalDropped,
+    record,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderProgress:
+    """``moved``: the row has changed and should be read again; ``unfinished``: an edit met another one."""
+
+    moved: bool = False
+    unfinished: bool = False
+
+
+def advance_order(
+    view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
+) -> OrderProgress:
+    """Do the next step in naming the group's sets in another order. Raises ClusterError."""
+    action = next_order_action(_facts(view, observed))
+    if action == OrderAction.FINISH:
+        return _finish(view, lease, cluster)
+    if action == OrderAction.DROP:
+        record(lease, [ProposalDropped()])
+    elif action == OrderAction.BEGIN:
+        record(lease, _beginning(view, cluster))
+        reached("after-order-decision")
+    return OrderProgress(moved=action in (OrderAction.DROP, OrderAction.BEGIN))
+
+
+def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
+    pods = [observed.pods.get(task.pod_name) for task in view.tasks]
+    existing = [pod for pod in pods if pod is not None and not pod.absent]
+    proposed = view.row.proposed_order
+    return OrderFacts(
+        is_proposed=proposed is not None,
+        differs=proposed != view.row.set_order,
+        reordering=view.row.reordering,
+        is_intact=len(existing) == len(pods)
+        and not any(pod.deleting for pod in existing)
+        and all(task.live and not task.retry_id for task in view.tasks),
+        is_bound=any(pod.node_name for pod in existing) or any(task.node_name for task in view.tasks),
+    )
+
+
+def _beginning(view: GroupView, cluster: LeasedCluster) -> list[Change]:
+    """The decision, on the cluster as it is now: the observer's rows may lack what was bound since."""
+    order = set_order.from_json(view.row.proposed_order or [])
+    if not _may_begin(view, cluster):
+        return [ProposalDropped()]
+    (gang,) = view.in_order(order).gangs.values()
+    message = (
+        f'Group "{view.row.name}" found no place in the order of its sets, and there is room now in another '
+        f"one. They are placed in this order from now on: {_words(order)}."
+    )
+    note = Note(key=f"order:{view.now.isoformat()}", reason="SetsOrdered", message=message)
+    return [NewOrder(order), NewConstraints([entry.as_json() for entry in gang.constraints]), note]
+
+
+def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Whether no pod has a node or is about to get one, and the pod group is as the row has it."""
+    scheduler = scheduler_backend(view.placement.scheduler_type)
+    live = edit.read(view, cluster)
+    if not isinstance(scheduler, OrdersSets) or live is None or edit.is_resized(live):
+        return False
+    if edit.order_mark(live) != set_order.digest_of(view.order):
+        return False
+    reader = GroupReader(cluster, view.uuid, view.placement)
+    pods = reader.pod_observations()
+    try:
+        bound = reader.bind_requests(as_kind(scheduler.bind_request))
+    except RequestForbidden:  # the right came with that to label pods; where it is missing, nothing is begun
+        return False
+    expected = {task.pod_name for task in view.tasks}
+    return expected <= pods.keys() and not any(
+        pod.node_name or pod.deleting or name in bound for name, pod in pods.items() if name in expected
+    )
+
+
+def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> OrderProgress:
+    """Bring the pod group, then its pods, to the row's order, whatever is bound by now."""
+    try:
+        _reorder_pod_group(view, cluster)
+    except (WriteConflict, ObjectNotFound):
+        return OrderProgress(unfinished=True)
+    relabelled = _relabel(view, cluster)
+    reached("before-order-recorded")
+    message = f"The pod group and {count_of(relabelled, 'pod')} are named in that order now."
+    note = Note(key=f"ordered:{view.now.isoformat()}", reason="SetsReordered", message=message)
+    record(lease, [OrderReached(), note])
+    return OrderProgress(moved=True)
+
+
+def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> None:
+    live, order = edit.read(view, cluster), set_order.digest_of(view.order)
+    if live is None or edit.order_mark(live) == order:  # one that is gone is made again in the row's order
+        return
+    edit.bring(view, live, replace(edit.form_of(view, live), order=order), cluster=cluster)
+    reached("reordered-podgroup")
+
+
+def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
+    """Give each pod the labels of the row's order; returns how many did not have them."""
+    behind = _behind(view, GroupReader(cluster, view.uuid, view.placement).pod_labels())
+    for number, (pod, labels) in enumerate(behind.items()):
+        if number == (len(behind) + 1) // 2:
+            reached("half-of-labels")
+        try:
+            edit.relabel(view, pod, labels, cluster=cluster)
+        except ObjectNotFound:
+            continue  # whatever replaces it is made in the row's order
+    return len(behind)
+
+
+def _behind(view: GroupView, pods: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """The labels of the row's order that a pod lacks, by pod."""
+    (gang,) = view.renderer.gangs.values()
+    behind: dict[str, Mapping[str, str]] = {}
+    for task in view.tasks:
+        rendered, present = gang.pods[task.name].labels, pods.get(task.pod_name)
+        if present is None:
+            continue
+        if labels := {key: label for key, label in rendered.items() if present.get(key) != label}:
+            behind[task.pod_name] = labels
+    return behind
+
+
+def _words(order: SetOrder) -> str:
+    return set_order.sentence(order) or "the usual one"

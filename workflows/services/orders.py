@@ -1,0 +1,134 @@
+"""Seeking another order for gangs that wait, and proposing it to them.
+
+A gang may wait although there is room for it in another order of its sets (``fit.reorder``). The gangs of a
+cluster are considered one after the other, the oldest first, and each only after the free capacity of its
+nodes has changed. The processor time of a cluster's searches is bounded; who had no turn is counted, and is
+considered in a later one. A search reads rows alone and writes a proposal: whether it is taken is decided
+under the group's lease (``reconcile.reordering``).
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from pools.clusters.capabilities import capabilities_at
+from scheduling import set_order
+from scheduling.backends.base import OrdersSets
+from scheduling.backends.registry import installed
+from scheduling.fit.reorder import fitting_order
+from scheduling.fit.snapshot import Snapshot
+from scheduling.set_order import SetOrder
+from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.metrics import ORDER_SEARCHES
+from workflows.models import Task, TaskGroup
+from workflows.selectors import group_values
+from workflows.services.notify import mark_due
+from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues
+
+MOST_GROUPS = 500
+"""The oldest groups of a cluster that are considered in one turn."""
+
+
+def clusters_waiting() -> list[str]:
+    """The clusters with gangs that wait for a place and whose sets have an order."""
+    return [
+        uid for uid in _waiting().order_by().values_list("backend__cluster_id", flat=True).distinct() if uid
+    ]
+
+
+def propose(cluster: str, *, seconds: float, clock: Callable[[], float] = time.thread_time) -> int:
+    """Propose orders to waiting gangs of a cluster; returns how many had no turn.
+
+    No search is begun once ``seconds`` of the thread's processor time are used up.
+    """
+    began, nodes = clock(), _Nodes(cluster)
+    rows = list(_waiting().filter(backend__cluster_id=cluster).order_by("submit_time", "pk")[:MOST_GROUPS])
+    skipped = 0
+    for row in rows:
+        if clock() - began >= seconds:
+            skipped += 1
+        else:
+            _consider(row, nodes)
+    ORDER_SEARCHES.labels("skipped").inc(skipped)
+    return skipped
+
+
+def _waiting() -> QuerySet[TaskGroup]:
+    """Groups of which all objects exist and no pod has a node, and to which no order is proposed."""
+    placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
+    return TaskGroup.objects.filter(
+        ~Exists(placed),
+        released_at=None,
+        stop_status="",
+        status=TaskStatus.SCHEDULING,
+        created_in_cluster_at__isnull=False,
+        reordering=False,
+        proposed_order__isnull=True,
+        placement__version__in=VERSIONS,
+        placement__scheduler_type__in=_ordering_schedulers(),
+    ).exclude(constraints=[])
+
+
+def _ordering_schedulers() -> list[str]:
+    schedulers = installed().items()
+    return [name for name, each in schedulers if isinstance(each, OrdersSets) and each.orders_sets]
+
+
+def _consider(row: TaskGroup, nodes: "_Nodes") -> None:
+    values = group_values(row, GroupPlacement.from_json(row.placement))
+    observed, capacity = nodes.of(values)
+    if row.searched_capacity == capacity:
+        return
+    order = _order_for(values, observed)
+    rows = TaskGroup.objects.filter(pk=row.pk, set_order=row.set_order, reordering=False)
+    with transaction.atomic():
+        changes = {} if order is None else {"proposed_order": set_order.to_json(order)}
+        if rows.update(searched_capacity=capacity, **changes) and changes:
+            mark_due([row.pk])
+    ORDER_SEARCHES.labels("none" if order is None else "proposed").inc()
+
+
+def _order_for(values: GroupValues, observed: ObservedNodes) -> SetOrder | None:
+    placement = values.placement
+    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    demand = demand_of(values, capabilities=capabilities)
+    if demand.tree.is_flat or not observed.snapshot.nodes:
+        return None
+    return fitting_order(observed.snapshot, demand)
+
+
+@dataclass(slots=True)
+class _Nodes:
+    """The nodes of a cluster as gangs see them, each kind of view read once in a turn."""
+
+    cluster: str
+    views: dict[str, tuple[ObservedNodes, str]] = field(default_factory=dict)
+
+    def of(self, values: GroupValues) -> tuple[ObservedNodes, str]:
+        """The nodes that a gang may use, and a digest of what is free on them."""
+        placement = values.placement
+        selectors = selectors_of([values])
+        view = repr((selectors, placement.levels, placement.scheduler_version))
+        if view not in self.views:
+            observed = observed_nodes(
+                self.cluster,
+                selectors=selectors,
+                levels=placement.levels,
+                capabilities=capabilities_at(placement.scheduler_type, placement.scheduler_version),
+            )
+            self.views[view] = (observed, _digest(observed.snapshot))
+        return self.views[view]
+
+
+def _digest(snapshot: Snapshot) -> str:
+    digest = hashlib.sha256()
+    for node in snapshot.nodes:
+        digest.update(
+            repr((node.name, node.free, node.closed, node.taints, sorted(node.labels.items()))).encode()
+        )
+    return digest.hexdigest()[:32]
