@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from chaos import cluster_faults, edits, hostile, ledger, processes
+from chaos import cluster_faults, edits, hostile, ledger, orders, processes
 from chaos.domain_monitor import DomainMonitor
 from chaos.forking_worker import END_LEASES
 from chaos.messages import Meddler
@@ -25,6 +25,7 @@ REST_SECONDS = 240
 RESTORED_REST_SECONDS = 420  # what the backup does not know goes in three sweeps, the first after two minutes
 REST_SECONDS_EACH = 1.0  # for each task group: the time until rest is the time until all of them have run
 BACKUP_AT = 0.5  # of the storm
+PROPOSE_SECONDS = 1.0  # about how often gangs that wait are proposed an order
 AGAIN_SECONDS = 8.0  # about how often a crash point is armed once all were hit
 AFTER_A_LOSS = "before-minimum-set"  # a point that only the loss of a task leads to
 MORE_SECONDS = 400  # longest that the storm goes on for what has not happened yet
@@ -161,6 +162,8 @@ def _rage(storm: Storm, points: Points, options: Options, *, order: random.Rando
         storm.undo_due()
         _revive(storm, points, options)
         points.arm()
+        if order.random() < TICK / PROPOSE_SECONDS:
+            orders.propose(storm.site)
         if not options.short and not points.missing() and order.random() < TICK / AGAIN_SECONDS:
             points.arm_any()
         while storm.again:

@@ -28,7 +28,9 @@ CANCELLED = 0.12
 TRIES = 6
 PAUSE = 0.5
 MORE_SLOWLY = 2.0
-PATIENT = 8  # one workflow in so many waits for a place that cannot be had
+PATIENT = 8  # one workflow in so many waits for a place that cannot be had, and another one with two sets
+ORDERED = "ordered"  # its name
+SETS = ("left", "right")  # in their usual order
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ def submissions(generator: random.Random, *, groups: int) -> list[Submission]:
 def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
     """Workflows for ever."""
     for number in itertools.count(1):
-        patient = number % PATIENT == 2
+        patient = number % PATIENT in (2, 6)
         pool = "split" if patient else generator.choice(POOLS)
         count = 1 if patient else generator.choices((1, 2), (5, 1))[0]
         cancel = generator.uniform(0.0, 2.5) if generator.random() < CANCELLED else None
@@ -69,7 +71,11 @@ def endless(generator: random.Random, *, prefix: str) -> Iterator[Submission]:
             key=f"{prefix}-{number}-{generator.randrange(10**9)}",
             pool=pool,
             groups=count,
-            text=_patient(generator) if patient else _text(generator, pool=pool, groups=count),
+            text=_text(generator, pool=pool, groups=count)
+            if not patient
+            else _patient(generator)
+            if number % PATIENT == 2
+            else _ordered(generator),
             cancel_after=cancel,
             force=generator.random() < 0.3,
         )
@@ -111,6 +117,28 @@ def _patient(generator: random.Random) -> str:
         )
     wish = "{key: spine, requirementType: preferred, waitSeconds: 1}"
     return "\n".join([*lines, "  resources:", f"    one: {{gpu: 4, topology: [{wish}]}}"])
+
+
+def _ordered(generator: random.Random) -> str:
+    """Two sets, one larger than a spine, which are named in another order while they wait for it."""
+    lines = [
+        "workflow:",
+        f"  name: {ORDERED}",
+        f"  labels: {{sim.osmo.local/run-for: {generator.choice((1, 2))}s}}",
+        "  groups:",
+        "  - name: g0",
+        "    tasks:",
+    ]
+    for task in range(7):
+        lead, name = str(not task).lower(), SETS[task >= 5]
+        lines.append(
+            f"    - {{name: t{task}, lead: {lead}, image: busybox, command: [train], resource: {name}}}"
+        )
+    lines.append("  resources:")
+    for name in SETS:
+        wish = f"{{key: spine, group: {name}, requirementType: preferred, waitSeconds: 6}}"
+        lines.append(f"    {name}: {{gpu: 4, topology: [{wish}]}}")
+    return "\n".join(lines)
 
 
 def _gpus(generator: random.Random) -> int:

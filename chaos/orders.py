@@ -1,0 +1,31 @@
+"""Orders proposed to waiting gangs, as the service's own search proposes them once capacity becomes free.
+
+The search itself needs a cluster in which only another order has a place, which a storm does not keep still.
+What may break is the edit that follows a proposal, and that is the same.
+"""
+
+import json
+from contextlib import suppress
+
+import psycopg
+
+from chaos.site import Site
+from chaos.workload import ORDERED, SETS
+
+_ORDER = [{"set": [], "parts": [[{"key": "spine", "group": name}] for name in reversed(SETS)]}]
+
+_PROPOSE = """
+UPDATE workflows_taskgroup AS g
+   SET proposed_order = %s::jsonb, nudges = nudges + 1, next_reconcile_at = clock_timestamp()
+  FROM workflows_workflow AS w
+ WHERE w.uuid = g.workflow_id AND w.base_name = %s AND g.status = 'SCHEDULING'
+   AND g.created_in_cluster_at IS NOT NULL AND g.released_at IS NULL
+   AND g.proposed_order IS NULL AND NOT g.reordering AND g.set_order = '[]'
+"""
+
+
+def propose(site: Site) -> None:
+    """Propose the other order of their two sets to all gangs that wait with two; a database may be away."""
+    with suppress(psycopg.Error), psycopg.connect(site.database_url, connect_timeout=2) as connection:
+        connection.execute("SET lock_timeout = '500ms'")
+        connection.execute(_PROPOSE, [json.dumps(_ORDER), ORDERED])
