@@ -31,7 +31,12 @@ SAMPLE_SECONDS = 2.0
 PATIENCE_SECONDS = 900.0
 AT_ONCE = 16
 FINISH = {"metadata": {"annotations": {"sim.osmo.local/run-for": "0s"}}}
-WATCHED = ("osmo_queue_messages", "osmo_due_groups", "osmo_due_age_seconds", "osmo_observer_inbox_changes")
+WATCHED = (
+    "osmo_topology_queue_messages",
+    "osmo_topology_due_groups",
+    "osmo_topology_due_age_seconds",
+    "osmo_topology_observer_inbox_changes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,11 @@
 from importlib import import_module
 
+import structlog
 from django.apps import AppConfig
+
+from web.env import former_names
+
+log = structlog.get_logger(__name__)
 
 
 class WebConfig(AppConfig):
@@ -9,5 +14,7 @@ class WebConfig(AppConfig):
     verbose_name = "Access"
 
     def ready(self) -> None:
+        for sentence in former_names():
+            log.warning("setting_renamed", reason=sentence)
         import_module("web.schema")
         import_module("web.rollout").register_readiness()

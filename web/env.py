@@ -36,6 +36,7 @@ PUBLIC_KEY_ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Signatures that are verified with a key which is no secret."""
+FORMER_NAMES = {"OSMO_CONFIG_FILE": "OSMO_TOPOLOGY_CONFIG_FILE"}  # OSMO has a variable of that name
 _BROKERS = ("redis://", "rediss://", "redis+socket://", "memory://")
 _VERSION = r"^(\d{1,6}\.\d{1,6}\.\d{1,6})?$"
 
@@ -240,7 +241,7 @@ class Environment(BaseSettings):
     conditions_seconds: float = Field(
         default=30.0, gt=0, description="How often conditions are evaluated of a cluster without news."
     )
-    config_file: str = Field(
+    topology_config_file: str = Field(
         default="", description="A file that is the source of configuration; all other writes are refused."
     )
     config_seconds: float = Field(default=15.0, gt=0, description="How often that file is looked at.")
@@ -261,9 +262,9 @@ class Environment(BaseSettings):
         default=0, ge=0, le=65535, description="Its port; 0 for none. Web shows its own at /metrics."
     )
     metrics_prefix: str = Field(
-        default="osmo_",
+        default="osmo_topology_",  # OSMO's own begin with osmo_
         pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*_$",
-        description="What names of metrics begin with; another one keeps them apart from OSMO's own.",
+        description="What names of metrics begin with.",
     )
     metrics_token: str = Field(
         default="", description="What a scrape must bear; without it web shows no metrics at all."
@@ -343,8 +344,8 @@ class Environment(BaseSettings):
     def _consistent(self) -> Self:
         """Check what depends on several variables, and report all faults at once, without values."""
         own = list(_production_faults(self) if self.env == "production" else _development_faults(self))
-        if self.config_file and not self.config_file.startswith("/"):
-            own.append("OSMO_CONFIG_FILE must be an absolute path")
+        if self.topology_config_file and not self.topology_config_file.startswith("/"):
+            own.append("OSMO_TOPOLOGY_CONFIG_FILE must be an absolute path")
         faults = (
             *(_access_faults, _identity_faults, _label_faults),
             *(_log_faults, _retention_faults, _server_faults),
@@ -447,6 +448,15 @@ def _server_faults(env: Environment) -> Iterator[str]:
 def environment() -> Environment:
     """Return this process's settings; raises pydantic's ValidationError naming every wrong variable."""
     return read_environment(os.environ.get(SECRETS_DIRECTORY))
+
+
+def former_names() -> list[str]:
+    """Sentences about variables that have another name now and are set by the former alone."""
+    return [
+        f"{former} is not read any more: set {present}"
+        for former, present in FORMER_NAMES.items()
+        if former in os.environ and present not in os.environ
+    ]
 
 
 def read_environment(secrets_directory: str | None) -> Environment:

@@ -4,8 +4,9 @@ Web shows its page at ``/metrics``, summed over its processes (``web.webserver``
 directory). Everybody who reaches the API reaches it, so it needs the token of ``OSMO_METRICS_TOKEN`` and is
 closed without one. Worker, observer and beat have no web server, so each serves the page on a port of its
 own, on loopback by default; if a token is set, they require it too. ``/livez`` beside it needs none
-(``web.pulse``). Labels never carry values that users
-choose: the route's pattern instead of the path, one word for unknown methods.
+(``web.pulse``). Names begin with ``osmo_`` in the code; a page shows ``OSMO_METRICS_PREFIX`` in its place,
+by default ``osmo_topology_``, since OSMO's own metrics begin with ``osmo_``. Labels never carry values that
+users choose: the route's pattern instead of the path, one word for unknown methods.
 
 Rejected: pushing to a gateway (a dead process would look alive), and one port for all processes.
 """

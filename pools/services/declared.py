@@ -1,9 +1,9 @@
 """Configuration that is declared in a file: the file is the source, and nothing else may write.
 
-``OSMO_CONFIG_FILE`` names the file. Workers read it every few seconds and import it with pruning; each change
-is in the history like any other. A file that cannot be read or accepted changes nothing: the last good
-configuration stays in force, and the condition ``ConfigurationApplied`` gives the reason until a better file
-is there. Reads, dry runs and conditions work as always.
+``OSMO_TOPOLOGY_CONFIG_FILE`` names the file. Workers read it every few seconds and import it with pruning;
+each change is in the history like any other. A file that cannot be read or accepted changes nothing: the
+last good configuration stays in force, and the condition ``ConfigurationApplied`` gives the reason until a
+better file is there. Reads, dry runs and conditions work as always.
 
 A refused file is tried again each time, because the obstacle may pass: a workflow ends, a cluster answers. An
 accepted file is skipped until the file or the configuration changes.
@@ -89,7 +89,10 @@ def _apply(path: str, *, older: bool) -> dict[str, Any]:
     except TopologyError as error:
         return _note(_digest(text), _failed("Refused", _refusal(path, error)))
     change = ConfigChange(
-        username="OSMO_CONFIG_FILE", grants=None, description=f"Applied from {path}.", mode=WriteMode.DECLARED
+        username="OSMO_TOPOLOGY_CONFIG_FILE",
+        grants=None,
+        description=f"Applied from {path}.",
+        mode=WriteMode.DECLARED,
     )
     with configuration_change(change) as part:  # one text at a time, and none that was replaced meanwhile
         _expect(path, text)

@@ -190,7 +190,7 @@ def _are_large(pools: Sequence[str]) -> bool:
 
 def declared_file() -> str:
     """The file that is the source of configuration; empty where the database is."""
-    return str(settings.ENV.config_file)
+    return str(settings.ENV.topology_config_file)
 
 
 def refuse_declared(change: ConfigChange) -> None:
@@ -198,7 +198,7 @@ def refuse_declared(change: ConfigChange) -> None:
     if declared_file() and change.mode is WriteMode.COMMIT:
         raise Conflict(
             f"Configuration is declared in the file {declared_file()} and cannot be changed here: edit the "
-            "file, or unset OSMO_CONFIG_FILE."
+            "file, or unset OSMO_TOPOLOGY_CONFIG_FILE."
         )
 
 

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
+from web.env import Environment
+from web.metrics import renamed
 from workflows.services.gauges import STATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +22,7 @@ ALERTS = [
     for group in yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"]
     for rule in group["rules"]
 ]
+PREFIX = Environment.model_fields["metrics_prefix"].default
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
 
 for module in (
@@ -39,13 +42,17 @@ def declared():
         name = getattr(metric, "_name", "")
         if name.startswith("osmo_"):
             shown = f"{name}_total" if metric._type == "counter" else name
-            yield shown, metric._type, metric._labelnames
+            yield as_shown(shown), metric._type, metric._labelnames
     for name, (_, labels) in STATE.items():
-        yield name, "gauge", labels
+        yield as_shown(name), "gauge", labels
+
+
+def as_shown(name):
+    return renamed(name.encode(), prefix=PREFIX).decode()
 
 
 def documented():
-    row = re.compile(r"^\| `(osmo_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
+    row = re.compile(rf"^\| `({PREFIX}\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
     for name, kind, labels in row.findall(PAGE):
         yield name, kind, tuple(re.findall(r"`(\w+)`", labels))
 
@@ -83,7 +90,7 @@ def test_the_dashboard_asks_for_metrics_that_exist_and_shows_all_of_them():
         name
         for panel in DASHBOARD["panels"]
         for target in panel["targets"]
-        for name in re.findall(r"osmo_\w+", target["expr"])
+        for name in re.findall(r"\bosmo_\w+", target["expr"])
     }
     assert asked <= series()
     untold = {name for name, _, _ in declared() if not any(one.startswith(name) for one in asked)}

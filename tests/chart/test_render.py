@@ -423,14 +423,14 @@ def test_the_dashboard_is_that_of_the_repository(render):
 
 def test_rules_dashboard_and_processes_name_metrics_by_one_prefix(render):
     values = TABLE["everything"]
-    made = render({**values, "metrics": {**values["metrics"], "prefix": "osmo_topology_"}})
+    made = render({**values, "metrics": {**values["metrics"], "prefix": "ours_"}})
     for workload in ours(made).values():
-        assert environment_of(workload)["OSMO_METRICS_PREFIX"] == "osmo_topology_"
+        assert environment_of(workload)["OSMO_METRICS_PREFIX"] == "ours_"
     (rules,) = of_kind(made, "PrometheusRule")
     dashboard = named(made, "ConfigMap", "train-osmo-topology-dashboard")
     for text in (str(rules["spec"]), dashboard["data"]["osmo-topology.json"]):
-        assert "osmo_topology_state_up" in text
-        assert not re.findall(r"\bosmo_(?!topology_)\w+", text)
+        assert "ours_state_up" in text
+        assert not re.findall(r"\bosmo_\w+", text)
 
 
 def test_a_scrape_bears_the_token_on_every_port(render):
@@ -448,7 +448,7 @@ def test_the_declared_configuration_is_the_file_that_is_read(render):
     assert read_config_file(own["data"]["config.yaml"]).generation == DECLARED["generation"]
     for name in PROCESSES:  # and no Job: what ends the work of a release writes configuration itself
         workload = ours(objects)[name]
-        folder, _, file = environment_of(workload)["OSMO_CONFIG_FILE"].rpartition("/")
+        folder, _, file = environment_of(workload)["OSMO_TOPOLOGY_CONFIG_FILE"].rpartition("/")
         mounts = {mount["mountPath"] for mount in container_of(workload)["volumeMounts"]}
         assert folder in mounts
         assert file in own["data"]

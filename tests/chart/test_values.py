@@ -206,8 +206,8 @@ SENTENCES = {
         "web.extraEnv: POD_IP is set already",
     ),
     "the configuration's file, though none is declared": (
-        {"observer": {"extraEnv": [{"name": "OSMO_CONFIG_FILE", "value": "/x"}]}},
-        "observer.extraEnv: OSMO_CONFIG_FILE is set already",
+        {"observer": {"extraEnv": [{"name": "OSMO_TOPOLOGY_CONFIG_FILE", "value": "/x"}]}},
+        "observer.extraEnv: OSMO_TOPOLOGY_CONFIG_FILE is set already",
     ),
     "a variable that is a setting too": (
         {

@@ -29,19 +29,19 @@ def test_one_run_is_seen_by_every_process_that_took_part(world, running_service)
     target = world.make_pool(nvlink=True)
     name = world.submit(target, workflow(("g", ["a", "b"])))
     world.wait_group(name, "g", "RUNNING")
-    assert total(scrape(running_service, "web"), "osmo_submissions_total", result="accepted") >= 1
+    assert total(scrape(running_service, "web"), "osmo_topology_submissions_total", result="accepted") >= 1
     worker = scrape(running_service, "worker")
-    assert total(worker, "osmo_reconcile_seconds_count", outcome="again") >= 1
-    assert total(worker, "osmo_cluster_bulk_writes_total", kind="pods", outcome="done") >= 2
-    assert total(scrape(running_service, "observer"), "osmo_watch_events_total", kind="Pod") >= 1
+    assert total(worker, "osmo_topology_reconcile_seconds_count", outcome="again") >= 1
+    assert total(worker, "osmo_topology_cluster_bulk_writes_total", kind="pods", outcome="done") >= 2
+    assert total(scrape(running_service, "observer"), "osmo_topology_watch_events_total", kind="Pod") >= 1
 
     def states():
         """A page of beat's shows what was so some seconds before."""
         beat = scrape(running_service, "beat")
         return (
-            total(beat, "osmo_state_up"),
-            total(beat, "osmo_compute_domains", state="Ready"),
-            total(beat, "osmo_unreleased_groups", status="RUNNING"),
+            total(beat, "osmo_topology_state_up"),
+            total(beat, "osmo_topology_compute_domains", state="Ready"),
+            total(beat, "osmo_topology_unreleased_groups", status="RUNNING"),
         )
 
     world.wait(states, lambda seen: seen[0] == 1 and min(seen[1:]) >= 1)

@@ -1,4 +1,4 @@
-"""``manage.py apply_config``: bring configuration in line with the file that OSMO_CONFIG_FILE names, now."""
+"""``manage.py apply_config``: apply the file that OSMO_TOPOLOGY_CONFIG_FILE names, now."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         condition = declared.apply(older=options["older"])
         if condition is None:
-            raise CommandError("OSMO_CONFIG_FILE is not set, so there is nothing to apply.")
+            raise CommandError("OSMO_TOPOLOGY_CONFIG_FILE is not set, so there is nothing to apply.")
         if condition["status"] != "True":
             raise CommandError(f"{condition['reason']}: {condition['message']}")
         self.stdout.write(f"{condition['reason']}: {condition['message']}")

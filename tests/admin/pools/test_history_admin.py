@@ -118,7 +118,7 @@ def test_pages_of_history_and_files_are_for_staff(client, django_user_model, sto
 def test_declared_configuration_is_shown_to_read(browser, pool, tmp_path, settings):
     file = tmp_path / "config.yaml"
     file.write_text("pools: {train: {backend: nowhere}}")
-    settings.ENV = settings.ENV.model_copy(update={"config_file": str(file)})
+    settings.ENV = settings.ENV.model_copy(update={"topology_config_file": str(file)})
     declared.apply()
     page = browser.get(f"/admin/pools/pool/{pool.pk}/change/")
     assert shown_in_page(page, f"declared in the file {file}")

@@ -81,7 +81,7 @@ def test_a_wrong_file_names_each_fault_with_its_place(pool, admin, body, path, l
 
 
 def test_where_a_file_is_the_source_it_can_be_compared_and_not_applied(pool, apply, settings):
-    declared = {"config_file": "/etc/osmo/config.yaml"}
+    declared = {"topology_config_file": "/etc/osmo/config.yaml"}
     settings.ENV = settings.ENV.model_copy(update=declared)
     assert apply("pools: {spare: {backend: kai}}", "?dry_run=True")[0] == 200
     status, reply = apply("pools: {spare: {backend: kai}}")

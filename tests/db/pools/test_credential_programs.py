@@ -103,7 +103,7 @@ def by_import(file, **_):
 
 
 def by_the_declared_file(file, settings, **_):
-    settings.ENV = settings.ENV.model_copy(update={"config_file": str(file)})
+    settings.ENV = settings.ENV.model_copy(update={"topology_config_file": str(file)})
     condition = declared.apply()
     assert condition["status"] == "False"
     return condition["message"]

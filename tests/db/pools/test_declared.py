@@ -30,7 +30,7 @@ def clusters():
 def file(tmp_path, settings):
     path = tmp_path / "pools.yaml"
     path.write_text(FILE)
-    settings.ENV = settings.ENV.model_copy(update={"config_file": str(path)})
+    settings.ENV = settings.ENV.model_copy(update={"topology_config_file": str(path)})
     return path
 
 
@@ -51,7 +51,7 @@ def test_a_file_is_applied_once_and_again_when_it_changes(file):
     assert declared.apply()["status"] == "True"
     assert line().startswith("ok")
     count = ConfigRevision.objects.count()
-    assert set(ConfigRevision.objects.values_list("username", flat=True)) == {"OSMO_CONFIG_FILE"}
+    assert set(ConfigRevision.objects.values_list("username", flat=True)) == {"OSMO_TOPOLOGY_CONFIG_FILE"}
     call_command("apply_config")
     assert ConfigRevision.objects.count() == count
     file.write_text(FILE.replace("nvlink: true", "nvlink: false"))
@@ -240,7 +240,7 @@ def test_a_worker_without_the_setting_forgets_no_replaced_text(file, settings, f
     apply(file, first)
     assert apply(file, newer) == ("True", "Applied", False)
     with_file = settings.ENV
-    settings.ENV = settings.ENV.model_copy(update={"config_file": ""})
+    settings.ENV = settings.ENV.model_copy(update={"topology_config_file": ""})
     assert declared.apply() is None
     assert declared.condition() is None
     assert read()["osmo_configuration_refused"] == []
@@ -317,7 +317,7 @@ def test_reads_tags_and_history_go_on(root, file):
 def test_without_a_file_nothing_is_declared(file, settings):
     file.write_text("")
     declared.apply()
-    settings.ENV = settings.ENV.model_copy(update={"config_file": ""})
+    settings.ENV = settings.ENV.model_copy(update={"topology_config_file": ""})
     assert declared.apply() is None
     assert read()["osmo_configuration_refused"] == []
     assert health.configuration() == []

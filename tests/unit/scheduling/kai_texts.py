@@ -336,7 +336,7 @@ HEAD = """# What KAI writes, and what users read
 Each text that KAI writes about a pending gang, as a pod group's condition unless it says otherwise, the code
 of the reason that the service makes of it, and its sentence. *Tried* texts were seen on running KAI 0.13 and
 0.17; the others are in its source. Only a shortage of resources is called a lack of room. A text that is not
-in the list is shown as KAI wrote it and counted by `osmo_unrecognised_reasons_total`.
+in the list is shown as KAI wrote it and counted by `osmo_topology_unrecognised_reasons_total`.
 
 This page is written by `python -m tests.unit.scheduling.kai_texts`.
 

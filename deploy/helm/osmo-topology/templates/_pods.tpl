@@ -82,7 +82,7 @@ seccompProfile: {type: RuntimeDefault}
 env:
   {{- include "osmo.env" (list $root (index . 2)) | nindent 2 }}
   {{- if and $root.Values.configuration.enabled (ne $component "jobs") }}
-  - {name: OSMO_CONFIG_FILE, value: /etc/osmo-topology/configuration/config.yaml}
+  - {name: OSMO_TOPOLOGY_CONFIG_FILE, value: /etc/osmo-topology/configuration/config.yaml}
   {{- end }}
   {{- with index . 3 }}
   {{- . | nindent 2 }}
