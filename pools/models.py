@@ -2,8 +2,8 @@
 
 ``services`` alone writes configuration (Backend, Pool, Platform, TopologyKey, PodTemplate, ServiceConfig) and
 records a ConfigRevision with each change; nothing else keeps history. The observer alone writes observation
-(Cluster, Node, ForeignUsage, ObservedTopology). Rejected: one history table per model, because a reader asks
-what changed, not in which table.
+(Cluster, Node, ForeignUsage, ObservedTopology, ObservedQueue). Rejected: one history table per model, because
+a reader asks what changed, not in which table.
 """
 
 import uuid
@@ -129,6 +129,12 @@ class Cluster(models.Model):
     others_problem = models.TextField(
         default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
     )
+    queues_synced_at = models.DateTimeField(
+        null=True, help_text="When its schedulers' queues were last listed completely; null: not known."
+    )
+    queues_problem = models.TextField(
+        default="", db_default="", help_text="Why they cannot be followed, as the cluster says it."
+    )
     quarantine = models.JSONField(
         default=dict,
         db_default={},
@@ -225,6 +231,32 @@ class ObservedTopology(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["cluster", "resource", "name"], name="observedtopology_once_per_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ObservedQueue(models.Model):
+    """A scheduler's queue as last observed, whoever created it.
+
+    ``resource`` is its kind (``queues.scheduling.run.ai``), ``reading`` JSON of its ``QueueState``.
+    Without ``Cluster.queues_synced_at`` nothing is known and rows mean nothing.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="queues")
+    resource = models.CharField(max_length=316)
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=64)
+    reading = models.JSONField(default=dict)
+    resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["cluster", "resource", "name"], name="observedqueue_once_per_name"
             ),
         ]
 

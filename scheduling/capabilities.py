@@ -26,6 +26,12 @@ class Capability(StrEnum):
     TOPOLOGY_NESTED = "topology.nested"
     TOPOLOGY_PATH_DOMAINS = "topology.path_domains"
     TOPOLOGY_RELAX_PENDING = "topology.relax_pending"
+    QUEUE_GUARANTEE = "queue.guarantee"
+    QUEUE_LIMIT = "queue.limit"
+    QUEUE_WEIGHT = "queue.over_quota_weight"
+    QUEUE_PREEMPT_MIN_RUNTIME = "queue.preempt_min_runtime"
+    QUEUE_RECLAIM_MIN_RUNTIME = "queue.reclaim_min_runtime"
+    QUEUE_PREEMPTION_DELAY = "queue.preemption_delay"
 
 
 MEANING: Mapping[Capability, str] = {
@@ -40,6 +46,18 @@ MEANING: Mapping[Capability, str] = {
     ),
     Capability.TOPOLOGY_RELAX_PENDING: (
         "lets a waiting pod group be edited, and so holds a preference as required for a while"
+    ),
+    Capability.QUEUE_GUARANTEE: "guarantees GPUs to a pool (gpu.guarantee)",
+    Capability.QUEUE_LIMIT: "bounds the GPUs of a pool (gpu.maximum)",
+    Capability.QUEUE_WEIGHT: "shares GPUs beyond guarantees by weight (gpu.weight)",
+    Capability.QUEUE_PREEMPT_MIN_RUNTIME: (
+        "lets work run for a time before work of higher priority preempts it (preempt_min_runtime)"
+    ),
+    Capability.QUEUE_RECLAIM_MIN_RUNTIME: (
+        "lets work run for a time before another queue reclaims its GPUs (reclaim_min_runtime)"
+    ),
+    Capability.QUEUE_PREEMPTION_DELAY: (
+        "lets a group wait for a time before other work is evicted for it (preemption_delay)"
     ),
 }
 
@@ -149,6 +167,47 @@ def lacking(capability: Capability, capabilities: Capabilities, *, path: Path, b
 def places_by_topology(capabilities: Capabilities) -> bool:
     """Whether the scheduler supports any topology constraint."""
     return not capabilities.held.isdisjoint({Capability.TOPOLOGY_REQUIRED, Capability.TOPOLOGY_PREFERRED})
+
+
+SHARE_CAPABILITIES: Mapping[str, Capability] = {
+    "guarantee": Capability.QUEUE_GUARANTEE,
+    "maximum": Capability.QUEUE_LIMIT,
+    "weight": Capability.QUEUE_WEIGHT,
+}
+"""The capability that each field of a pool's share of GPUs needs."""
+
+NO_SHARE: Mapping[str, float] = {"guarantee": -1, "maximum": -1, "weight": 1}
+"""The values that ask for nothing."""
+
+QUEUE_CAPABILITIES: Mapping[str, Capability] = {
+    "preempt_min_runtime": Capability.QUEUE_PREEMPT_MIN_RUNTIME,
+    "reclaim_min_runtime": Capability.QUEUE_RECLAIM_MIN_RUNTIME,
+    "preemption_delay": Capability.QUEUE_PREEMPTION_DELAY,
+}
+"""The capability that each setting of a backend's queues needs."""
+
+
+def check_share(
+    share: Mapping[str, float], before: Mapping[str, float], *, capabilities: Capabilities, path: Path
+) -> list[Fault]:
+    """Refuse new values of a pool's share of GPUs that its scheduler would ignore."""
+    return [
+        lacking(capability, capabilities, path=(*path, field), because="The scheduler would ignore this.")
+        for field, capability in SHARE_CAPABILITIES.items()
+        if share.get(field, NO_SHARE[field]) not in {NO_SHARE[field], before.get(field, NO_SHARE[field])}
+        and capability not in capabilities
+    ]
+
+
+def check_queue_settings(
+    settings: Mapping[str, str], before: Mapping[str, str], *, capabilities: Capabilities, path: Path
+) -> list[Fault]:
+    """Refuse new settings of queues that the scheduler, at its version, would ignore."""
+    return [
+        lacking(capability, capabilities, path=(*path, field), because="The scheduler would ignore this.")
+        for field, capability in QUEUE_CAPABILITIES.items()
+        if settings.get(field) and settings[field] != before.get(field) and capability not in capabilities
+    ]
 
 
 def check_pool_levels(levels: Sequence[Level], *, capabilities: Capabilities, path: Path) -> list[Fault]:

@@ -36,6 +36,20 @@ class QueueState:
     used: QueueAmounts = field(default_factory=dict)
     fixed: QueueAmounts = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, Any]:
+        """Without its name; ``from_json`` is its inverse."""
+        return {
+            "parent": self.parent,
+            "bounds": {name: [bound.quota, bound.limit] for name, bound in self.bounds.items()},
+            "used": dict(self.used),
+            "fixed": dict(self.fixed),
+        }
+
+    @classmethod
+    def from_json(cls, name: str, value: Mapping[str, Any]) -> "QueueState":
+        bounds = {resource: QueueBound(*bound) for resource, bound in value["bounds"].items()}
+        return cls(name=name, parent=value["parent"], bounds=bounds, used=value["used"], fixed=value["fixed"])
+
     def bound(self, resource: str) -> QueueBound:
         return self.bounds.get(resource, NO_BOUND)
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from pools.clusters.capabilities import capabilities_of
+from pools.documents.backend import queues_of
 from pools.models import Backend, Pool
 from pools.pod_templates.applied import node_selection
 from pools.selectors import Caller, pool_levels
@@ -24,10 +25,11 @@ from web.errors import summary
 from web.turns import turn
 from whatif.judgement import Judgement, PreparedNodes, Prospect, Resubmission
 from whatif.scenario import Scenario, Target, edits_of, target_of
-from whatif.waiting_groups import WaitingGroup, waiting_groups_in
 from workflows.feasibility.fragmentation import PoolFragments, of_snapshot
 from workflows.feasibility.nodes import ObservedNodes, observed_nodes, selectors_of
+from workflows.feasibility.queue_usage import QueueReading, read_queues
 from workflows.feasibility.sentences import no_nodes_reason
+from workflows.feasibility.waiting_groups import WaitingGroup, waiting_groups_in
 from workflows.selectors import names_known_to
 
 SECONDS = 10.0
@@ -126,10 +128,13 @@ def _what_if(pool: Pool, scenario: Scenario, *, user: Caller, names: bool) -> Wh
     holders = {holding.holder for node in drained_nodes for holding in node.holdings}
     displaced = sorted(holders & visible - edits.ended)
     staying = [group for group in waiting.groups if group.workflow not in edits.ended]
+    queues = _queues(pool, before)
+    queues_then = _queues(target.pool, base)
+    queues_then = queues_then and queues_then.without(edits.ended)
     compared = _compared(
         staying,
-        _nodes(before, EditSide.BEFORE, pool.backend, known_nodes=before, visible=visible),
-        _nodes(then, EditSide.AFTER, target.backend, known_nodes=base, visible=visible),
+        _nodes(before, EditSide.BEFORE, pool.backend, known_nodes=before, visible=visible, queues=queues),
+        _nodes(then, EditSide.AFTER, target.backend, known_nodes=base, visible=visible, queues=queues_then),
         target if target.resubmits else None,
         names=names,
     )
@@ -189,11 +194,23 @@ def _nodes(
     *,
     known_nodes: ObservedNodes,
     visible: frozenset[str],
+    queues: QueueReading | None,
 ) -> PreparedNodes:
     """``known_nodes`` were read before any edit: a pool whose nodes are all drained is not an unknown one."""
     cluster = backend.cluster_id or ""
     no_nodes = no_nodes_reason(known_nodes, reached=bool(cluster))
-    return PreparedNodes(observed, side, cluster=cluster, no_nodes=no_nodes, visible=visible)
+    return PreparedNodes(observed, side, cluster=cluster, no_nodes=no_nodes, visible=visible, queues=queues)
+
+
+def _queues(pool: Pool, observed: ObservedNodes) -> QueueReading | None:
+    return read_queues(
+        pool.backend.scheduler_type,
+        pool=pool.name,
+        queue=queues_of(pool.backend).queue(pool.backend.namespace, pool.name),
+        priority="NORMAL",
+        cluster=pool.backend.cluster_id or "",
+        in_use=observed.in_use,
+    )
 
 
 def _fragments(observed: ObservedNodes, pool: Pool, levels: Levels) -> PoolFragments:
@@ -233,7 +250,9 @@ def _compared(
     for group, pair, verdicts in zip(groups, prepared, _answers(questions), strict=False):
         judged = iter(verdicts)
         first, second = (
-            nodes.judgement(next(judged)) if isinstance(part, Question) else part
+            nodes.judgement(next(judged), part.gang, priority=group.values.placement.priority)
+            if isinstance(part, Question)
+            else part
             for nodes, part in zip((before, then), pair, strict=True)
         )
         comparisons.append(

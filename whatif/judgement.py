@@ -12,12 +12,15 @@ from pools.pod_templates.applied import node_selection, tolerations_of
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.errors import Fault
+from scheduling.fit.admission import admitted
+from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.questions import EditSide, Question
 from scheduling.fit.verdict import Verdict
 from scheduling.levels import domain_of
 from scheduling.sentences import first
 from whatif.scenario import Target
 from workflows.feasibility.nodes import ObservedNodes, demand_of
+from workflows.feasibility.queue_usage import QueueReading
 from workflows.feasibility.sentences import redacted, sentence
 from workflows.values.placement import GroupValues, TaskTry
 
@@ -44,7 +47,8 @@ class Judgement:
 class PreparedNodes:
     """One reading of nodes, about which questions are asked.
 
-    ``no_nodes`` is the reason why no node is known, or empty; ``visible``: the holders that may be named.
+    ``no_nodes`` is the reason why no node is known, or empty; ``visible``: the holders that may be named;
+    ``queues``: those that must admit a group, None for a scheduler without queues.
     """
 
     def __init__(
@@ -55,9 +59,11 @@ class PreparedNodes:
         cluster: str,
         no_nodes: str,
         visible: frozenset[str],
+        queues: QueueReading | None,
     ) -> None:
         self.nodes, self._is_complete = observed.snapshot.nodes, observed.snapshot.is_complete
         self._side, self._no_nodes, self._visible, self._cluster = side, no_nodes, visible, cluster
+        self._queues = queues
 
     def frozen(self, group: GroupValues) -> Judgement | Question:
         """The question of a group as it was accepted, on these nodes; a judgement where none is needed."""
@@ -74,8 +80,10 @@ class PreparedNodes:
         demand = demand_of(group, capabilities=capabilities)
         return Question(self._side, group.placement.levels, paths, demand, is_complete=self._is_complete)
 
-    def judgement(self, verdict: Verdict) -> Judgement:
-        """A verdict on these nodes in words."""
+    def judgement(self, verdict: Verdict, gang: GangDemand, *, priority: str) -> Judgement:
+        """A verdict on these nodes, and on the queues above them, in words."""
+        if self._queues:
+            verdict = admitted(verdict, replace(self._queues, priority=priority).verdict(gang))
         text = sentence(redacted(verdict, self._visible))
         return Judgement(prospect=Prospect(verdict.answer.value), sentence=text, proven=verdict.proven)
 

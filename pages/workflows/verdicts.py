@@ -3,20 +3,22 @@
 The evidence is JSON whose keys differ with the reason; it is shown as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pages.nearest_domains import NearestDomain, nearest_domain
 from pages.workflows.evidence import Evidence, evidence
+from scheduling.fit.contention import PreemptionAnswer
 from scheduling.fit.snapshot import OTHERS
-from scheduling.fit.verdict import Answer, SetVerdict
+from scheduling.fit.verdict import Answer, Obstacle, SetVerdict, Verdict
 from scheduling.requirements import describe
-from scheduling.sentences import agree, count_of
+from scheduling.sentences import agree, count_of, listing
 from workflows.explain.reasons import Why
 from workflows.explain.report import WaitExplanation
 from workflows.feasibility.report import FeasibilityReport
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
+from workflows.feasibility.unexamined import NOT_EXAMINED
 
 MOST_DETAILED = 20
 """Waiting groups told at length; of more, each in one line."""
@@ -93,22 +95,45 @@ _ANSWERS = {
 }
 
 
+_WAITS_FOR = {
+    Obstacle.QUOTA: "Would fit when its queue has room",
+    Obstacle.PRIORITY: "Would fit if others did not go first",
+}
+
+
 def _verdict(report: FeasibilityReport) -> VerdictView | None:
     verdict = report.verdict
     if verdict is None:
         return None
     word, symbol, tone = _ANSWERS[verdict.answer]
+    if verdict.answer is Answer.NOT_NOW and verdict.obstacle:
+        word = _WAITS_FOR.get(verdict.obstacle, word)
     about = [f"Computed for scheduler {report.scheduler} over {count_of(report.nodes, 'node')}"]
     if report.synced_at:
         about.append(f", listed at {report.synced_at:%Y-%m-%d %H:%M:%S} UTC and watched since")
     about.append("; the scheduler decides.")
     if verdict.answer is Answer.NOT_NOW and not verdict.proven:
         about.append(" It might really never fit: the search hit its limit.")
+    about += _queue(verdict)
+    left_out = " ".join(NOT_EXAMINED[code] for code in report.not_examined)
+    if left_out:
+        about.append(f" Not looked at: {left_out}")
     if verdict.another_order:
         about.append(" With its sets in another order it would fit now.")
     return VerdictView(
         word=word, tone=tone, symbol=symbol, about="".join(about), sets=tuple(map(_set, verdict.sets))
     )
+
+
+def _queue(verdict: Verdict) -> Iterator[str]:
+    """The work of the queue that goes before the group, and that may be preempted for it."""
+    place, preemption = verdict.contention.place, verdict.contention.preemption
+    if place and place.groups:
+        count = count_of(place.groups, "group")
+        younger = f", {place.younger} of them younger" if place.younger else ""
+        yield f" {count} of its queue {agree(place.groups, 'goes', 'go')} first{younger}."
+    if preemption.workflows and preemption.answer is PreemptionAnswer.HELPS:
+        yield f" May be preempted for it: {listing(preemption.workflows, limit=3)}."
 
 
 def _set(entry: SetVerdict) -> SetVerdictView:

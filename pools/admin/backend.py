@@ -43,8 +43,8 @@ class BackendForm(DocumentForm):
     node_conditions = YamlField(empty={}, help_text="As YAML: rules and prefix.")
     queue_settings = YamlField(
         empty={},
-        help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool; for a scheduler "
-        "that others use too.",
+        help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool, for a scheduler "
+        "that others use too; preempt_min_runtime, reclaim_min_runtime, preemption_delay.",
     )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(

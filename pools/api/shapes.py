@@ -156,6 +156,9 @@ class QueueSettingsShape(Shape):
     label: str = about("Label key by which pods name their queue; empty: the scheduler's.")
     node_pool_label: str = about("Node label that divides nodes into shards; empty: the scheduler's.")
     node_pool: str = about("Its value on the nodes of this backend; empty: no shard is named.")
+    preempt_min_runtime: str = about("How long work runs before it may be preempted; empty: not set.")
+    reclaim_min_runtime: str = about("How long work runs before another queue may reclaim its room.")
+    preemption_delay: str = about("How long a group waits before other work is evicted for it.")
 
 
 class NodeConditionsShape(Shape):

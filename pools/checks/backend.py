@@ -11,7 +11,13 @@ from pools.checks.names import MAX_NAME
 from pools.checks.pool import owns_no_topologies
 from pools.documents.backend import BackendDocument
 from pools.documents.reading import suggestion
-from scheduling.capabilities import Capabilities, check_pool_levels
+from pools.values.durations import ACCEPTED, parse_duration
+from scheduling.capabilities import (
+    QUEUE_CAPABILITIES,
+    Capabilities,
+    check_pool_levels,
+    check_share,
+)
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value
 from scheduling.levels import Levels
@@ -43,6 +49,7 @@ def check_backend(
         message = "A namespace is lower-case letters, digits and '-', at most 63 characters."
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
     faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
+    faults += _durations(document)
     faults += _kubeconfig(document)
     for field in ("dashboard_url", "grafana_url"):
         url = getattr(document, field)
@@ -59,6 +66,18 @@ def check_scheduler_holds_pools(
     for name, levels in sorted(pools.items()):
         for fault in check_pool_levels(levels, capabilities=capabilities, path=path):
             message = f'Pool "{name}" of this backend has topology keys. {fault.message}'
+            faults.append(replace(fault, path=path, message=message))
+    return faults
+
+
+def check_scheduler_shares_pools(
+    shares: Mapping[str, Mapping[str, float]], *, capabilities: Capabilities, path: Path
+) -> list[Fault]:
+    """Find the pools of a backend whose share of GPUs its new scheduler would ignore."""
+    faults = []
+    for name, share in sorted(shares.items()):
+        for fault in check_share(share, {}, capabilities=capabilities, path=path):
+            message = f'Pool "{name}" of this backend has a share of GPUs. {fault.message}'
             faults.append(replace(fault, path=path, message=message))
     return faults
 
@@ -126,6 +145,15 @@ def _queues(document: BackendDocument, *, shares_queues: bool) -> Iterator[Fault
     if settings.node_pool_label and not settings.node_pool:
         message = "It says nothing without node_pool, the value of that label on the shard's nodes."
         yield Fault(("queue_settings", "node_pool_label"), "label_without_value", message)
+
+
+def _durations(document: BackendDocument) -> Iterator[Fault]:
+    for field in QUEUE_CAPABILITIES:
+        if text := getattr(document.queue_settings, field):
+            try:
+                parse_duration(text)
+            except ValueError as error:
+                yield Fault(("queue_settings", field), "invalid_duration", str(error), allowed=ACCEPTED)
 
 
 def check_shard(

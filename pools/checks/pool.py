@@ -18,7 +18,7 @@ from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.exit_codes import exit_codes
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
-from scheduling.capabilities import Capabilities, check_pool_levels
+from scheduling.capabilities import Capabilities, check_pool_levels, check_share
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import MAX_OBJECT_NAME, is_object_name
 from scheduling.levels import check_levels
@@ -59,12 +59,14 @@ def check_placement(
     usable: Sequence[str],
     owns_topologies: bool,
     lacks: Mapping[str, Sequence[str]],
+    share_before: Mapping[str, float],
 ) -> list[Fault]:
     """Find what a pool's backend cannot do for it; ``moved``: the pool was not on this backend before.
 
     ``schedulers``: the installed scheduler backends; ``usable``: the backends that take pools.
     ``owns_topologies``: its scheduler reads levels from objects in the cluster, which may be external.
     ``lacks``: what the cluster does not serve, by the pool's field that needs it for the first time.
+    ``share_before``: the pool's share of GPUs on this backend until now.
     """
     disabled = []
     if moved and not enabled:
@@ -73,6 +75,9 @@ def check_placement(
     if moved and capabilities.scheduler not in schedulers:  # what it could hold is not known
         return [*disabled, _uninstalled(backend, capabilities.scheduler, schedulers)]
     faults = check_pool_levels(document.levels, capabilities=capabilities, path=("topology_keys",))
+    gpu = document.resources.gpu
+    share = gpu.model_dump() if gpu else {}
+    faults += check_share(share, share_before, capabilities=capabilities, path=("resources", "gpu"))
     for field, explanations in lacks.items():
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'
         faults.append(Fault((field,), "not_served", message))

@@ -10,7 +10,13 @@ from typing import Any
 
 from cluster import kinds
 from cluster.kinds import PRIORITY_CLASS, Kind
-from scheduling.backends.base import ResourceKind, SchedulerBackend, ShowsChildren, TopologyOwner
+from scheduling.backends.base import (
+    AdmitsByQueue,
+    ResourceKind,
+    SchedulerBackend,
+    ShowsChildren,
+    TopologyOwner,
+)
 from scheduling.backends.registry import installed
 
 
@@ -64,6 +70,14 @@ def children_of(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
             _is_of(kind, pool_object) for kind in scheduler.pool_kinds
         ):
             return scheduler.children_of(pool_object)
+    return ()
+
+
+def removable_fields(pool_object: Mapping[str, Any]) -> tuple[str, ...]:
+    """Fields of its spec that are ours also where they are not set."""
+    for scheduler in installed().values():
+        if isinstance(scheduler, AdmitsByQueue) and _is_of(scheduler.queue, pool_object):
+            return scheduler.removable
     return ()
 
 

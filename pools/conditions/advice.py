@@ -49,6 +49,7 @@ GOOD_STATUS: Mapping[str, str] = {
     "Synced": "True",
     "ForeignObjects": "False",
     "OthersSeen": "True",
+    "QueuesSeen": "True",
     "ObservationsStored": "True",
 }
 """The status of each type with which all is well."""
@@ -65,12 +66,20 @@ LABELS: Mapping[str, tuple[str, str]] = {
     "Synced": ("in line", "not in line"),
     "ForeignObjects": ("no foreign objects", "foreign objects"),
     "OthersSeen": ("other tenants' pods seen", "other tenants' pods not seen"),
+    "QueuesSeen": ("queues seen", "queues not seen"),
     "ObservationsStored": ("observations stored", "objects kept aside"),
 }
 """What each type is called where all is well, and where it is not."""
 
 _MINOR = frozenset(
-    {"ComputeDomainServed", "OthersSeen", "ObservationsStored", "ValuesUnderTwoParents", "NotObserved"}
+    {
+        "ComputeDomainServed",
+        "OthersSeen",
+        "QueuesSeen",
+        "ObservationsStored",
+        "ValuesUnderTwoParents",
+        "NotObserved",
+    }
 )
 """Types and reasons that need a look and no more: they harm only some uses."""
 
@@ -96,6 +105,8 @@ TO_DO: Mapping[str, str] = {
     "ForeignObjects": "Rename or delete what the message names, if it may go; the service never touches it.",
     "OthersSeen": "Grant the observer the role osmo-topology-others, or know that verdicts count what "
     "other tenants' pods use as free.",
+    "QueuesSeen": "Grant the observer the rights of deploy/rbac/cluster.yaml (list and watch queues), or "
+    "know that verdicts know a pool's own queue alone.",
     "ObservationsStored": "Correct or delete the objects that the message names; each is tried again when it "
     "changes.",
 }

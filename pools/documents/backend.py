@@ -7,8 +7,10 @@ from pydantic import Field
 
 from pools.documents.reading import Document, Line, Text
 from pools.models import Backend
+from pools.values.durations import parse_duration
 from scheduling.backends.base import QueueSettings, SharesQueues
 from scheduling.backends.registry import installed
+from scheduling.capabilities import QUEUE_CAPABILITIES
 from scheduling.names import QUEUE_PREFIX
 
 READ_ONLY = frozenset(
@@ -46,7 +48,10 @@ class NodeConditionsDocument(Document):
 
 
 class QueueDocument(Document):
-    """How queues and shards are named. Empty: as it is, in a new backend as this service names them."""
+    """How queues and shards are named, and how long work there is spared.
+
+    Empty: as it is, in a new backend as this service names them. An empty duration is none.
+    """
 
     prefix: Line = ""
     parent: Line = ""
@@ -54,6 +59,9 @@ class QueueDocument(Document):
     label: Line = ""
     node_pool_label: Line = ""
     node_pool: Line = ""
+    preempt_min_runtime: Line = ""
+    reclaim_min_runtime: Line = ""
+    preemption_delay: Line = ""
 
 
 class BackendDocument(Document):
@@ -114,6 +122,7 @@ def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) 
         parent_gpus=node_gpus() if quota == "nodes" else -1 if quota == "unlimited" else float(quota),
         label=own.get("label", ""),
         shard=shard_of(backend),
+        **{name: parse_duration(own[name]) for name in QUEUE_CAPABILITIES if own.get(name)},
     )
 
 

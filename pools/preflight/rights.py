@@ -63,6 +63,7 @@ RULES = (
     Rule((WORKER,), "scheduling.k8s.io", "priorityclasses", _OWN),
     Rule((OBSERVER,), "", "nodes", "list watch"),
     Rule((OBSERVER,), "kai.scheduler", "topologies", "list watch"),
+    Rule((OBSERVER,), "scheduling.run.ai", "queues", "list watch"),
     Rule((OBSERVER,), "", "pods", "list watch", optional=True),
     Rule((WORKER,), "", "pods", _OWN, in_namespace=True),
     Rule((WORKER,), "", "services secrets", "get list create delete", in_namespace=True),

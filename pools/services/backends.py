@@ -18,6 +18,7 @@ from pools.checks.backend import (
     check_backend,
     check_backend_serves_pools,
     check_scheduler_holds_pools,
+    check_scheduler_shares_pools,
     check_shard,
 )
 from pools.checks.names import check_name
@@ -43,6 +44,7 @@ from pools.services.recording import (
 )
 from scheduling.backends.base import SharesQueues, TopologyOwner
 from scheduling.backends.registry import installed
+from scheduling.capabilities import check_queue_settings
 from scheduling.errors import Conflict, Fault, NotFound
 
 BACKEND = ConfigRevision.Type.BACKEND
@@ -223,14 +225,26 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
         faults.append(Fault(SCHEDULER, "scheduler_not_served", probe.refusal))
     if probe and probe.reason == CredentialProgram.code:
         faults.append(Fault(("kubeconfig",), "credential_program", f"{probe.problem}."))
+    kind = document.scheduler_settings.scheduler_type
+    known_version = backend.scheduler_version if backend else ""
+    version = probe.scheduler_version if probe else known_version
+    capabilities = capabilities_at(kind, version)
+    stays = backend is not None and kind == backend.scheduler_type
+    faults += check_queue_settings(
+        document.queue_settings.model_dump(),
+        backend.queue_settings if backend and stays else {},
+        capabilities=capabilities,
+        path=("queue_settings",),
+    )
     if backend is None:
         return faults
-    kind = document.scheduler_settings.scheduler_type
-    version = probe.scheduler_version if probe else backend.scheduler_version
     pools = list(backend.pools.prefetch_related("topology_keys", "platforms"))
     levels = {pool.name: selectors.pool_levels(pool) for pool in pools}
     faults += _other_shards(document, pools)
-    faults += check_scheduler_holds_pools(levels, capabilities=capabilities_at(kind, version), path=SCHEDULER)
+    faults += check_scheduler_holds_pools(levels, capabilities=capabilities, path=SCHEDULER)
+    if not stays:
+        shares = {pool.name: pool.resources.get("gpu") or {} for pool in pools}
+        faults += check_scheduler_shares_pools(shares, capabilities=capabilities, path=SCHEDULER)
     faults += check_backend_serves_pools(
         _newly_lacking(backend, pools, probe),
         external={pool.name: pool.topology_name for pool in pools if pool.topology_name},

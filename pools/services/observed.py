@@ -11,6 +11,8 @@ from pools.conditions import Condition
 from pools.interfaces import usage
 from pools.models import Backend, Cluster
 from pools.services.recording import enqueue
+from scheduling.backends.base import AdmitsByQueue
+from scheduling.backends.registry import installed
 from scheduling.sentences import agree, count_of
 
 
@@ -26,7 +28,7 @@ def note_probe(backend: Backend, probe: Probe, *, more: list[Condition] | None =
             probe = Probe(problem="another cluster", reason="AnotherCluster")
     if probe.reachable:
         _note_cluster(backend, probe, now=now)
-        news += _foreign_usage_condition(backend)
+        news += [*_foreign_usage_condition(backend), *_queues_condition(backend)]
         news += _quarantine_condition(backend)
     backend.conditions = conditions.upsert(
         backend.conditions, news, now=now, observed_revision=backend.revision
@@ -74,6 +76,22 @@ def _foreign_usage_condition(backend: Backend) -> list[Condition]:
         f"follow them: {cluster.others_problem}"
     )
     return [Condition(type="OthersSeen", status="False", reason="Forbidden", message=message)]
+
+
+def _queues_condition(backend: Backend) -> list[Condition]:
+    """Whether the cluster's queues are followed; no condition before the observer's first try."""
+    cluster = backend.cluster
+    if cluster is None or not isinstance(installed().get(backend.scheduler_type), AdmitsByQueue):
+        return []
+    if cluster.queues_synced_at:
+        return [Condition(type="QueuesSeen", status="True", reason="Followed")]
+    if not cluster.queues_problem:
+        return []
+    message = (
+        "What is in use in the scheduler's queues is not known, so a verdict's quota is unknown, because the "
+        f"observer may not follow them: {cluster.queues_problem}"
+    )
+    return [Condition(type="QueuesSeen", status="False", reason="Forbidden", message=message)]
 
 
 def _quarantine_condition(backend: Backend) -> list[Condition]:

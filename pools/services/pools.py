@@ -208,6 +208,7 @@ def _place(draft: _Draft, backends: Mapping[str, Backend], change: ConfigChange)
         usable=() if backend.enabled else [name for name in _usable_backends() if change.knows(name)],
         owns_topologies=isinstance(installed().get(backend.scheduler_type), TopologyOwner),
         lacks=_lacks(draft.document, backend, before=None if moved else draft.pool),
+        share_before={} if moved or draft.pool is None else draft.pool.resources.get("gpu") or {},
     )
     faults += _other_shard(draft.document, backend)
     return [_below(fault, draft.path) for fault in faults]

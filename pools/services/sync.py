@@ -30,11 +30,18 @@ import structlog
 
 from cluster import concurrency
 from cluster.errors import AlreadyExists, ClusterError, ClusterUnreachable, NotServed
-from cluster.interface import ClusterApi, Obj
+from cluster.interface import MERGE_PATCH, ClusterApi, Obj
 from cluster.kinds import PRIORITY_CLASS, Kind
 from pools import selectors
 from pools.clusters.connect import access_of, cluster_for
-from pools.clusters.kinds import children_of, kind_of, parent_of, pool_kinds, topology_labels
+from pools.clusters.kinds import (
+    children_of,
+    kind_of,
+    parent_of,
+    pool_kinds,
+    removable_fields,
+    topology_labels,
+)
 from pools.conditions import Condition
 from pools.documents.backend import queues_of
 from pools.interfaces import usage
@@ -79,19 +86,21 @@ class ObservedObjects:
 class SyncPlan:
     """The actions that remove the difference; ``deletes`` has observed objects, children before parents.
 
-    ``replaces`` pairs an observed object that cannot be edited with the manifest that replaces it.
+    ``replaces`` pairs an observed object that cannot be edited with the manifest that replaces it, ``clears``
+    one that has fields too many with the merge patch that removes them.
     """
 
     creates: tuple[Manifest, ...] = ()
     replaces: tuple[tuple[Obj, Manifest], ...] = ()
     updates: tuple[Manifest, ...] = ()
+    clears: tuple[tuple[Obj, Manifest], ...] = ()
     deletes: tuple[Obj, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
 def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
     """Decide on the actions. An object that is as desired needs none."""
-    creates, replaces, updates, foreign = [], [], [], []
+    creates, replaces, updates, clears, foreign = [], [], [], [], []
     for name, manifest in desired.objects.items():
         kind = name[0]
         if kind in observed.unserved:
@@ -101,6 +110,8 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
                 replaces.append((own, manifest))
             elif not _satisfies(own, manifest):
                 updates.append(_with_uid(manifest, own))
+            if superfluous := _superfluous(own, manifest):
+                clears.append((own, superfluous))
         elif other := observed.foreign.get(name):
             if not _substitutes(other, manifest):
                 foreign.append(f"{kind.name} {name[1]}")
@@ -114,6 +125,7 @@ def plan(desired: DesiredObjects, observed: ObservedObjects) -> SyncPlan:
         creates=tuple(creates),
         replaces=tuple(replaces),
         updates=tuple(updates),
+        clears=tuple(clears),
         deletes=tuple(sorted(orphans, key=_children_first)),
         foreign=tuple(sorted(foreign)),
     )
@@ -128,6 +140,13 @@ def _queues_to_keep(desired: DesiredObjects, observed: ObservedObjects) -> set[N
 
 def _children_first(obj: Obj) -> tuple[bool, str]:
     return not parent_of(obj), str(obj["metadata"]["name"])
+
+
+def _superfluous(own: Obj, manifest: Manifest) -> Manifest:
+    """The merge patch that removes fields of ours which are not set any more; empty for none."""
+    spec, desired = own.get("spec") or {}, manifest.get("spec") or {}
+    fields = [name for name in removable_fields(manifest) if name in spec and name not in desired]
+    return {"spec": dict.fromkeys(fields)} if fields else {}
 
 
 def _lists_other_levels(own: Obj, manifest: Manifest) -> bool:
@@ -293,6 +312,10 @@ def apply(cluster: ClusterApi, steps: SyncPlan) -> SyncResult:
         _call(errors, partial(cluster.create, kind_of(manifest), manifest))
     for manifest in steps.updates:
         _call(errors, partial(cluster.apply, kind_of(manifest), manifest, force=True))
+    for obj, patch in steps.clears:
+        uid = {"metadata": {"uid": obj["metadata"]["uid"]}}
+        name = obj["metadata"]["name"]
+        _call(errors, partial(cluster.patch, kind_of(obj), name, uid | patch, patch_type=MERGE_PATCH))
     for obj in steps.deletes:
         _call(errors, partial(_delete, cluster, obj, postponed))
     return SyncResult(errors, postponed)

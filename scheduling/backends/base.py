@@ -9,8 +9,9 @@ Packages add backends by an entry point (``registry``). A backend declares what 
 (``capabilities``); ``checks.check_gang`` does the rest.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
 from uuid import UUID
@@ -111,7 +112,9 @@ class QueueSettings:
     ``prefix`` begins the names of our queues. ``parent`` is somebody else's queue above the pools' queues;
     empty: one of ours, which guarantees ``parent_gpus`` GPUs (-1: unlimited). ``label`` is the label key by
     which pods name their queue, ``shard`` the node label and its value that select a part of the cluster's
-    nodes; both empty: the scheduler's usual ones.
+    nodes; both empty: the scheduler's usual ones. The other fields are seconds, 0 for none: how long work
+    runs before other work may preempt it, or another queue reclaim its room, and how long a group waits
+    before other work is evicted for it.
     """
 
     prefix: str = names.QUEUE_PREFIX
@@ -119,6 +122,9 @@ class QueueSettings:
     parent_gpus: float = -1
     label: str = ""
     shard: Mapping[str, str] = field(default_factory=dict)
+    preempt_min_runtime: float = 0
+    reclaim_min_runtime: float = 0
+    preemption_delay: float = 0
 
     def queue(self, namespace: str, pool: str) -> str:
         return names.queue(namespace, pool, prefix=self.prefix)
@@ -145,8 +151,8 @@ class GangRequest:
     ``preference_levels`` are those that preferences may still name (``scheduling.free_preferences``).
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
-    the oldest supported. ``queue_label`` and ``shard`` are those of ``QueueSettings``. ``order`` is the order
-    of the gang's sets, for a scheduler that ``OrdersSets``.
+    the oldest supported. ``queue_label``, ``shard`` and ``preemption_delay`` are those of ``QueueSettings``.
+    ``order`` is the order of the gang's sets, for a scheduler that ``OrdersSets``.
     """
 
     group: UUID
@@ -167,6 +173,7 @@ class GangRequest:
     version: SchedulerVersion | None = None
     queue_label: str = ""
     shard: Mapping[str, str] = field(default_factory=dict)
+    preemption_delay: float = 0
     order: SetOrder = ()
 
 
@@ -485,6 +492,17 @@ class SharesQueues(Protocol):
 @runtime_checkable
 class AdmitsByQueue(Protocol):
     """A scheduler whose queues have bounds, within which alone a gang starts."""
+
+    @property
+    def queue(self) -> ResourceKind:
+        """The kind of its queues, to watch."""
+
+    def read_queue(self, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
+        """A queue of the cluster with its status; ``quantity`` reads Kubernetes' notation."""
+
+    @property
+    def removable(self) -> tuple[str, ...]:
+        """Fields of a queue's spec that are ours also where they are not set: what stands there goes."""
 
     def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
         """A pool's queue and those of ours above it, as configured; nothing is known of their usage."""

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from scheduling.fit.board import POOL, Board, Region, times
+from scheduling.fit.contention import UNKNOWN_CONTENTION, Contention
 from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.order import is_placed_in_any_order
@@ -42,9 +43,10 @@ class Answer(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """What is in a gang's way first: its queue, room in the pool, or room in one domain."""
+    """What is in a gang's way first: its queue, groups before it, room in the pool, or room in one domain."""
 
     QUOTA = "quota"
+    PRIORITY = "priority"
     ROOM = "room"
     TOPOLOGY = "topology"
 
@@ -111,8 +113,8 @@ class Verdict:
     its limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks,
     which is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room
     for now on any nodes: if it is at least ``tasks``, the obstacle is the topology. ``room_empty`` is the
-    same on empty, open nodes. ``quota`` is whether the gang's queues admit it; the nodes alone say nothing of
-    that.
+    same on empty, open nodes. ``quota`` is whether the gang's queues admit it, ``contention`` what is known
+    of the other work there.
     """
 
     answer: Answer
@@ -126,6 +128,7 @@ class Verdict:
     room: int = 0
     room_empty: int = 0
     quota: QuotaVerdict = NO_QUEUES
+    contention: Contention = UNKNOWN_CONTENTION
 
     @property
     def has_place(self) -> bool:
@@ -139,6 +142,8 @@ class Verdict:
             return Obstacle.QUOTA
         if self.answer is Answer.NOW:
             return None
+        if self.contention.place and self.contention.place.takes_room:
+            return Obstacle.PRIORITY
         room = self.room_empty if self.answer is Answer.NEVER else self.room
         return Obstacle.TOPOLOGY if room >= self.tasks else Obstacle.ROOM
 

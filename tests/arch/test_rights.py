@@ -27,6 +27,7 @@ from pools.clusters.guard import CONFIG_MAP_NAME
 from pools.clusters.kinds import as_kind, pod_group_kinds, pool_kinds, scheduler_pool_kinds
 from pools.preflight.checks import CHANNEL_CLASS
 from pools.preflight.rights import ACCOUNTS, rights_of
+from scheduling.backends.base import AdmitsByQueue
 from scheduling.backends.registry import installed
 from tests.e2e import rights
 from workflows.reconcile import orphans
@@ -80,6 +81,10 @@ def _made():
     return [POD, kinds.SERVICE, SECRET, kinds.COMPUTE_DOMAIN, *pod_group_kinds()]
 
 
+def _queues():
+    return [as_kind(s.queue) for s in installed().values() if isinstance(s, AdmitsByQueue)]
+
+
 def _topologies():
     return [as_kind(s.topology) for s in installed().values() if hasattr(s, "topology")]
 
@@ -116,6 +121,7 @@ CALLS = {
     ("pools/services/sync.py", "get"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "create"): ([WORKER], pool_kinds),
     ("pools/services/sync.py", "apply"): ([WORKER], pool_kinds),
+    ("pools/services/sync.py", "patch"): ([WORKER], _queues),
     ("pools/services/sync.py", "delete"): ([WORKER], pool_kinds),
     ("workflows/logs/archive.py", "kube_system_uid"): ([WORKER], lambda: [IDENTITY]),
     ("workflows/logs/archive.py", "logs"): ([WORKER], lambda: [LOG]),
@@ -132,6 +138,7 @@ CALLS = {
             RESOURCE_CLAIM_TEMPLATE,
             *pod_group_kinds(),
             *_topologies(),
+            *_queues(),
         ],
     ),
     ("workflows/reconcile/apply.py", "get"): ([WORKER], _made),

@@ -12,11 +12,11 @@ from django.utils import timezone
 from cluster.errors import RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NAMESPACE, NODE, POD
 from pools.clusters import connect
-from pools.models import Backend, Cluster, ClusterLease, ForeignUsage, Node, ObservedTopology
+from pools.models import Backend, Cluster, ClusterLease, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import scheduler_backend
 from tests.factories import BackendFactory, foreign_usage
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.kinds import KAI_POD_GROUP, KAI_TOPOLOGY, POD_GROUP
+from tests.fakes.kinds import KAI_POD_GROUP, KAI_QUEUE, KAI_TOPOLOGY, POD_GROUP
 from tests.worker.world import World
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
 from workflows.observer import cluster_observer, inbox, lease, process, streams, writer
@@ -341,18 +341,61 @@ def test_without_the_right_to_follow_pods_of_others_all_else_is_followed(world, 
     assert found.others_problem == ""
 
 
-def refuse(cluster, monkeypatch, verbs):
-    """Refuse these verbs on pods of the whole cluster."""
+def refuse(cluster, monkeypatch, verbs, *, refused_kind=POD):
+    """Refuse these verbs on objects of a kind in the whole cluster."""
 
     def guarded(verb, call):
         def asked(kind, *args, namespace="", **more):
-            if kind == POD and not namespace and verb in verbs:
-                raise RequestForbidden("you may not list pods", status=403)
+            if kind == refused_kind and not namespace and verb in verbs:
+                raise RequestForbidden(f"you may not list {kind.plural}", status=403)
             return call(kind, *args, namespace=namespace, **more)
 
         return asked
 
     monkeypatch.setattr(cluster, "scan", guarded("list", cluster.scan))
+
+
+def queue(name, *, limit=-1, used="0", parent=""):
+    return {
+        "metadata": {"name": name},
+        "spec": {"parentQueue": parent, "resources": {"gpu": {"quota": -1, "limit": limit}}},
+        "status": {"allocated": {"nvidia.com/gpu": used}},
+    }
+
+
+def queues():
+    return {
+        row.name: (row.reading["parent"], row.reading["bounds"]["gpu"][1], row.reading["used"]["gpu"])
+        for row in ObservedQueue.objects.filter(name__in=["theirs", "other"])
+    }
+
+
+def test_queues_of_anybody_are_followed_with_what_is_in_use_in_them(world, observer):
+    world.group(pods=1)
+    world.cluster.put(KAI_QUEUE, queue("theirs", limit=16, used="12"))
+    world.cluster.put(KAI_QUEUE, queue("other", parent="theirs"))
+    observer()
+    until(lambda: queues() == {"theirs": ("", 16, 12), "other": ("theirs", -1, 0)})
+    until(lambda: Cluster.objects.get(uid=world.uid).queues_synced_at)
+    world.cluster.put(KAI_QUEUE, queue("theirs", limit=16, used="4"))
+    world.cluster.remove(KAI_QUEUE, "other")
+    until(lambda: queues() == {"theirs": ("", 16, 4)})
+
+
+def test_without_the_right_to_follow_queues_all_else_is_followed(world, observer, monkeypatch):
+    refuse(world.cluster, monkeypatch, refused := {"list"}, refused_kind=KAI_QUEUE)
+    world.cluster.put(KAI_QUEUE, queue("theirs"))
+    group = world.group(pods=1)
+    observer()
+    until(lambda: "may not list queues" in Cluster.objects.get(uid=world.uid).queues_problem)
+    world.look(group)
+    world.look(group)
+    until(pods)
+    assert (queues(), Cluster.objects.get(uid=world.uid).queues_synced_at) == ({}, None)
+    refused.clear()
+    until(lambda: "theirs" in queues())
+    cluster = until(lambda: Cluster.objects.filter(uid=world.uid, queues_synced_at__isnull=False).first())
+    assert cluster.queues_problem == ""
 
 
 def test_what_others_hold_that_cannot_be_written_holds_up_nothing_of_ours(world, observer, monkeypatch):

@@ -116,6 +116,7 @@ class _Admission:
             external_topology=facts.external_topology if facts.levels else "",
             queue_label=facts.queues.label,
             shard=facts.queues.shard,
+            preemption_delay=facts.queues.preemption_delay,
             exec_timeout=exec_timeout,
             queue_timeout=queue_timeout,
             start_timeout=facts.limits.max_pod_restart_limit,

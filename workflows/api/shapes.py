@@ -107,6 +107,21 @@ class QuotaVerdictShape(Shape):
     shortages: list[QueueShortageShape]
 
 
+class PreemptionShape(Shape):
+    """Work of lower priority in the group's queue that its scheduler may preempt for it."""
+
+    answer: Literal["helps", "does_not_help", "none", "not_needed", "unknown"]
+    workflows: list[str]
+
+
+class GroupsBeforeShape(Shape):
+    """Groups of the same queue that wait and that the scheduler takes first."""
+
+    groups: int
+    younger: int = about("Of those, submitted later than this one.")
+    workflows: list[str] = about("The first of them.")
+
+
 class UnexaminedShape(Shape):
     code: str
     message: str
@@ -128,10 +143,12 @@ class GroupFeasibilityShape(Shape):
     group: str
     verdict: VerdictText
     sentence: str
-    obstacle: Literal["quota", "room", "topology"] | None = about(
+    obstacle: Literal["quota", "priority", "room", "topology"] | None = about(
         "What is in its way first; null where nothing is, or where there is no verdict."
     )
     quota: QuotaVerdictShape
+    preemption: PreemptionShape
+    before: GroupsBeforeShape | None = about("Null where nothing is known of its queue.")
     not_examined: list[UnexaminedShape] = about("What may be in its way and was not looked at.")
     proven: bool = about(
         "False: not_now might really be never, because the search hit its limit; or now depends on the "

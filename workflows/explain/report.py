@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from pools.selectors import Caller
+from scheduling.fit.verdict import Obstacle
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
 from workflows.explain.summary import WaitSummary, group_sentence, status_sentence, workflow_sentence
@@ -144,7 +145,8 @@ def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
     fits = not report.lacks_place
     if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
-    if not fits or why not in {Why.TOPOLOGY, Why.CAPACITY}:
+    obstacle = report.verdict.obstacle if report.verdict else None
+    if not fits or obstacle is Obstacle.QUOTA or why not in {Why.TOPOLOGY, Why.CAPACITY}:
         return report.sentence
     others = "" if report.others_known else "other tenants' pods, "
     return (

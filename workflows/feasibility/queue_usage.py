@@ -1,36 +1,76 @@
 """The queues above a workflow's groups, with what is in use in them, and whether they admit a group.
 
-Usage is that of this service's own live tasks, which is the least that the scheduler counts. So a bound that
-this alone exceeds is certain, and as long as nothing else is known of the queues, anything else is unknown.
+The observer follows the cluster's queues with what the scheduler counts in each, a moment late. This
+service's own live tasks are known exactly, so they are taken out of that count and added as they are. Where
+queues cannot be followed, the pool's own is known as it is configured, with the service's own usage, which is
+the least that the scheduler counts: a bound that this alone exceeds is certain, anything else is unknown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from uuid import UUID
 
-from pools.models import Pool
+from pools.models import ObservedQueue, Pool
 from pools.selectors import installation
 from pools.services.sync import pool_request
 from scheduling.backends.base import AdmitsByQueue
+from scheduling.backends.priorities import PRIORITIES
 from scheduling.backends.registry import installed
-from scheduling.fit import snapshot as fit
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.snapshot import RESOURCES
-from scheduling.queues import NO_QUEUES, QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
+from scheduling.fit.snapshot import NO_AMOUNTS, RESOURCES, Amounts
+from scheduling.queues import QUEUE_RESOURCES, QueueState, QuotaAnswer, QuotaVerdict
 from workflows.models import TaskGroup
-from workflows.values.placement import GroupPlacement
+
+MOST_ABOVE = 32
+"""Queues of a chain that are read; a longer one, or one in a circle, is cut."""
 
 _COUNTED = tuple(RESOURCES.index(name) for name in QUEUE_RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """What a live group of ours uses; ``counts`` False: the verdict is on it."""
+
+    workflow: str
+    queue: str
+    priority: str
+    amounts: Amounts
+    is_fixed: bool
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReading:
-    """A chain of queues, from the groups' own up; ``is_complete``: all their usage is known."""
+    """A chain of queues, from the groups' own up, and our work in the groups' own.
+
+    ``is_complete``: all usage of the chain is known.
+    """
 
     scheduler: AdmitsByQueue
     priority: str
     queues: tuple[QueueState, ...]
     is_complete: bool
+    beside: tuple[GroupUsage, ...] = ()
+
+    @property
+    def victims(self) -> frozenset[str]:
+        """The workflows beside a gang that the scheduler may preempt for it."""
+        return frozenset(
+            own.workflow
+            for own in self.beside
+            if not own.is_fixed and PRIORITIES[own.priority] < PRIORITIES[self.priority]
+        )
+
+    def without(self, workflows: Collection[str]) -> "QueueReading":
+        """The reading once these workflows beside the gang are gone."""
+        gone = [own for own in self.beside if own.workflow in workflows]
+        used, fixed = _sum(gone), _sum([own for own in gone if own.is_fixed])
+        queues = tuple(
+            replace(queue, used=_less(queue.used, used), fixed=_less(queue.fixed, fixed))
+            for queue in self.queues
+        )
+        return replace(self, queues=queues)
 
     def verdict(self, demand: GangDemand) -> QuotaVerdict:
         """Whether the queues admit a gang of this demand."""
@@ -41,51 +81,124 @@ class QueueReading:
 
 
 def read_queues(
-    placement: GroupPlacement, *, in_use: Mapping[UUID, fit.Amounts], without: Sequence[UUID]
+    scheduler_type: str,
+    *,
+    pool: str,
+    queue: str,
+    priority: str,
+    cluster: str,
+    in_use: Mapping[UUID, Amounts],
+    without: Sequence[UUID] = (),
 ) -> QueueReading | None:
-    """The queues of groups with this placement; None for a scheduler without queues. Two queries.
+    """The queue of a pool and those above it; None for a scheduler without queues.
 
-    ``in_use`` is by group; what the groups ``without`` use does not count.
+    Two queries; three more where the cluster's queues are not followed. ``in_use`` is by group; what the
+    groups ``without`` use does not count.
     """
-    scheduler = installed().get(placement.scheduler_type)
+    scheduler = installed().get(scheduler_type)
     if not isinstance(scheduler, AdmitsByQueue):
         return None
-    counted = {group: amounts for group, amounts in in_use.items() if group not in without}
-    queue = _configured(scheduler, placement)
-    queues = () if queue is None else (_with_own_usage(scheduler, queue, counted),)
-    return QueueReading(scheduler=scheduler, priority=placement.priority, queues=queues, is_complete=False)
+    usage = list(_own_usage(scheduler, in_use, without))
+    observed = _observed(scheduler, cluster)
+    is_followed = queue in observed
+    chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue)
+    return QueueReading(
+        scheduler=scheduler,
+        priority=priority,
+        queues=tuple(_with_exact_usage(chain, observed, usage)),
+        is_complete=is_followed,
+        beside=tuple(own for own in usage if own.queue == queue and own.counts),
+    )
 
 
-def quota_verdict(reading: QueueReading | None, demand: GangDemand) -> QuotaVerdict:
-    return reading.verdict(demand) if reading else NO_QUEUES
+def _observed(scheduler: AdmitsByQueue, cluster: str) -> dict[str, QueueState]:
+    """The cluster's queues by name; none where they are not followed."""
+    rows = ObservedQueue.objects.filter(
+        cluster_id=cluster, resource=scheduler.queue.crd, cluster__queues_synced_at__isnull=False
+    ).order_by()
+    return {
+        name: QueueState.from_json(name, reading) for name, reading in rows.values_list("name", "reading")
+    }
 
 
-def _configured(scheduler: AdmitsByQueue, placement: GroupPlacement) -> QueueState | None:
-    """The pool's queue as it is configured; None if the pool has another one by now."""
-    pool = Pool.objects.filter(name=placement.pool).select_related("backend").first()
-    if pool is None:
-        return None
-    own, *_ = scheduler.queues_of(pool_request(pool, installation()))
-    return own if own.name == placement.queue else None
+def _chain(name: str, observed: Mapping[str, QueueState]) -> list[QueueState]:
+    """The queue of this name and those above it."""
+    chain: list[QueueState] = []
+    while (queue := observed.get(name)) and len(chain) < MOST_ABOVE:
+        chain.append(queue)
+        name = queue.parent
+    return chain
 
 
-def _with_own_usage(
-    scheduler: AdmitsByQueue, queue: QueueState, in_use: Mapping[UUID, fit.Amounts]
-) -> QueueState:
-    rows = TaskGroup.objects.filter(pk__in=list(in_use), placement__queue=queue.name).order_by()
-    used, fixed = dict.fromkeys(QUEUE_RESOURCES, 0.0), dict.fromkeys(QUEUE_RESOURCES, 0.0)
-    for group, priority in rows.values_list("pk", "placement__priority"):
-        for resource, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True):
-            amount = in_use[group][place]
-            used[resource] += amount
-            if not scheduler.is_preemptible(priority or "NORMAL"):
-                fixed[resource] += amount
-    return replace(queue, used=used, fixed=fixed)
+def _configured(scheduler: AdmitsByQueue, pool: str, queue: str) -> list[QueueState]:
+    """The pool's queue as it is configured; none if the pool has another one by now."""
+    row = Pool.objects.filter(name=pool).select_related("backend").first()
+    if row is None:
+        return []
+    own, *_ = scheduler.queues_of(pool_request(row, installation()))
+    return [own] if own.name == queue else []
+
+
+def _own_usage(
+    scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: Sequence[UUID]
+) -> Iterator[GroupUsage]:
+    rows = TaskGroup.objects.filter(pk__in=list(in_use)).order_by()
+    for group, workflow, queue, priority in rows.values_list(
+        "pk", "workflow__name", "placement__queue", "workflow__priority"
+    ):
+        yield GroupUsage(
+            workflow=workflow,
+            queue=queue or "",
+            priority=priority,
+            amounts=in_use[group],
+            is_fixed=not scheduler.is_preemptible(priority),
+            counts=group not in without,
+        )
+
+
+def _with_exact_usage(
+    chain: Sequence[QueueState], observed: Mapping[str, QueueState], usage: Sequence[GroupUsage]
+) -> Iterator[QueueState]:
+    """The queues with others' usage as it is counted there, and our own as it is known here."""
+    below: dict[str, frozenset[str]] = {}
+    for own in usage:
+        if own.queue not in below:
+            names = [queue.name for queue in _chain(own.queue, observed)] or [own.queue]
+            below[own.queue] = frozenset(names)
+    for queue in chain:
+        inside = [own for own in usage if queue.name in below[own.queue]]
+        yield replace(
+            queue,
+            used=_corrected(queue.used, inside),
+            fixed=_corrected(queue.fixed, [own for own in inside if own.is_fixed]),
+        )
+
+
+def _corrected(observed: Mapping[str, float], usage: Sequence[GroupUsage]) -> dict[str, float]:
+    every, counted = _sum(usage), _sum([own for own in usage if own.counts])
+    return {
+        name: max(0.0, observed.get(name, 0.0) - every[place]) + counted[place]
+        for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
+    }
+
+
+def _less(amounts: Mapping[str, float], gone: Amounts) -> dict[str, float]:
+    return {
+        name: max(0.0, amounts.get(name, 0.0) - gone[place])
+        for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
+    }
+
+
+def _sum(usage: Sequence[GroupUsage]) -> Amounts:
+    total = NO_AMOUNTS
+    for own in usage:
+        total = tuple(map(add, total, own.amounts))
+    return total
 
 
 def _requested(demand: GangDemand) -> dict[str, float]:
     amounts = [kind.amounts for kind in demand.demands.values()]
     return {
-        resource: float(sum(of_task[place] for of_task in amounts))
-        for resource, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
+        name: float(sum(of_task[place] for of_task in amounts))
+        for name, place in zip(QUEUE_RESOURCES, _COUNTED, strict=True)
     }

@@ -4,22 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from pools.clusters.capabilities import capabilities_at
 from pools.selectors import Caller
 from scheduling import set_order
-from scheduling.fit.admission import admitted
+from scheduling.capabilities import Capabilities
+from scheduling.fit.contention import Preemption, QueuePlace
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.snapshot import Snapshot
-from scheduling.fit.verdict import Answer, SetVerdict, Verdict, judge
+from scheduling.fit.verdict import Answer, SetVerdict, Verdict
 from scheduling.sentences import count_of
 from web.times import naive_utc
 from workflows.feasibility.forecast import NO_FORECAST, Forecast, forecast
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
-from workflows.feasibility.queue_usage import quota_verdict, read_queues
+from workflows.feasibility.queue_order import judge_in_queue, read_groups_before
+from workflows.feasibility.queue_usage import read_queues
 from workflows.feasibility.sentences import no_nodes_reason, redacted, sentence
 from workflows.feasibility.unexamined import NOT_EXAMINED, Unexamined, unexamined
+from workflows.models import TaskGroup
 from workflows.selectors import names_known_to
 from workflows.values.placement import GroupValues
 
@@ -88,6 +92,8 @@ class FeasibilityReport:
             "sentence": self.sentence,
             "obstacle": obstacle.value if obstacle else None,
             "quota": verdict.quota.as_json(),
+            "preemption": _preemption(verdict.contention.preemption),
+            "before": _queue_place(verdict.contention.place),
             "not_examined": [
                 {"code": code.value, "message": NOT_EXAMINED[code]} for code in self.not_examined
             ],
@@ -107,6 +113,16 @@ class FeasibilityReport:
             "places": _places(verdict.places) if self.verdict else None,
             "sets": [_set(entry) for entry in verdict.sets],
         }
+
+
+def _preemption(preemption: Preemption) -> Json:
+    return {"answer": preemption.answer.value, "workflows": list(preemption.workflows)}
+
+
+def _queue_place(place: QueuePlace | None) -> Json | None:
+    if place is None:
+        return None
+    return {"groups": place.groups, "younger": place.younger, "workflows": list(place.workflows)}
 
 
 def _places(places: Mapping[str, str]) -> dict[str, str] | None:
@@ -135,22 +151,18 @@ def feasibility(
         return []
     placement = groups[0].placement
     capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    without = [group.uuid for group in groups]
     observed = observed_nodes(
         cluster or "",
         selectors=selectors_of(groups),
         levels=placement.levels,
         capabilities=capabilities,
-        without=without,
+        without=[group.uuid for group in groups],
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
-    queues = read_queues(placement, in_use=observed.in_use, without=without)
     demands = [demand_of(group, capabilities=capabilities) for group in groups]
-    verdicts = [
-        admitted(judge(observed.snapshot, demand), quota_verdict(queues, demand)) for demand in demands
-    ]
-    visible = names_known_to(user, {name for verdict in verdicts for name in holders_of(verdict)})
+    verdicts = _verdicts(groups, demands, observed, cluster=cluster or "", capabilities=capabilities)
+    visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
     hidden = [
         _hides_room(group, demand, verdict, observed.snapshot)
         for group, demand, verdict in zip(groups, demands, verdicts, strict=True)
@@ -177,7 +189,11 @@ def _gives_way_at(group: GroupValues, now: datetime) -> datetime:
 
 def _hides_room(group: GroupValues, demand: GangDemand, verdict: Verdict, snapshot: Snapshot) -> bool:
     """Whether the group's preferences hide room for it now, and will give way."""
-    if verdict.answer is not Answer.NOT_NOW or not group.placement.free_preferences_after:
+    if (
+        verdict.answer is not Answer.NOT_NOW
+        or verdict.has_place
+        or not group.placement.free_preferences_after
+    ):
         return False
     return group.preference_levels is None and freed_levels(snapshot, demand) is not None
 
@@ -187,6 +203,46 @@ def _text(group: GroupValues, verdict: Verdict, *, hides_room: bool) -> str:
         return sentence(verdict)
     seconds = count_of(group.placement.free_preferences_after, "second")
     return f"{sentence(verdict)} There is room that only its preferences hide: they give way after {seconds}."
+
+
+def _verdicts(
+    groups: Sequence[GroupValues],
+    demands: Sequence[GangDemand],
+    observed: ObservedNodes,
+    *,
+    cluster: str,
+    capabilities: Capabilities,
+) -> list[Verdict]:
+    """The verdict on each group, of one placement, among the other work of its queue."""
+    placement, without = groups[0].placement, [group.uuid for group in groups]
+    queues = read_queues(
+        placement.scheduler_type,
+        pool=placement.pool,
+        queue=placement.queue,
+        priority=placement.priority,
+        cluster=cluster,
+        in_use=observed.in_use,
+        without=without,
+    )
+    before = None
+    if queues:
+        before = read_groups_before(placement, cluster=cluster, since=_since(without), without=without)
+    return [
+        judge_in_queue(
+            observed.snapshot,
+            demand,
+            reading=queues,
+            before=before,
+            capabilities=capabilities,
+        )
+        for demand in demands
+    ]
+
+
+def _since(groups: Sequence[UUID]) -> datetime | None:
+    """When the first of the groups was submitted; None if they are not yet."""
+    times = TaskGroup.objects.filter(pk__in=groups).order_by("submit_time")
+    return times.values_list("submit_time", flat=True).first()
 
 
 def _report(
@@ -220,6 +276,13 @@ def in_fitting_order(
 def holders_of(verdict: Verdict) -> set[str]:
     """The workflows that a verdict names."""
     return {holder.name for entry in verdict.sets for domain in entry.nearest for holder in domain.holders}
+
+
+def workflows_in(verdict: Verdict) -> set[str]:
+    """All workflows that a verdict names, those of its queue included."""
+    contention = verdict.contention
+    ahead = contention.place.workflows if contention.place else ()
+    return holders_of(verdict).union(contention.preemption.workflows, ahead)
 
 
 def infeasible(reports: Sequence[FeasibilityReport]) -> list[FeasibilityReport]:

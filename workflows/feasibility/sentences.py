@@ -1,14 +1,15 @@
 """Sentences for a verdict and for a placement, with the numbers that a reader needs next."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from scheduling import set_order
+from scheduling.fit.contention import PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
-from scheduling.fit.verdict import Answer, DomainCapacity, Occupant, SetVerdict, Verdict
+from scheduling.fit.verdict import Answer, DomainCapacity, Obstacle, Occupant, SetVerdict, Verdict
 from scheduling.levels import Domain
 from scheduling.sentences import agree, count_of, listing, plain_listing
 from workflows.feasibility.nodes import ObservedNodes
@@ -27,9 +28,37 @@ def sentence(verdict: Verdict) -> str:
         case Answer.NEVER:
             return f"It can never be placed on the pool's nodes as they are: {_never(verdict)}"
         case _ if verdict.quota.shortages:
-            return f"It does not fit now: {quota_sentence(verdict)} {_nodes_too(verdict)}"
+            text = f"It does not fit now: {quota_sentence(verdict)} {_nodes_too(verdict)}"
+            return text + _queue_around(verdict)
+        case _ if verdict.obstacle is Obstacle.PRIORITY:
+            return f"It does not fit now: {_goes_later(verdict)}{_preemptible(verdict)}"
         case _:
-            return f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}"
+            return f"It does not fit now: {_not_now(verdict)}{_apart(verdict)}{_queue_around(verdict)}"
+
+
+def _goes_later(verdict: Verdict) -> str:
+    """Say which groups take the room, and what is then left."""
+    place = verdict.contention.place or QueuePlace()
+    groups = f"{count_of(place.groups, 'group')} of its queue {agree(place.groups, 'goes', 'go')} first"
+    return f"{groups} ({listing(place.workflows, limit=3)}). After that, {_not_now(verdict)}{_apart(verdict)}"
+
+
+def _queue_around(verdict: Verdict) -> str:
+    """Say which work of the queue goes first although it is younger, and which may be preempted."""
+    place = verdict.contention.place
+    younger = ""
+    if place and place.younger:
+        verb = agree(place.younger, "goes", "go")
+        younger = f" {count_of(place.younger, 'younger group')} of higher priority {verb} before it."
+    return younger + _preemptible(verdict)
+
+
+def _preemptible(verdict: Verdict) -> str:
+    preemption = verdict.contention.preemption
+    if preemption.answer is not PreemptionAnswer.HELPS:
+        return ""
+    workflows = listing(preemption.workflows, limit=3)
+    return f" The scheduler may preempt work of lower priority for it: {workflows}."
 
 
 def _nodes_too(verdict: Verdict) -> str:
@@ -94,7 +123,21 @@ def redacted(verdict: Verdict, visible: Container[str]) -> Verdict:
         )
         for entry in verdict.sets
     )
-    return replace(verdict, sets=tuple(sets))
+    place = verdict.contention.place
+    contention = replace(
+        verdict.contention,
+        preemption=replace(
+            verdict.contention.preemption, workflows=_names(verdict.contention.preemption.workflows, visible)
+        ),
+        place=place and replace(place, workflows=_names(place.workflows, visible)),
+    )
+    return replace(verdict, sets=tuple(sets), contention=contention)
+
+
+def _names(workflows: Sequence[str], visible: Container[str]) -> tuple[str, ...]:
+    """The visible names, each once; one word for all others."""
+    named = tuple(dict.fromkeys(name for name in workflows if name in visible))
+    return named if len(named) == len(set(workflows)) else (*named, ANOTHER_WORKFLOW)
 
 
 def _holders_for(domain: DomainCapacity, visible: Container[str]) -> tuple[Occupant, ...]:

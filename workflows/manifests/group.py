@@ -103,6 +103,7 @@ class Renderer:
             version=SchedulerVersion.parse_known(placement.scheduler_version),
             queue_label=placement.queue_label,
             shard=placement.shard,
+            preemption_delay=placement.preemption_delay,
             order=values.order,
         )
         return scheduler_backend(placement.scheduler_type).render(request)

@@ -17,11 +17,12 @@ from workflows.values.observation import (
     NodeSeen,
     ObjectSeen,
     PodSeen,
+    QueueSeen,
     TopologySeen,
     UnreadableObject,
 )
 
-Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | EventSeen | UnreadableObject
+Change = PodSeen | ObjectSeen | NodeSeen | TopologySeen | QueueSeen | EventSeen | UnreadableObject
 
 MOST = 5000
 LINGER_SECONDS = 0.1
@@ -42,6 +43,8 @@ class Batch:
     listed: set[Hashable] = field(default_factory=set)
     nodes_complete: bool = False
     topologies_complete: set[str] = field(default_factory=set)
+    queues_complete: bool = False
+    queues_problem: str = ""
     is_reachable: bool = False
     foreign_usage: "ForeignUsageChanges | None" = None
 
@@ -65,6 +68,10 @@ class Batch:
         return [change for change in self.changes if isinstance(change, TopologySeen)]
 
     @property
+    def queues(self) -> list[QueueSeen]:
+        return [change for change in self.changes if isinstance(change, QueueSeen)]
+
+    @property
     def events(self) -> list[EventSeen]:
         return [change for change in self.changes if isinstance(change, EventSeen)]
 
@@ -81,6 +88,8 @@ class Batch:
         return Batch(
             nodes_complete=self.nodes_complete,
             topologies_complete=self.topologies_complete,
+            queues_complete=self.queues_complete,
+            queues_problem=self.queues_problem,
             is_reachable=self.is_reachable,
         )
 
@@ -102,7 +111,7 @@ def key_of(change: Change) -> Hashable:
             return (change.kind, change.namespace, change.name)
         case NodeSeen():
             return ("Node", "", change.name)
-        case TopologySeen():
+        case TopologySeen() | QueueSeen():
             return (change.resource, "", change.name)
     return ("Event", "", change.dedupe)
 
@@ -118,6 +127,7 @@ class Inbox:
         self._is_reachable = False
         self._nodes_complete = False
         self._topologies_complete: set[str] = set()
+        self._queues_complete, self._queues_problem = False, ""
         self._foreign_usage = ForeignUsageChanges()
         self._foreign_usage_waits = False
         self._foreign_usage_taken_at = float("-inf")
@@ -152,6 +162,18 @@ class Inbox:
         """Note that all topology objects of a kind have been put."""
         with self._news:
             self._topologies_complete.add(resource)
+            self._news.notify_all()
+
+    def queues_complete(self) -> None:
+        """Note that all queues of the cluster's schedulers have been put."""
+        with self._news:
+            self._queues_complete, self._queues_problem = True, ""
+            self._news.notify_all()
+
+    def queues_refused(self, problem: str) -> None:
+        """Note that the cluster does not let its queues be followed."""
+        with self._news:
+            self._queues_complete, self._queues_problem = False, problem
             self._news.notify_all()
 
     def put_foreign_usage(self, change: ForeignUsageSeen) -> None:
@@ -213,6 +235,8 @@ class Inbox:
         if not self._changes:  # all were put before the note, so they are in this batch or an earlier one
             batch.nodes_complete, self._nodes_complete = self._nodes_complete, False
             batch.topologies_complete, self._topologies_complete = self._topologies_complete, set()
+            batch.queues_complete, self._queues_complete = self._queues_complete, False
+            batch.queues_problem, self._queues_problem = self._queues_problem, ""
         if self._foreign_usage_due():
             self._foreign_usage_taken_at = time.monotonic()
             batch.foreign_usage = self._part()

@@ -1,8 +1,8 @@
 """What to follow of a cluster, from the rows of its backends and groups.
 
 Pods, pod groups, ComputeDomains, their claim templates and events in each namespace that has or had groups;
-nodes once, other tenants' pods on them, and the topology objects of its schedulers, whoever made
-them. Backends of one cluster share all of it.
+nodes once, other tenants' pods on them, and the topology objects and queues of its schedulers,
+whoever made them. Backends of one cluster share all of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +11,9 @@ from functools import partial
 
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, NODE, POD, RESOURCE_CLAIM_TEMPLATE, Kind
 from pools.clusters.kinds import as_kind, pod_group_kind
-from pools.models import Backend, ForeignUsage, Installation, Node, ObservedTopology
+from pools.models import Backend, ForeignUsage, Installation, Node, ObservedQueue, ObservedTopology
 from scheduling import names
-from scheduling.backends.base import SchedulerBackend, TopologyOwner
+from scheduling.backends.base import AdmitsByQueue, SchedulerBackend, TopologyOwner
 from scheduling.backends.registry import installed
 from workflows.models import ObservedObject, ObservedPod, TaskGroup
 from workflows.observer.foreign_usage import BOUND, ForeignUsageSums, see_foreign_pod
@@ -26,6 +26,7 @@ from workflows.values.observation import (
     NodeSeen,
     ObjectSeen,
     PodSeen,
+    QueueSeen,
     TopologySeen,
     see_claim_template,
     see_compute_domain,
@@ -33,6 +34,7 @@ from workflows.values.observation import (
     see_node,
     see_pod,
     see_pod_group,
+    see_queue,
     see_topology,
 )
 
@@ -85,6 +87,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
         namespace: str = "",
         label: str = "",
         topology: str = "",
+        queue: str = "",
     ) -> Source:
         return Source(
             cluster_uid=uid,
@@ -94,6 +97,7 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             reduce=reduce,
             recorded=recorded,
             topology=topology,
+            queue=queue,
         )
 
     yield source(NODE, see_node, partial(_recorded_nodes, uid))
@@ -105,6 +109,14 @@ def sources_of(followed: Followed) -> Iterator[Source]:
             partial(see_topology, owner),
             partial(_recorded_topologies, uid, resource),
             topology=resource,
+        )
+    for admitting in _queue_schedulers(followed):
+        resource = admitting.queue.crd
+        yield source(
+            as_kind(admitting.queue),
+            partial(see_queue, admitting),
+            partial(_recorded_queues, uid, resource),
+            queue=resource,
         )
     for namespace in sorted(followed.namespaces):
         objects = partial(_recorded_objects, uid, namespace)
@@ -173,6 +185,12 @@ def _topology_owners(followed: Followed) -> list[TopologyOwner]:
     return list({owner.topology.crd: owner for owner in owners}.values())
 
 
+def _queue_schedulers(followed: Followed) -> list[AdmitsByQueue]:
+    """One scheduler backend for each kind of queue in the cluster."""
+    schedulers = [scheduler for scheduler in followed.schedulers if isinstance(scheduler, AdmitsByQueue)]
+    return list({scheduler.queue.crd: scheduler for scheduler in schedulers}.values())
+
+
 def _installation() -> str:
     row, _ = Installation.objects.get_or_create(singleton=True)
     return row.uuid.hex
@@ -205,6 +223,14 @@ def _recorded_topologies(uid: str, resource: str) -> list[Change]:
     rows = ObservedTopology.objects.filter(cluster_id=uid, resource=resource)
     return [
         TopologySeen(resource=resource, name=name, uid=object_uid, labels=())
+        for name, object_uid in rows.values_list("name", "uid")
+    ]
+
+
+def _recorded_queues(uid: str, resource: str) -> list[Change]:
+    rows = ObservedQueue.objects.filter(cluster_id=uid, resource=resource)
+    return [
+        QueueSeen(resource=resource, name=name, uid=object_uid)
         for name, object_uid in rows.values_list("name", "uid")
     ]
 

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from django.db import DatabaseError, connection
 
-from cluster.errors import ClusterError
+from cluster.errors import ClusterError, NotServed, RequestForbidden
 from cluster.interface import ClusterApi, Obj
 from cluster.kinds import Kind
 from cluster.storable import storable_text
@@ -27,6 +27,7 @@ from workflows.values.observation import (
     NodeSeen,
     ObjectSeen,
     PodSeen,
+    QueueSeen,
     TopologySeen,
     UnreadableObject,
 )
@@ -43,8 +44,8 @@ Connect = Callable[[], ClusterApi]
 class Source:
     """What to follow. ``recorded`` reads the objects in the rows, once, at the start.
 
-    ``topology`` is the resource of a kind of topology object, empty for any other kind. ``foreign``: the
-    objects are other tenants' pods, which are kept as sums.
+    ``topology`` is the resource of a kind of topology object, ``queue`` that of a kind of queue; empty for
+    any other kind. ``foreign``: the objects are other tenants' pods, which are kept as sums.
     """
 
     cluster_uid: str
@@ -55,6 +56,7 @@ class Source:
     recorded: Callable[[], Iterable[Any]]
     field_selector: str = ""
     topology: str = ""
+    queue: str = ""
     foreign: bool = False
 
 
@@ -68,7 +70,7 @@ def guarded(source: Source) -> Reduce:
             log.exception("object_not_read", cluster=source.cluster_uid, kind=str(source.kind))
             metadata = obj["metadata"]
             return UnreadableObject(
-                kind=source.topology or source.kind.name,
+                kind=source.topology or source.queue or source.kind.name,
                 namespace=str(metadata.get("namespace") or ""),
                 name=str(metadata["name"]),
                 error=storable_text(f"{type(error).__name__}: {error}"[:MAX_TEXT]),
@@ -114,6 +116,8 @@ def _slim(change: Change) -> Change:
             return replace(change, digest={})
         case TopologySeen():
             return replace(change, labels=())
+        case QueueSeen():
+            return replace(change, reading={})
     return change
 
 
@@ -209,6 +213,8 @@ class Follower:
 
     def _cut(self, error: ClusterError) -> None:
         """Say that nothing new is recorded for now; what was passed on is old, not wrong."""
+        if self._source.queue and isinstance(error, RequestForbidden | NotServed):
+            self._inbox.queues_refused(str(error))
 
     def _restarts(self, reason: str) -> None:
         source = self._source
@@ -242,6 +248,8 @@ class Follower:
             self._inbox.nodes_complete()
         elif self._source.topology:
             self._inbox.topologies_complete(self._source.topology)
+        elif self._source.queue:
+            self._inbox.queues_complete()
 
     def _put_deleted(self, change: Change, *, listed: bool) -> None:
         if not isinstance(change, EventSeen):  # one that expired is no news

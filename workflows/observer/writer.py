@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import models, transaction
 from django.db.models import F, Q
 
-from pools.models import Cluster, ForeignUsage, Node, ObservedTopology
+from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import installed
 from web.times import read_instant
 from workflows.homes import Home, homes_of
@@ -32,16 +32,18 @@ from workflows.values.observation import (
     NodeSeen,
     ObjectSeen,
     PodSeen,
+    QueueSeen,
     TopologySeen,
     is_older,
 )
 
-Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen)
+Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen)
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
 _NODE_KEY = ("name",)
 _TOPOLOGY_KEY = ("resource", "name")
+_QUEUE_KEY = ("resource", "name")
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _NODE_FIELDS = (
     "uid",
@@ -67,6 +69,7 @@ def write(cluster: str, batch: Batch) -> int:
         moved = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
         topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _TOPOLOGY_KEY)
         _write_topologies(cluster, topologies, now)
+        _write_queues(cluster, _newest(cluster, batch, batch.queues, ObservedQueue.objects, _QUEUE_KEY), now)
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=moved)
         groups = _owners(cluster, [*batch.pods, *batch.objects]) | named_groups
@@ -123,6 +126,11 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     if listed:
         listed |= set(Cluster.objects.select_for_update(no_key=True).get(pk=cluster).topologies_listed)
         news["topologies_listed"] = sorted(listed)
+    if batch.queues_complete or batch.queues_problem:
+        news |= {
+            "queues_synced_at": now if batch.queues_complete else None,
+            "queues_problem": batch.queues_problem,
+        }
     if moved or batch.topologies or batch.nodes_complete or batch.topologies_complete:
         news["changes"] = F("changes") + 1
     if news:
@@ -253,6 +261,33 @@ def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: dat
         update_conflicts=True,
         unique_fields=("cluster", *_TOPOLOGY_KEY),
         update_fields=("uid", "labels", "resource_version", "seen_at"),
+        batch_size=500,
+    )
+
+
+def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> None:
+    for queue in queues:
+        if queue.absent:
+            ObservedQueue.objects.filter(
+                cluster_id=cluster, resource=queue.resource, name=queue.name
+            ).delete()
+    ObservedQueue.objects.bulk_create(
+        (
+            ObservedQueue(
+                cluster_id=cluster,
+                resource=queue.resource,
+                name=queue.name,
+                uid=queue.uid,
+                reading=queue.reading,
+                resource_version=queue.resource_version,
+                seen_at=now,
+            )
+            for queue in queues
+            if not queue.absent
+        ),
+        update_conflicts=True,
+        unique_fields=("cluster", *_QUEUE_KEY),
+        update_fields=("uid", "reading", "resource_version", "seen_at"),
         batch_size=500,
     )
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import UUID
 
+from cluster.quantities import quantity
 from scheduling import names
-from scheduling.backends.base import ReadBack, TopologyOwner
+from scheduling.backends.base import AdmitsByQueue, ReadBack, TopologyOwner
 
 Json = dict[str, Any]
 
@@ -118,6 +119,18 @@ class TopologySeen:
     name: str
     uid: str
     labels: tuple[str, ...]
+    absent: bool = False
+    resource_version: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSeen:
+    """A scheduler's queue, our own or somebody else's; ``reading`` is JSON of ``QueueState``."""
+
+    resource: str
+    name: str
+    uid: str
+    reading: Mapping[str, Any] = field(default_factory=dict)
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -289,6 +302,18 @@ def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:
         name=metadata["name"],
         uid=metadata["uid"],
         labels=owner.levels_in(obj),
+        resource_version=_version(metadata),
+    )
+
+
+def see_queue(scheduler: AdmitsByQueue, obj: Mapping[str, Any]) -> QueueSeen:
+    """Reduce a queue to its parent, its bounds and what is in use below it."""
+    metadata = obj["metadata"]
+    return QueueSeen(
+        resource=scheduler.queue.crd,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        reading=scheduler.read_queue(obj, quantity=quantity).to_json(),
         resource_version=_version(metadata),
     )
 

@@ -25,7 +25,7 @@ from scheduling.set_order import SetOrder
 
 VERSIONS = (1, 2, 3, 4, 5)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout; 5 reasons for claims, preferences that give way, and an order of sets."""
+the start timeout; 5 reasons for claims, preferences that give way, orders of sets, delays of preemption."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own; its row has the order."""
@@ -76,6 +76,7 @@ class GroupPlacement:
     external_topology: str = ""
     queue_label: str = ""
     shard: Mapping[str, str] = field(default_factory=dict)
+    preemption_delay: float = 0.0
     exec_timeout: float
     queue_timeout: float
     start_timeout: float = START_TIMEOUT
@@ -248,7 +249,7 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
-    if placement.claims or placement.free_preferences_after:
+    if placement.claims or placement.free_preferences_after or placement.preemption_delay:
         return 5
     if placement.start_timeout != START_TIMEOUT:
         return 4

@@ -15,7 +15,7 @@ Not played, so nothing may be concluded from its absence here:
   ``pods/binding``), and pods that hang in their deletion (v0.15 and later no longer wait for them),
 - channels of pods that are being deleted: here a gang may wait for them, in KAI they count as taken,
 - GPU fractions and MIG, the limit of events that client-go sets,
-- ``status.resourcesStatus`` of pod groups and the status of queues, which KAI's other controllers write,
+- ``status.resourcesStatus`` of pod groups, which another controller of KAI writes,
 - schedulers and node pools (shards) beyond the one called ``default``.
 
 One thing is narrower than in KAI: pods of another ``schedulerName`` are left alone even if annotated.

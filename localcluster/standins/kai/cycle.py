@@ -9,7 +9,7 @@ A group with a pipelined pod keeps its places for this cycle but binds nothing.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from localcluster.standins.kai import preempt, stale, topology
+from localcluster.standins.kai import preempt, queue_status, stale, topology
 from localcluster.standins.kai.board import Board, Placement
 from localcluster.standins.kai.jobs import Job, by_priority, jobs_of
 from localcluster.standins.kai.messages import NO_QUEUE, FitError
@@ -182,6 +182,7 @@ class _Cycle:
             group_conditions=tuple(self.report.conditions),
             stale_marks=tuple(self.marks),
             pod_conditions=tuple(self.report.pods),
+            queue_statuses=tuple(queue_status.statuses(self.snapshot.queues, self.jobs)),
             events=(*self.events, *self.report.events),
             wake_at=self.wake_at,
         )

@@ -16,7 +16,7 @@ from localcluster.api import Access, Api, Json
 from localcluster.standins.kai import reader
 from localcluster.standins.kai.cycle import schedule
 from localcluster.standins.kai.values import Binding, Decisions, Eviction, Pod, Snapshot, Version
-from localcluster.standins.kai.writer import GROUPS, RESOURCES, Answers, Writer
+from localcluster.standins.kai.writer import GROUPS, QUEUES, RESOURCES, Answers, Writer
 from localcluster.standins.mirror import Mirror, start_all
 
 PERIOD = 0.2
@@ -89,13 +89,15 @@ class Scheduler:
         self.nodes = self._mirror("/api/v1/nodes", reader.node)
         self.pods = self._mirror("/api/v1/pods", reader.pod)
         self.groups = self._mirror(f"{GROUPS}/podgroups", reader.pod_group)
-        self.queues = self._mirror("/apis/scheduling.run.ai/v2/queues", reader.queue)
+        self.queues = self._mirror(QUEUES, reader.queue)
         self.topologies = self._mirror("/apis/kai.scheduler/v1alpha1/topologies", reader.topology)
         self.priorities = self._mirror("/apis/scheduling.k8s.io/v1/priorityclasses", reader.priority_class)
         self.claims = self._mirror(f"{RESOURCES}/resourceclaims", reader.claim)
         self.slices = self._mirror(f"{RESOURCES}/resourceslices", reader.resource_slice)
         self.classes = self._mirror(f"{RESOURCES}/deviceclasses", reader.device_class)
-        answers = Answers(pod=self.pods.put, group=self.groups.put, claim=self.claims.put)
+        answers = Answers(
+            pod=self.pods.put, group=self.groups.put, claim=self.claims.put, queue=self.queues.put
+        )
         self.writer = Writer(self.api, answers)
 
     def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
@@ -160,6 +162,11 @@ class Scheduler:
         unbound = self.writer.bind(bindings)
         unevicted = self.writer.evict(evictions)
         self.memory.forget(unbound, unevicted)
-        noted = self.writer.note(decisions.stale_marks, decisions.group_conditions, decisions.pod_conditions)
+        noted = self.writer.note(
+            decisions.stale_marks,
+            decisions.group_conditions,
+            decisions.pod_conditions,
+            decisions.queue_statuses,
+        )
         self.writer.report(decisions.events)
         return not unbound and not unevicted and noted

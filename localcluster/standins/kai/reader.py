@@ -20,11 +20,13 @@ from localcluster.standins.kai.values import (
     PodState,
     Queue,
     QueueLimit,
+    QueueStatus,
     Shape,
     SubGroup,
     Taint,
     Toleration,
     Topology,
+    Written,
 )
 
 Json = Mapping[str, Any]
@@ -269,6 +271,23 @@ def queue(body: Json) -> Queue:
         cpu=_limit(resources.get("cpu"), 1),  # written in millicores, kept in thousandths of a core
         memory=_limit(resources.get("memory"), 1_000_000 * UNIT),  # written in MB
         gpu=_limit(resources.get("gpu"), UNIT),
+        status=_queue_status(body),
+    )
+
+
+def _queue_status(body: Json) -> QueueStatus | None:
+    if not (status := body.get("status")):
+        return None
+
+    def written(name: str) -> Written:
+        return tuple(sorted((key, str(value)) for key, value in (status.get(name) or {}).items()))
+
+    return QueueStatus(
+        queue=body["metadata"]["name"],
+        children=tuple(status.get("childQueues") or ()),
+        allocated=written("allocated"),
+        fixed=written("allocatedNonPreemptible"),
+        requested=written("requested"),
     )
 
 

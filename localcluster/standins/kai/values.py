@@ -183,6 +183,21 @@ class QueueLimit:
     limit: int = 0
 
 
+Written = tuple[tuple[str, str], ...]
+"""Quantities by resource, in order of name."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """``fixed`` is the part of ``allocated`` that may not be preempted."""
+
+    queue: str
+    children: tuple[str, ...] = ()
+    allocated: Written = ()
+    fixed: Written = ()
+    requested: Written = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Queue:
     name: str
@@ -191,6 +206,7 @@ class Queue:
     cpu: QueueLimit = QueueLimit()
     memory: QueueLimit = QueueLimit()
     gpu: QueueLimit = QueueLimit()
+    status: QueueStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +344,7 @@ class Decisions:
     group_conditions: tuple[GroupCondition, ...] = ()
     stale_marks: tuple[StaleMark, ...] = ()
     pod_conditions: tuple[PodUnschedulable, ...] = ()
+    queue_statuses: tuple[QueueStatus, ...] = ()
     events: tuple[Event, ...] = ()
     wake_at: float | None = None
     """When to look again although nothing changed (end of a grace period)."""

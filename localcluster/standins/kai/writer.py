@@ -29,12 +29,14 @@ from localcluster.standins.kai.values import (
     GroupCondition,
     Pod,
     PodUnschedulable,
+    QueueStatus,
     StaleMark,
 )
 
 THREADS = 8
 REMEMBERED_EVENTS = 50_000
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+QUEUES = "/apis/scheduling.run.ai/v2/queues"
 RESOURCES = "/apis/resource.k8s.io/v1"
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Answers:
     pod: Callable[[Json], None]
     group: Callable[[Json], None]
     claim: Callable[[Json], None]
+    queue: Callable[[Json], None]
 
 
 @dataclass(slots=True)
@@ -79,12 +82,14 @@ class Writer:
         marks: Iterable[StaleMark],
         conditions: Iterable[GroupCondition],
         pods: Iterable[PodUnschedulable],
+        queues: Iterable[QueueStatus],
     ) -> bool:
         """Write annotations and conditions; return whether all were written."""
         done = [
             *self._all(self._mark, marks),
             *self._all(self._condition, conditions),
             *self._all(self._unschedulable, pods),
+            *self._all(self._queue_status, queues),
         ]
         return all(ok for _, ok in done)
 
@@ -187,6 +192,18 @@ class Writer:
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         self.answers.pod(self.api.patch(path, body, content_type=STRATEGIC_PATCH))
+
+    def _queue_status(self, status: QueueStatus) -> None:
+        """Replace the status: an update, because a merge would keep resources that are no longer in use."""
+        path = f"{QUEUES}/{status.queue}"
+        queue = self.api.get(path)
+        queue["status"] = {
+            "childQueues": list(status.children),
+            "allocated": dict(status.allocated),
+            "allocatedNonPreemptible": dict(status.fixed),
+            "requested": dict(status.requested),
+        }
+        self.answers.queue(self.api.replace(f"{path}/status", queue))
 
     def _write_events(self) -> None:
         while True:

@@ -33,6 +33,8 @@ def _features() -> Iterator[Feature]:
     yield Feature(POD_GROUP, ("spec", "subGroups", "minSubGroup"), Purpose.NOTHING)
     yield Feature(QUEUE, (), Purpose.SCHEDULER)
     yield Feature(QUEUE, ("spec", "parentQueue"), Purpose.SCHEDULER)
+    yield Feature(QUEUE, ("spec", "preemptMinRuntime"), Purpose.NOTHING)
+    yield Feature(QUEUE, ("spec", "reclaimMinRuntime"), Purpose.NOTHING)
     yield Feature(TOPOLOGY, (), Purpose.TOPOLOGY)
     yield Feature(TOPOLOGY, ("spec", "levels", "nodeLabel"), Purpose.TOPOLOGY)
     yield Feature(TOPOLOGY, ("spec", "levels", "alias"), Purpose.NOTHING)

@@ -7,10 +7,13 @@ v0.13 and v0.17). A bound that a Queue leaves out is 0, which allows nothing. Fa
 order of queues and what is reclaimed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Literal
 
 from scheduling.backends.priorities import PRIORITIES
+from scheduling.kubernetes_syntax import GPU
 from scheduling.queues import (
     QUEUE_RESOURCES,
     UNLIMITED,
@@ -37,6 +40,31 @@ def configured(manifest: Mapping[str, Any]) -> QueueState:
     return QueueState(
         name=manifest["metadata"]["name"], parent=spec.get("parentQueue") or "", bounds=_bounds(spec)
     )
+
+
+_STATUS_NAMES: Mapping[str, str] = {"gpu": GPU, "cpu": "cpu", "memory": "memory"}
+"""A status counts as pods do, whatever its description says: GPUs, cores and bytes, as quantities."""
+
+
+def read_queue(obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
+    """A Queue with what KAI's controllers count below it; a status that is no quantity counts as 0."""
+    status = obj.get("status") or {}
+    return replace(
+        configured({"spec": {}, **obj}),
+        used=_counted(status.get("allocated") or {}, quantity),
+        fixed=_counted(status.get("allocatedNonPreemptible") or {}, quantity),
+    )
+
+
+def _counted(amounts: Mapping[str, Any], quantity: Callable[[str], Decimal]) -> dict[str, float]:
+    counted = {}
+    for name, written in _STATUS_NAMES.items():
+        try:
+            amount = max(0.0, float(quantity(str(amounts.get(written, "0")))))
+        except ValueError:
+            amount = 0.0
+        counted[name] = amount * (1000 if name == "cpu" else 1)
+    return counted
 
 
 def _bounds(spec: Mapping[str, Any]) -> dict[str, QueueBound]:

@@ -19,7 +19,8 @@ retry. ``preemptibility`` stays unset: it follows from the priority.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +40,7 @@ from scheduling.backends.base import (
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kai import evictions, installation, minimum, pod_keys, queue_rules, reasons, relax
 from scheduling.backends.kai.features import BIND_REQUEST, FEATURES, POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.backends.kai.version import OLDEST, STALENESS_GRACE, version_from_schema
+from scheduling.backends.kai.version import OLDEST, PREEMPTION_DELAY, STALENESS_GRACE, version_from_schema
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.free_preferences import at_preference_levels
@@ -69,7 +70,10 @@ class Kai(ByTable):
 
     name = "kai"
     oldest = OLDEST
-    needs: Mapping[Capability, SchedulerVersion] = dict.fromkeys(Capability, OLDEST)
+    needs: Mapping[Capability, SchedulerVersion] = {
+        **dict.fromkeys(Capability, OLDEST),
+        Capability.QUEUE_PREEMPTION_DELAY: PREEMPTION_DELAY,
+    }
     pod_group = POD_GROUP
     max_levels = MAX_LEVELS
     scheduler_name = "kai-scheduler"
@@ -93,6 +97,7 @@ class Kai(ByTable):
     features = FEATURES
     installation_queries = installation.QUERIES
     shard_label = "kai.scheduler/node-pool"
+    removable = ("preemptMinRuntime", "reclaimMinRuntime")
 
     def version_of(self, *, kubernetes: str, pod_group_schema: Mapping[str, Any] | None) -> SchedulerVersion:
         """Infer the version from the PodGroup schema alone; Kubernetes' own says nothing about KAI."""
@@ -150,6 +155,9 @@ class Kai(ByTable):
         """The child queues; KAI 0.14 and later refuse to delete a queue that has any in its status."""
         return tuple(map(str, (pool_object.get("status") or {}).get("childQueues") or ()))
 
+    def read_queue(self, obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
+        return queue_rules.read_queue(obj, quantity=quantity)
+
     def queues_of(self, request: PoolRequest) -> tuple[QueueState, ...]:
         manifests = (_pool_queue(request), *_parent_queues(request))
         return tuple(queue_rules.configured(manifest) for manifest in manifests)
@@ -189,6 +197,8 @@ def _pod_group(request: GangRequest, tree: ConstraintTree, subgroups: Sequence[S
         spec["priorityClassName"] = request.priority_class
     if constraint := tree.root.constraint:
         spec["topologyConstraint"] = _constraint(request, constraint)
+    if request.preemption_delay and (request.version or OLDEST) >= PREEMPTION_DELAY:
+        spec["preemptionDelay"] = _duration(request.preemption_delay)
     if subgroups:
         spec["subGroups"] = [_subgroup(request, subgroup) for subgroup in subgroups]
     else:
@@ -333,7 +343,17 @@ def _pool_queue(request: PoolRequest) -> Manifest:
     queue = _queue(request, request.queues.queue(request.namespace, request.pool), gpu=gpu)
     queue["metadata"]["labels"][names.POOL_LABEL] = request.pool
     queue["spec"]["parentQueue"] = request.queues.parent_queue(request.namespace)
+    runtimes = {
+        "preemptMinRuntime": request.queues.preempt_min_runtime,
+        "reclaimMinRuntime": request.queues.reclaim_min_runtime,
+    }
+    queue["spec"] |= {field: _duration(seconds) for field, seconds in runtimes.items() if seconds}
     return queue
+
+
+def _duration(seconds: float) -> str:
+    """As Go writes it, in whole milliseconds."""
+    return f"{round(seconds * 1000)}ms" if seconds % 1 else f"{int(seconds)}s"
 
 
 def _queue(request: PoolRequest, name: str, *, gpu: Mapping[str, float]) -> Manifest:

@@ -9,6 +9,8 @@ from scheduling.errors import UnsupportedCapability
 OLDEST = SchedulerVersion(0, 13)
 MIN_SUB_GROUP = SchedulerVersion(0, 15)
 STALENESS_GRACE = SchedulerVersion(0, 17)
+PREEMPTION_DELAY = STALENESS_GRACE
+"""``preemptionDelay`` came into the schema with ``stalenessGracePeriod``."""
 
 
 def version_from_schema(document: Mapping[str, Any]) -> SchedulerVersion:

@@ -158,3 +158,17 @@ def test_room_is_not_claimed_against_a_scheduler_that_finds_none(api, pool, know
     assert group["sentence"].startswith("No rack has room for 2 tasks. The observed nodes have room")
     assert unseen in group["sentence"]
     assert "fits now" not in group["sentence"]
+
+
+def test_younger_work_of_higher_priority_goes_before_it_and_older_work_of_lower_does_not(api, pool):
+    older = waiting(pool, why="topology", text="No rack has room for 2 tasks.")
+    for name, priority in (("urgent", "HIGH"), ("late", "NORMAL"), ("cheap", "LOW")):
+        workflow = WorkflowFactory(pool=pool, base_name=name, priority=priority)
+        group = TaskGroupFactory(pool=pool, workflow=workflow, pods=0, status="SCHEDULING")
+        TaskFactory(group=group, status="SCHEDULING", placement__gpu=64)
+
+    (group,) = explained(api, older)["groups"]
+
+    before = group["feasibility"]["before"]
+    assert (before["groups"], before["younger"]) == (1, 1)
+    assert before["workflows"][0].startswith("urgent")

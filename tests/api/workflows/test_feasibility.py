@@ -1,7 +1,13 @@
 """Whether a workflow would ever fit, fits now, and where: told at submission, asked without one."""
 
 import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
 
+from pools.documents.backend import queues_of
+from pools.models import ObservedQueue
+from scheduling.queues import QueueBound, QueueState
+from scheduling.requirements import Requirement
 from tests.api.workflows.specs import gang, text
 from tests.error_shape import assert_error_shape
 from tests.factories import (
@@ -16,6 +22,8 @@ from tests.factories import (
     WorkflowFactory,
     foreign_usage,
 )
+from web.models import Role
+from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.models import Workflow
 
 pytestmark = pytest.mark.django_db
@@ -200,7 +208,8 @@ def test_the_verdict_lists_what_it_did_not_look_at(api, pool):
     entry = verdict(post(api, pool, 3, "?feasibility=only"))
     assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "unknown")
     codes = {line["code"] for line in entry["not_examined"]}
-    assert {"quota", "preemption", "priority", "other_tenants"} <= codes
+    assert {"quota", "fair_share", "run_times", "other_tenants", "claims"} <= codes
+    assert codes.isdisjoint({"priority", "preemption"})  # nothing waits, and nothing has to go
 
 
 def test_room_that_only_preferences_hide_is_said_with_the_time_after_which_they_give_way(api, pool):
@@ -216,3 +225,170 @@ def test_room_that_only_preferences_hide_is_said_with_the_time_after_which_they_
     assert entry["sentence"].endswith(
         "There is room that only its preferences hide: they give way after 60 seconds."
     )
+
+
+def observe_queues(pool, **queues):
+    """Queues as the observer writes them; the pool's own is ``own`` and stands below ``above``."""
+    cluster = pool.backend.cluster
+    own = queues_of(pool.backend).queue(pool.backend.namespace, pool.name)
+    for name, (limit, used) in queues.items():
+        state = QueueState(
+            name=own if name == "own" else name,
+            parent="above" if name == "own" else "",
+            bounds={"gpu": QueueBound(-1, limit)},
+            used={"gpu": used},
+        )
+        ObservedQueue.objects.create(
+            cluster=cluster,
+            resource="queues.scheduling.run.ai",
+            name=state.name,
+            uid=state.name,
+            reading=state.to_json(),
+            seen_at=timezone.now(),
+        )
+    cluster.queues_synced_at = timezone.now()
+    cluster.save()
+    return own
+
+
+def test_queues_that_are_followed_admit_a_group_or_name_the_one_that_does_not(api, pool):
+    observe_queues(pool, own=(-1, 0), above=(64, 30))
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "admits")
+    assert "quota" not in {line["code"] for line in entry["not_examined"]}
+
+    ObservedQueue.objects.all().delete()
+    observe_queues(pool, own=(-1, 0), above=(64, 48))
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["obstacle"]) == ("not_now", "quota")
+    (shortage,) = entry["quota"]["shortages"]
+    assert (shortage["queue"], shortage["amount"], shortage["used"]) == ("above", 64, 48)
+
+
+def test_our_own_usage_counts_as_it_is_known_here_and_not_as_the_status_has_it(api, pool):
+    """The status of a queue lags behind: 16 GPUs are in use by us, of which it knows none yet."""
+    observe_queues(pool, own=(-1, 0), above=(32, 0))
+    hold(pool, "n3", "n4")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert entry["obstacle"] == "quota"
+    assert entry["quota"]["shortages"][0]["used"] == 16
+
+
+def test_queues_that_may_not_be_followed_leave_quota_unknown(api, pool):
+    observe_queues(pool, own=(-1, 0), above=(8, 8))
+    type(pool.backend.cluster).objects.update(queues_synced_at=None)
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["quota"]["answer"]) == ("now", "unknown")
+
+
+# Other work of the queue
+
+
+def wait(pool, tasks, *, workflow, priority="NORMAL", gpu=8):
+    group = TaskGroupFactory(
+        pool=pool,
+        workflow=WorkflowFactory(pool=pool, base_name=workflow, priority=priority),
+        pods=0,
+        status="SCHEDULING",
+        frozen={"priority": priority},
+    )
+    for position in range(tasks):
+        TaskFactory(
+            group=group,
+            position=position,
+            status="SCHEDULING",
+            placement__gpu=gpu,
+            placement__requirements=(Requirement("rack", "r"),),
+        )
+    return group.workflow
+
+
+def test_a_group_that_goes_first_takes_the_room(api, pool):
+    first = wait(pool, 3, workflow="early")
+
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+
+    assert (entry["verdict"], entry["obstacle"]) == ("not_now", "priority")
+    assert entry["before"] == {"groups": 1, "younger": 0, "workflows": [first.name]}
+    assert f'1 group of its queue goes first ("{first.name}").' in entry["sentence"]
+
+
+def test_a_group_that_goes_first_and_leaves_room_is_no_obstacle(api, pool):
+    wait(pool, 2, workflow="early")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["before"]["groups"]) == ("now", 1)
+    assert {line["code"] for line in entry["not_examined"]}.isdisjoint({"priority"})
+
+
+def test_work_of_lower_priority_does_not_go_first(api, pool):
+    wait(pool, 3, workflow="cheap", priority="LOW")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["before"]["groups"]) == ("now", 0)
+
+
+def test_a_group_that_its_queue_does_not_admit_takes_no_room(api, pool):
+    bound(pool, maximum=24)
+    wait(pool, 4, workflow="large")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["verdict"], entry["before"]["groups"]) == ("now", 1)
+
+
+def hold_cheaply(pool, *nodes):
+    group = TaskGroupFactory(
+        pool=pool,
+        workflow=WorkflowFactory(pool=pool, base_name="cheap", priority="LOW"),
+        pods=0,
+        status="RUNNING",
+        frozen={"priority": "LOW"},
+    )
+    for node in nodes:
+        TaskFactory(group=group, node_name=node, placement__gpu=8)
+    return group.workflow
+
+
+def test_work_that_may_be_preempted_is_named(api, pool):
+    observe_queues(pool, own=(-1, 0))
+    cheap = hold_cheaply(pool, "n0")
+
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+
+    assert entry["preemption"] == {"answer": "helps", "workflows": [cheap.name]}
+    assert f'The scheduler may preempt work of lower priority for it: "{cheap.name}".' in entry["sentence"]
+    low = verdict(post(api, pool, 3, "?feasibility=only&priority=LOW"))
+    assert low["preemption"] == {"answer": "none", "workflows": []}
+
+
+def test_preemption_does_not_help_where_other_work_stands_in_the_way_too(api, pool):
+    observe_queues(pool, own=(-1, 0))
+    hold_cheaply(pool, "n0")
+    hold(pool, "n1")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert entry["preemption"]["answer"] == "does_not_help"
+
+
+def test_preemption_makes_room_below_a_limit(api, pool):
+    observe_queues(pool, own=(32, 0))
+    hold_cheaply(pool, "n3", "n4")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert (entry["obstacle"], entry["preemption"]["answer"]) == ("quota", "helps")
+
+
+def test_without_the_queues_preemption_is_unknown(api, pool):
+    hold_cheaply(pool, "n0")
+    entry = verdict(post(api, pool, 3, "?feasibility=only"))
+    assert entry["preemption"] == {"answer": "unknown", "workflows": []}
+
+
+def test_work_that_the_caller_may_not_list_is_not_named(as_user, pool):
+    """The caller submits to the pool, and may list nothing there."""
+    observe_queues(pool, own=(-1, 0))
+    cheap = hold_cheaply(pool, "n0")
+    bob = as_user("bob")
+    creates = [{"actions": ["workflow:Create"], "resources": [f"pool/{pool.name}"]}]
+    Role.objects.create(name="creator", policies=creates)
+    User.objects.get(username="bob").role_assignments.create(role="creator")
+
+    answer = post(bob, pool, 3, "?feasibility=only")
+
+    assert cheap.name not in answer.content.decode()
+    assert verdict(answer)["preemption"]["workflows"] == [ANOTHER_WORKFLOW]

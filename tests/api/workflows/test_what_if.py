@@ -19,7 +19,8 @@ from tests.factories import (
     WorkflowFactory,
 )
 from web.models import Role, RoleAssignment
-from whatif import comparison, waiting_groups
+from whatif import comparison
+from workflows.feasibility import waiting_groups
 
 pytestmark = pytest.mark.django_db
 
@@ -102,6 +103,14 @@ def test_a_drained_node_tells_whose_work_stands_on_it(ask, pool):
     assert told["displaced"] == [night]
     assert changes(told) == {four: ("not_now", "never", "impossible")}
     assert night in told["groups"][0]["before"]["sentence"]
+
+
+def test_nodes_that_the_pools_queue_does_not_admit_help_nobody(ask, pool):
+    type(pool).objects.filter(pk=pool.pk).update(resources={"gpu": {"maximum": 32}})
+    five = group(pool, 5, name="five")
+    comparison_of_five = ask(add_nodes=[{"like": "r1-0"}])
+    assert changes(comparison_of_five) == {five: ("never", "never", "same")}
+    assert "never allows more than 32 GPUs" in comparison_of_five["groups"][0]["after"]["sentence"]
 
 
 def test_added_nodes_make_possible_what_never_fitted(ask, pool):

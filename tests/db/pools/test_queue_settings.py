@@ -192,3 +192,63 @@ def test_a_scheduler_without_queues_takes_no_such_settings(cluster):
     with pytest.raises(InvalidSpec) as refused:
         services.put_backend(name="plain", document=document, change=ADMIN)
     assert {code for _, code in faults(refused)} == {"no_queues"}
+
+
+def queue_spec(cluster):
+    settle(cluster)
+    return cluster.get(KAI_QUEUE, names.queue("osmo", "train"))["spec"]
+
+
+def test_minimum_run_times_are_written_and_removed_again(cluster):
+    register(preempt_min_runtime="5m", reclaim_min_runtime="1h")
+    save()
+    spec = queue_spec(cluster)
+    assert (spec["preemptMinRuntime"], spec["reclaimMinRuntime"]) == ("300s", "3600s")
+
+    changes = {"queue_settings": {"preempt_min_runtime": "", "reclaim_min_runtime": "2h"}}
+    services.post_backend(name="kai", changes=changes, change=ADMIN)
+    spec = queue_spec(cluster)
+    assert "preemptMinRuntime" not in spec
+    assert spec["reclaimMinRuntime"] == "7200s"
+
+
+def test_a_version_without_a_delay_of_preemption_refuses_one(cluster):
+    with pytest.raises(InvalidSpec) as refused:
+        register(preemption_delay="5m")
+    (fault,) = refused.value.faults
+    assert (fault.path, fault.capability) == (
+        ("queue_settings", "preemption_delay"),
+        "queue.preemption_delay",
+    )
+    assert 'The pool\'s scheduler "kai" lacks capability queue.preemption_delay' in fault.message
+
+
+def test_a_scheduler_without_queues_refuses_what_they_alone_can_hold(cluster):
+    register()
+    save(resources={"gpu": {"guarantee": 8, "maximum": 16, "weight": 1}})
+    to_default = {"scheduler_settings": {"scheduler_type": "default"}, "queue_settings": {"prefix": ""}}
+    with pytest.raises(InvalidSpec) as refused:
+        services.post_backend(name="kai", changes=to_default, change=ADMIN)
+    assert {fault.capability for fault in refused.value.faults} == {"queue.guarantee", "queue.limit"}
+
+    services.put_backend(
+        name="plain", document={"scheduler_settings": {"scheduler_type": "default"}}, change=ADMIN
+    )
+    with pytest.raises(InvalidSpec) as refused:
+        save("other", backend="plain", resources={"gpu": {"weight": 3}})
+    assert [fault.path[-3:] for fault in refused.value.faults] == [("resources", "gpu", "weight")]
+
+
+def test_minimum_run_times_go_through_the_history(cluster):
+    backend = register(preempt_min_runtime="5m")
+    first = backend.revision
+    services.post_backend(name="kai", changes={"queue_settings": {"preempt_min_runtime": "9m"}}, change=ADMIN)
+    assert document_of(Backend.objects.get(name="kai"))["queue_settings"]["preempt_min_runtime"] == "9m"
+    services.roll_back(config_type="BACKEND", revision=first, change=ADMIN, force=False)
+    assert document_of(Backend.objects.get(name="kai"))["queue_settings"]["preempt_min_runtime"] == "5m"
+
+
+def test_a_duration_that_is_none_is_named(cluster):
+    with pytest.raises(InvalidSpec) as refused:
+        register(preempt_min_runtime="soon")
+    assert faults(refused) == [(("queue_settings", "preempt_min_runtime"), "invalid_duration")]

@@ -13,6 +13,8 @@ from scheduling.capabilities import (
     Capability,
     SchedulerVersion,
     check_pool_levels,
+    check_queue_settings,
+    check_share,
 )
 from scheduling.checks import check_gang, shared_values
 from scheduling.errors import UnsupportedCapability
@@ -49,7 +51,8 @@ def test_a_version_too_old_holds_nothing(make):
 
 
 def test_kai_holds_everything_and_default_nothing():
-    assert Kai().capabilities(None).held == EVERYTHING
+    assert Kai().capabilities(SchedulerVersion(0, 17)).held == EVERYTHING
+    assert Kai().capabilities(None).held == EVERYTHING - {Capability.QUEUE_PREEMPTION_DELAY}
     assert Default().capabilities(None).held == frozenset()
     assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {"gang", "topology.required"}
 
@@ -221,3 +224,36 @@ def test_versions_compare_by_number():
     assert SchedulerVersion.parse("0.9") < SchedulerVersion.parse("v0.13.2") < SchedulerVersion.parse("1.0")
     with pytest.raises(ValueError, match="no version"):
         SchedulerVersion.parse("latest")
+
+
+def held(*capabilities):
+    return Capabilities("toy", frozenset(capabilities), 16)
+
+
+def test_a_share_that_the_scheduler_would_ignore_is_refused_field_by_field():
+    share = {"guarantee": 8, "maximum": -1, "weight": 2}
+    faults = check_share(share, {}, capabilities=held(Capability.QUEUE_GUARANTEE), path=("gpu",))
+    assert [(fault.path, fault.capability) for fault in faults] == [
+        (("gpu", "weight"), "queue.over_quota_weight")
+    ]
+    assert "would ignore this" in faults[0].message
+
+
+def test_a_share_that_was_there_before_does_not_stop_another_change():
+    share = {"guarantee": 8, "maximum": 16, "weight": 1}
+    assert check_share(share, share, capabilities=held(), path=()) == []
+    assert len(check_share({**share, "maximum": 32}, share, capabilities=held(), path=())) == 1
+
+
+def test_a_setting_of_queues_needs_a_version_that_has_it():
+    settings = {"preemption_delay": "5m", "preempt_min_runtime": ""}
+    faults = check_queue_settings(settings, {}, capabilities=held(), path=("queue_settings",))
+    assert [fault.path for fault in faults] == [("queue_settings", "preemption_delay")]
+    assert check_queue_settings(settings, settings, capabilities=held(), path=()) == []
+
+
+@pytest.mark.parametrize(("version", "want"), [("0.13", False), ("0.15", False), ("0.17", True)])
+def test_kai_delays_preemption_from_the_version_whose_schema_has_it(version, want):
+    capabilities = Kai().capabilities(SchedulerVersion.parse(version))
+    assert (Capability.QUEUE_PREEMPTION_DELAY in capabilities) is want
+    assert Capability.QUEUE_PREEMPT_MIN_RUNTIME in capabilities

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from scheduling.backends.base import PoolRequest
+from scheduling.backends.base import PoolRequest, QueueSettings
 from scheduling.backends.kai import Kai
 from scheduling.backends.kai.version import version_from_schema
 from tests.unit.scheduling import crds
@@ -63,3 +63,21 @@ VERSION_IN_SCHEMA = dict.fromkeys(crds.OLDEST, "0.13") | dict.fromkeys(crds.NEWE
 def test_the_version_is_inferred_from_the_schema(source, want):
     definition = crds.definition(source, "podgroups", "scheduling.run.ai")
     assert str(version_from_schema(definition)) == want
+
+
+@pytest.mark.parametrize("source", crds.SOURCES)
+def test_minimum_run_times_pass_a_round_trip(source):
+    settings = QueueSettings(preempt_min_runtime=300, reclaim_min_runtime=0.5)
+    pool = PoolRequest(namespace="osmo", pool="H100", installation=INSTALLATION, levels=(), queues=settings)
+    *_, queue = Kai().pool_objects(pool)
+    assert served(source, queue) == queue
+    assert queue["spec"]["preemptMinRuntime"] == "300s"
+    assert queue["spec"]["reclaimMinRuntime"] == "500ms"
+
+
+@pytest.mark.parametrize("source", crds.SOURCES)
+def test_a_delay_of_preemption_is_written_where_the_schema_keeps_it(source):
+    version = version_from_schema(crds.definition(source, "podgroups", "scheduling.run.ai"))
+    (pod_group,) = Kai().render(request(gang("a b"), POOL, preemption_delay=90, version=version)).pod_groups
+    assert served(source, pod_group) == pod_group
+    assert pod_group["spec"].get("preemptionDelay") == ("90s" if str(version) == "0.17" else None)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.quantities import quantity
 from scheduling.backends.kai.render import Kai
 from scheduling.queues import QueueBound, QueueState
 
@@ -40,3 +41,42 @@ def test_bounds(case):
     priority, queues, gpus, want = CASES[case]
     shortages = Kai().shortages(queues, {"gpu": gpus}, priority=priority)
     assert [(entry.queue, entry.bound, entry.is_lasting) for entry in shortages] == want
+
+
+STATUS = {
+    "allocated": {"nvidia.com/gpu": "12", "cpu": "1500m", "memory": "64Gi", "example.com/nic": "4"},
+    "allocatedNonPreemptible": {"nvidia.com/gpu": 8},
+    "childQueues": ["a", "b"],
+}
+SPEC = {
+    "parentQueue": "research",
+    "resources": {
+        "gpu": {"quota": 16, "limit": -1, "overQuotaWeight": 1},
+        "cpu": {"quota": -1, "limit": 4000},
+        "memory": {"limit": 1000},
+    },
+}
+
+
+def read(obj):
+    return Kai().read_queue({"metadata": {"name": "q"}, **obj}, quantity=quantity)
+
+
+def test_a_queue_is_read_with_its_bounds_and_what_its_status_counts():
+    reading = read({"spec": SPEC, "status": STATUS})
+    assert (reading.name, reading.parent) == ("q", "research")
+    assert reading.bound("gpu") == QueueBound(16, -1)
+    assert reading.bound("cpu") == QueueBound(-1, 4000)
+    assert reading.bound("memory") == QueueBound(0, 1_000_000_000)  # what a Queue leaves out allows nothing
+    assert reading.used == {"gpu": 12, "cpu": 1500, "memory": 64 * 2**30}
+    assert reading.fixed == {"gpu": 8, "cpu": 0, "memory": 0}
+    assert QueueState.from_json("q", reading.to_json()) == reading
+
+
+def test_a_queue_without_spec_or_status_allows_nothing_and_has_nothing_in_use():
+    reading = read({})
+    assert (reading.bound("gpu"), reading.used["gpu"]) == (QueueBound(0, 0), 0)
+
+
+def test_a_status_that_is_no_quantity_counts_as_nothing():
+    assert read({"status": {"allocated": {"nvidia.com/gpu": "many", "cpu": "-3"}}}).used["gpu"] == 0

@@ -3,7 +3,14 @@
 import pytest
 
 from scheduling.backends.kai import Kai
-from scheduling.capabilities import Capability
+from scheduling.capabilities import (
+    QUEUE_CAPABILITIES,
+    SHARE_CAPABILITIES,
+    Capability,
+    SchedulerVersion,
+    check_queue_settings,
+    check_share,
+)
 from tests.unit.scheduling.verdicts import ASKED, BACKENDS, table, verdict
 
 
@@ -26,5 +33,16 @@ def test_every_capability_decides_something(capability):
     class Less(Kai):
         needs = {one: since for one, since in Kai.needs.items() if one != capability}
 
-    answers = [(verdict(Kai(), *asked[:2]), verdict(Less(), *asked[:2])) for asked in ASKED.values()]
+    shares = dict.fromkeys(SHARE_CAPABILITIES, 7)
+    settings = dict.fromkeys(QUEUE_CAPABILITIES, "5m")
+
+    def configured(backend):
+        capabilities = backend.capabilities(SchedulerVersion(0, 17))
+        return (
+            *check_share(shares, {}, capabilities=capabilities, path=()),
+            *check_queue_settings(settings, {}, capabilities=capabilities, path=()),
+        )
+
+    answers = [(configured(Kai()), configured(Less()))]
+    answers += [(verdict(Kai(), *asked[:2]), verdict(Less(), *asked[:2])) for asked in ASKED.values()]
     assert any(with_it != without for with_it, without in answers)

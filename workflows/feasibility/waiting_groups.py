@@ -15,6 +15,7 @@ from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, Ta
 MOST_GROUPS = 50
 MOST_TASKS = 20_000
 _UNPLACED = (*BACKLOG, TaskStatus.SCHEDULING)
+_COLUMNS = ("name", "attempt", "stage", "set_order", "placement", "preference_levels", "workflow__name")
 _SPEC_FIELDS = (
     "cpu",
     "gpu",
@@ -48,21 +49,24 @@ class WaitingGroups:
 
 def waiting_groups_in(pool: str) -> WaitingGroups:
     """The groups of a pool that wait; at most MOST_GROUPS, of at most MOST_TASKS tasks together."""
-    rows = _rows(pool)
-    count = rows.count()
-    sized = rows.annotate(size=Count("tasks", filter=Q(tasks__latest=True))).order_by("submit_time", "pk")
+    rows = unplaced(pool)
+    return WaitingGroups(groups=read_groups(rows.order_by("submit_time", "pk")), count=rows.count())
+
+
+def read_groups(
+    rows: QuerySet[TaskGroup], *, most: int | None = None, most_tasks: int | None = None
+) -> tuple[WaitingGroup, ...]:
+    """The first of these groups, in their order, with as many tasks together as may be read. Two queries."""
+    sized = rows.annotate(size=Count("tasks", filter=Q(tasks__latest=True)))
     chosen: list[TaskGroup] = []
-    left = MOST_TASKS
-    for row in sized.select_related("workflow").only(
-        "name", "attempt", "stage", "set_order", "preference_levels", "placement", "workflow__name"
-    )[:MOST_GROUPS]:
+    left = MOST_TASKS if most_tasks is None else most_tasks
+    for row in sized.select_related("workflow").only(*_COLUMNS)[: MOST_GROUPS if most is None else most]:
         left -= row.size
         if left < 0 and chosen:
             break
         chosen.append(row)
     tasks = _tasks([row.pk for row in chosen])
-    groups = (_group(row, tasks[row.pk]) for row in chosen if tasks[row.pk] and _is_readable(row))
-    return WaitingGroups(groups=tuple(groups), count=count)
+    return tuple(_group(row, tasks[row.pk]) for row in chosen if tasks[row.pk] and _is_readable(row))
 
 
 def _is_readable(row: TaskGroup) -> bool:
@@ -70,7 +74,8 @@ def _is_readable(row: TaskGroup) -> bool:
     return row.placement.get("version") in VERSIONS
 
 
-def _rows(pool: str) -> QuerySet[TaskGroup]:
+def unplaced(pool: str) -> QuerySet[TaskGroup]:
+    """The groups of a pool none of whose tasks has a node."""
     standing = Task.objects.filter(latest=True).exclude(node_name="").values("group_id")
     rows = TaskGroup.objects.filter(
         workflow__pool_name=pool, released_at=None, stop_status="", status__in=_UNPLACED

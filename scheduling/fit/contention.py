@@ -1,0 +1,98 @@
+"""Other work of a gang's queue: what is placed before it, and what could be preempted for it. Pure.
+
+A scheduler takes the groups of one queue in its order and gives each what room there is, so a gang that would
+fit alone may come too late. Room that preemptible work has may become free for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduling.fit.board import Board
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.greedy import Placer
+from scheduling.fit.snapshot import Holding, Snapshot
+
+
+class PreemptionAnswer(StrEnum):
+    """Whether preempting the work below a gang would give it a place; NONE: there is no such work."""
+
+    HELPS = "helps"
+    DOES_NOT_HELP = "does_not_help"
+    NONE = "none"
+    NOT_NEEDED = "not_needed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """``workflows`` are those that the scheduler may preempt for the gang, by name."""
+
+    answer: PreemptionAnswer
+    workflows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """A gang's place in its queue: how many groups that wait go before it, and how many of those came later.
+
+    ``workflows`` are the first of them, by name; ``takes_room``: they take the room that it would have had.
+    """
+
+    groups: int = 0
+    younger: int = 0
+    workflows: tuple[str, ...] = ()
+    takes_room: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """``place`` is None where nothing is known of the other work of the queue."""
+
+    preemption: Preemption
+    place: QueuePlace | None
+
+
+UNKNOWN_CONTENTION = Contention(Preemption(PreemptionAnswer.UNKNOWN), None)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingGang:
+    """A gang that the scheduler takes earlier."""
+
+    workflow: str
+    demand: GangDemand
+
+
+def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
+    """The snapshot once each of these gangs that finds a place has it; they are tried in order."""
+    board = Board(snapshot)
+    holdings: dict[int, list[Holding]] = defaultdict(list)
+    for gang in gangs:
+        placer = Placer(board, gang.demand)
+        if placer.run():
+            for task, node in placer.where:
+                holdings[node].append(Holding(gang.workflow, gang.demand.demands[task].amounts))
+    if not holdings:
+        return snapshot
+    nodes = tuple(
+        replace(node, holdings=(*node.holdings, *holdings[at])) if at in holdings else node
+        for at, node in enumerate(snapshot.nodes)
+    )
+    return replace(snapshot, nodes=nodes)
+
+
+def preempted(snapshot: Snapshot, workflows: Collection[str]) -> Snapshot:
+    """The snapshot without the work of these workflows."""
+    nodes = tuple(
+        replace(node, holdings=tuple(each for each in node.holdings if each.holder not in workflows))
+        if any(holding.holder in workflows for holding in node.holdings)
+        else node
+        for node in snapshot.nodes
+    )
+    return replace(snapshot, nodes=nodes)
+
+
+def has_place(snapshot: Snapshot, gang: GangDemand) -> bool:
+    return Placer(Board(snapshot), gang).run()
