@@ -2,8 +2,7 @@
 
 NVLink joins the nodes of one clique; a ComputeDomain over several cliques connects each of them alone. Its
 status describes the nodes that it lists, and it may list fewer nodes than the group's tasks use: it is Ready
-before any node has joined. So the page leaves out the status and counts nodes instead (ComputeDomain v1beta1:
-``status.nodes`` with name, cliqueID and status). Pure.
+before any node has joined. So the page leaves out the status and counts nodes instead. Pure.
 """
 
 from collections import defaultdict
@@ -13,8 +12,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from pages.workflows.labels import Badge
+from workflows.lifecycle.domain_health import READY, DomainNode, domain_nodes
 
-READY = "Ready"
 Stage = Literal["before", "live", "ended"]
 """Of a group: whether anything of it is to be in the cluster yet, or still."""
 
@@ -27,18 +26,12 @@ MOST_NODES = 40
 """Nodes of one clique that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class CliqueNode:
-    name: str
-    ready: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clique:
     """The nodes of a ComputeDomain in one clique; ``name`` is empty for nodes that report none."""
 
     name: str
-    nodes: tuple[CliqueNode, ...]
+    nodes: tuple[DomainNode, ...]
     more: int
     count: int
     ready: int
@@ -84,8 +77,8 @@ def compute_domain_view(
     task_nodes: Collection[str],
 ) -> ComputeDomainView:
     """Describe a group's ComputeDomain; ``task_nodes`` are the nodes of its tasks that claim a channel."""
-    nodes = _nodes(observed.status) if observed else []
-    listed = {node["name"] for node in nodes}
+    nodes = domain_nodes(observed.status) if observed else ()
+    listed = {node.name for node in nodes}
     missing = sorted(set(task_nodes) - listed) if observed and not observed.deleting else []
     cliques = _cliques(nodes)
     return ComputeDomainView(
@@ -103,26 +96,17 @@ def compute_domain_view(
     )
 
 
-def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The nodes that a status lists; malformed entries are left out, because a cluster wrote them."""
-    entries = status.get("nodes")
-    rows = entries if isinstance(entries, list) else []
-    return [row for row in rows if isinstance(row, Mapping) and isinstance(row.get("name"), str)]
-
-
-def _cliques(nodes: Sequence[Mapping[str, Any]]) -> tuple[Clique, ...]:
-    members_by_clique: dict[str, list[CliqueNode]] = defaultdict(list)
+def _cliques(nodes: Sequence[DomainNode]) -> tuple[Clique, ...]:
+    members_by_clique: dict[str, list[DomainNode]] = defaultdict(list)
     for node in nodes:
-        members_by_clique[str(node.get("cliqueID") or "")].append(
-            CliqueNode(node["name"], node.get("status") == READY)
-        )
+        members_by_clique[node.clique].append(node)
     return tuple(
         Clique(
             name=name,
             nodes=tuple(sorted(members, key=lambda member: member.name)[:MOST_NODES]),
             more=max(0, len(members) - MOST_NODES),
             count=len(members),
-            ready=sum(member.ready for member in members),
+            ready=sum(member.is_ready for member in members),
         )
         for name, members in sorted(members_by_clique.items())
     )

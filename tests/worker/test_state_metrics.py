@@ -55,6 +55,13 @@ def test_a_release_that_is_stuck_shows(db):
     assert told["osmo_release_age_seconds"][(group.backend.name,)] >= 3600
 
 
+def test_running_groups_whose_domain_is_not_ready_are_counted(db):
+    lost = {"type": "NVLinkReady", "status": "False"}
+    group = TaskGroupFactory(pods=0, status="RUNNING", conditions=[lost])
+    TaskGroupFactory(pods=0, status="RUNNING", conditions=[{**lost, "status": "True"}])
+    assert values()["osmo_nvlink_not_ready_groups"] == {(group.backend.name,): 1}
+
+
 def test_free_nodes_show_by_size_and_key_until_nobody_counts_them_any_more(db):
     pool = PoolFactory(name="train", levels=[RACK], node_selector={"example.com/pool": "train"})
     cluster = pool.backend.cluster

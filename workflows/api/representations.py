@@ -13,8 +13,12 @@ from workflows.explain.report import WaitExplanation, WorkflowExplanation
 from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
+from workflows.lifecycle.domain_health import domain_nodes
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
 from workflows.selectors import Neighbours, variables_of
+
+MOST_NODES = 20
+"""Nodes and cliques of a ComputeDomain that are named."""
 
 Json = dict[str, Any]
 
@@ -200,6 +204,7 @@ def _compute_domain(group: TaskGroup, observed: ObservedObject | None) -> shapes
     """The group's ComputeDomain, if it is one that gets one; ``present`` as last observed."""
     if not group.placement.get("nvlink"):
         return None
+    nodes = domain_nodes(observed.digest.get("status")) if observed else ()
     return shapes.ComputeDomainShape(
         name=names.compute_domain(group.uuid),
         namespace=group.placement["namespace"],
@@ -207,6 +212,9 @@ def _compute_domain(group: TaskGroup, observed: ObservedObject | None) -> shapes
         present=observed is not None,
         deleting=observed.deleting if observed else False,
         seen_at=observed.seen_at if observed else None,
+        nodes_joined=len(nodes),
+        not_ready=[node.name for node in nodes if not node.is_ready][:MOST_NODES],
+        cliques=sorted({node.clique for node in nodes if node.clique})[:MOST_NODES],
         claims=[
             _claim(ChannelClaim(claim), tasks) for claim, tasks in group.placement.get("claims", {}).items()
         ],

@@ -304,6 +304,9 @@ class ComputeDomainShape(Shape):
     present: bool = about("Whether it was there when last observed.")
     deleting: bool
     seen_at: Instant | None = about(TIME)
+    nodes_joined: int = about("Nodes that it lists.")
+    not_ready: list[str] = about("Those that it does not list as ready; at most 20.")
+    cliques: list[str] = about("NVLink cliques of its nodes; it connects the nodes of each, not across them.")
     claims: list[ChannelClaimShape] = about(
         "Which tasks claim a channel, and why; empty before this was kept."
     )

@@ -25,6 +25,7 @@ from scheduling.sentences import agree, count_of, listing, plain_listing, plural
 from web.times import naive_utc
 from workflows.explain.levels import ADVICE
 from workflows.explain.obstacles import (
+    MOST_EVIDENCE,
     OccupiedNode,
     SplitSet,
     TopologyDrift,
@@ -38,6 +39,7 @@ from workflows.explain.obstacles import (
     split_evidence,
     split_sentence,
 )
+from workflows.lifecycle.domain_health import DomainHealth
 from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 
 Json = dict[str, Any]
@@ -71,6 +73,7 @@ class Why(StrEnum):
     SILENT = "scheduler_silent"
     PATIENCE = "patience"
     IMAGE = "image"
+    NVLINK = "nvlink_domain"
     STARTING = "starting"
     RETRY = "retry"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
@@ -134,6 +137,7 @@ HELP: Mapping[Why, str] = {
     Why.SILENT: "An administrator checks whether the scheduler runs.",
     Why.PATIENCE: "Wait: the preference stops being required when its time is over.",
     Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
+    Why.NVLINK: "Nothing to do for a minute; then an administrator looks at NVIDIA's daemon on these nodes.",
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
@@ -161,7 +165,8 @@ class ObservedGroup:
     ``waiting`` is for the scheduler backend, None before the pod group and pods exist. ``starting`` are
     containers on nodes that have not started. ``retried`` names tasks of a running group that are tried again
     and have no node yet. ``split_sets`` are the sets of a gang that became several pod groups, ``occupied``
-    nodes with another group's ComputeDomain. ``drift`` is a manual change of its Topology object.
+    nodes with another group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual
+    change of its Topology object.
     """
 
     status: str
@@ -178,6 +183,7 @@ class ObservedGroup:
     retried: Sequence[str] = ()
     split_sets: Sequence[SplitSet] = ()
     occupied: Sequence[OccupiedNode] = ()
+    domain: DomainHealth | None = None
     drift: TopologyDrift | None = None
 
 
@@ -330,6 +336,14 @@ def _of_starting(group: ObservedGroup) -> Reason:
             Why.CHANNEL,
             f"All tasks have nodes and cannot start there yet. {occupied_sentence(former)}",
             evidence | {"nodes_held": evidence_of(former)},
+        )
+    if group.domain and group.domain.unready:
+        unready = list(group.domain.unready[:MOST_EVIDENCE])
+        domain = {"nodes": group.domain.expected, "unready": unready}
+        return Reason(
+            Why.NVLINK,
+            f"All tasks have nodes and are starting. {group.domain.sentence}",
+            evidence | {"nvlink_domain": domain},
         )
     counts = Counter(container.reason for container in group.starting)
     return Reason(Why.STARTING, _starting_sentence(counts), evidence)

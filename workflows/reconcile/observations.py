@@ -124,6 +124,14 @@ def compute_domain_observed(view: GroupView) -> bool:
     return ObservedObject.objects.filter(kind="ComputeDomain", group_uuid=view.uuid, **_home(view)).exists()
 
 
+def compute_domain_digest(view: GroupView) -> Mapping[str, Any] | None:
+    """The group's ComputeDomain as last observed; None if there is none or it is ending."""
+    rows = ObservedObject.objects.filter(
+        kind="ComputeDomain", group_uuid=view.uuid, deleting=False, **_home(view)
+    )
+    return rows.values_list("digest", flat=True).first()
+
+
 def claim_template_observed(view: GroupView) -> bool:
     return ObservedObject.objects.filter(
         kind="ResourceClaimTemplate", group_uuid=view.uuid, **_home(view)

@@ -26,6 +26,7 @@ from workflows.metrics import UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
 from workflows.reconcile.create import Created, TemplateWait, create, created_changes, edits_pod_groups
+from workflows.reconcile.domain_health import record_domain_health
 from workflows.reconcile.follow import (
     UNSEEN_GRACE,
     Assessment,
@@ -214,6 +215,7 @@ class Reconciliation:
             record(self.lease, changes)
             return None
         record_placement_result(view, observed, self.lease)
+        record_domain_health(view, observed, self.lease)
         edits = self._edit(view, observed, silent=silent)
         if edits is None:
             return None

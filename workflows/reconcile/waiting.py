@@ -24,6 +24,7 @@ from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, W
 from workflows.explain.reasons import ObservedGroup, Reason, Why, waiting_reason
 from workflows.lifecycle.statuses import CREATED, TaskStatus
 from workflows.reconcile import observations
+from workflows.reconcile.domain_health import observed_health
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.outcomes import Retry
@@ -59,6 +60,7 @@ def reason_of(
         coverage=levels.coverage,
         waiting=waiting,
         starting=_starting(view, observed) if observed else (),
+        domain=observed_health(view, observed) if observed and status in _STARTING else None,
         retried=again,
         split_sets=split_sets,
         occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),

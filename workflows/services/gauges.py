@@ -30,6 +30,10 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "osmo_release_age_seconds": ("Seconds since the oldest unreleased group ended.", ("backend",)),
     "osmo_release_stuck_groups": ("Task groups with the condition ReleaseStuck.", ("backend",)),
+    "osmo_nvlink_not_ready_groups": (
+        "Running task groups whose ComputeDomain has a node that is not ready.",
+        ("backend",),
+    ),
     "osmo_backlog_groups": ("Task groups that are accepted and not yet created in their cluster.", ("pool",)),
     "osmo_free_nodes": ("Nodes that take work and have no GPU in use.", ("pool",)),
     "osmo_free_slots": (
@@ -96,6 +100,10 @@ _QUERIES: dict[str, str] = {
         SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
          WHERE g.released_at IS NULL AND g.end_time IS NOT NULL
            AND g.conditions @> '[{"type": "ReleaseStuck", "status": "True"}]' GROUP BY b.name""",
+    "osmo_nvlink_not_ready_groups": """
+        SELECT count(*), b.name FROM workflows_taskgroup g JOIN pools_backend b ON b.id = g.backend_id
+         WHERE g.released_at IS NULL AND g.end_time IS NULL AND g.status = 'RUNNING'
+           AND g.conditions @> '[{"type": "NVLinkReady", "status": "False"}]' GROUP BY b.name""",
     "osmo_backlog_groups": f"""
         SELECT count(*), w.pool_name
           FROM workflows_taskgroup g JOIN workflows_workflow w ON w.uuid = g.workflow_id

@@ -148,7 +148,8 @@ def _members(domain: Domain, machines: Iterable[Machine]) -> tuple[Member, ...]:
             while not (old and old.index == index) and (machine.clique, index) in used_indices:
                 index += 1
             used_indices.add((machine.clique, index))
-        members.append(Member(machine.name, machine.address, machine.clique, index))
+        status = "Ready" if machine.daemon_ready else "NotReady"
+        members.append(Member(machine.name, machine.address, machine.clique, index, status))
     return tuple(members)
 
 

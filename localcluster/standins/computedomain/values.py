@@ -16,6 +16,10 @@ NVLINK_MARK = "sim.osmo.local/compute-domain"
 """Annotation or label of a node, ``true`` or ``false``; without it a clique label makes an NVLink node."""
 
 
+DAEMON_MARK = "sim.osmo.local/compute-domain-daemon"
+"""Annotation of a node, ``not-ready``: the daemon of a ComputeDomain there does not become ready."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """One entry of ``status.nodes``; ``index`` is -1 for a node without clique."""
@@ -67,6 +71,7 @@ class Machine:
     domain: str | None = None
     """Uid in the node's ComputeDomain label."""
     nvlink: bool = False
+    daemon_ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,7 @@ def machine(body: Json) -> Machine:
         clique=labels.get(CLIQUE_LABEL, ""),
         domain=labels.get(LABEL),
         nvlink=CLIQUE_LABEL in labels if mark is None else mark == "true",
+        daemon_ready=(meta.get("annotations") or {}).get(DAEMON_MARK) != "not-ready",
     )
 
 

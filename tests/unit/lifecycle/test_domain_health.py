@@ -1,0 +1,38 @@
+"""The health of a ComputeDomain is counted from the nodes of the group's pods."""
+
+import pytest
+
+from workflows.lifecycle.domain_health import domain_nodes, health_of
+
+
+def status(**nodes):
+    """A ComputeDomain's status, by node; the domain itself always says that it is Ready."""
+    return {
+        "status": "Ready",
+        "nodes": [{"name": name, "cliqueID": "c.0", "status": state} for name, state in nodes.items()],
+    }
+
+
+CASES = {
+    "all nodes are ready": (status(a="Ready", b="Ready"), "ab", "True", "2 of 2 nodes"),
+    "a daemon is not ready": (status(a="Ready", b="NotReady"), "ab", "False", "Not ready: b."),
+    "a node has not joined": (status(a="Ready"), "ab", "False", "Not ready: b."),
+    "no node has joined": (status(), "ab", "False", "0 of 2 nodes"),
+    "a node without a pod is not ready": (status(a="Ready", z="NotReady"), "a", "True", "1 of 1 node"),
+    "a status that no controller writes": ({"nodes": ["a", {"name": 3}, None]}, "a", "False", "0 of 1 node"),
+    "no status": ({}, "a", "False", "0 of 1 node"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_domain_is_ready_when_each_node_of_its_pods_is(case):
+    written, pod_nodes, want, text = CASES[case]
+    condition = health_of(domain_nodes(written), pod_nodes).condition
+    assert (condition.type, condition.status) == ("NVLinkReady", want)
+    assert text in condition.message
+
+
+def test_a_long_list_of_nodes_is_cut():
+    message = health_of((), [f"node-{n:02}" for n in range(72)]).sentence
+    assert message.startswith("0 of 72 nodes")
+    assert "node-04 and 67 more" in message

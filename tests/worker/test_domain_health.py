@@ -1,0 +1,80 @@
+"""The health of a group's ComputeDomain, from what its controller reports of the pods' nodes."""
+
+import pytest
+
+from cluster.kinds import COMPUTE_DOMAIN, POD
+from pools import conditions
+from tests.worker.world import fresh
+from workflows.models import Event
+
+
+@pytest.fixture
+def group(world):
+    """A running group whose pods hold a claim, each on a node of its own."""
+    group = world.group(pods=3)
+    world.settle()
+    for number, pod in enumerate(world.cluster.all(POD)):
+        pod["spec"]["nodeName"] = f"node-{number}"
+        pod["status"]["resourceClaimStatuses"] = [{"name": "channel", "resourceClaimName": f"claim-{number}"}]
+        world.cluster.put(POD, pod)
+    return group
+
+
+@pytest.fixture
+def report(world, group):
+    """Let the controller report nodes by name, then the observer and a worker look."""
+
+    def write(**nodes):
+        (domain,) = world.cluster.all(COMPUTE_DOMAIN)
+        domain["status"] = {
+            "status": "Ready",
+            "nodes": [
+                {"name": name.replace("_", "-"), "cliqueID": "c.0", "status": status}
+                for name, status in nodes.items()
+            ],
+        }
+        world.cluster.put(COMPUTE_DOMAIN, domain)
+        world.step(group)
+        world.step(group)
+        return conditions.find(fresh(group).conditions, "NVLinkReady")
+
+    return write
+
+
+def events(group):
+    rows = Event.objects.filter(group=group, reason__startswith="NVLink").order_by("time", "id")
+    return list(rows.values_list("reason", "warning"))
+
+
+def test_a_domain_whose_nodes_join_becomes_ready(report, group):
+    condition = report(node_0="Ready", node_1="NotReady")
+    assert (condition["status"], condition["reason"]) == ("False", "NodesNotReady")
+    assert "1 of 3 nodes" in condition["message"]
+    assert "node-1 and node-2" in condition["message"]
+    assert events(group) == []
+    condition = report(node_0="Ready", node_1="Ready", node_2="Ready")
+    assert (condition["status"], condition["reason"]) == ("True", "AllNodesReady")
+    assert events(group) == [("NVLinkReady", False)]
+
+
+def test_a_node_that_a_running_group_loses_is_a_warning(report, group):
+    report(node_0="Ready", node_1="Ready", node_2="Ready")
+    condition = report(node_0="Ready", node_1="NotReady", node_2="Ready")
+    assert condition["status"] == "False"
+    assert "node-1" in condition["message"]
+    assert events(group) == [("NVLinkReady", False), ("NVLinkNodesNotReady", True)]
+    assert fresh(group).status == "RUNNING"
+
+
+def test_a_domain_that_is_as_before_is_not_written_again(report, group):
+    report(node_0="Ready", node_1="Ready", node_2="Ready")
+    before = fresh(group).conditions
+    report(node_0="Ready", node_1="Ready", node_2="Ready")
+    assert fresh(group).conditions == before
+    assert len(events(group)) == 1
+
+
+def test_a_group_without_claims_has_no_such_condition(world):
+    group = world.group(pods=2)
+    world.settle()
+    assert conditions.find(fresh(group).conditions, "NVLinkReady") is None
