@@ -50,7 +50,7 @@ def pool_of():
 
 def hold(pool, *nodes, hours=None, gpus=8):
     """Occupy nodes, until so many hours from now if it is known."""
-    workflow = WorkflowFactory(pool=pool, exec_timeout=3600 * (hours or 1))
+    workflow = WorkflowFactory(pool=pool, base_name="night", exec_timeout=3600 * (hours or 1))
     started = timezone.now() if hours else None
     group = TaskGroupFactory(pool=pool, workflow=workflow, pods=0, status="RUNNING", start_time=started)
     for node in nodes:
