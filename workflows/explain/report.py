@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from pools.selectors import Caller
+from scheduling import set_order
 from scheduling.fit.verdict import Obstacle
 from web.times import naive_utc
 from workflows.explain.reasons import HELP, Why
@@ -143,6 +144,11 @@ def _preferences(group: TaskGroup) -> PendingPreferences | None:
 def _verdict_sentence(report: FeasibilityReport, why: Why) -> str:
     """The verdict beside the scheduler's reason, which it does not contradict: the scheduler decides."""
     fits = not report.lacks_place
+    if fits and report.verdict and report.verdict.order:
+        order = set_order.sentence(report.verdict.order)
+        return (
+            f"There is room now with its sets in another order, which they are given while it waits: {order}."
+        )
     if fits and why == Why.QUOTA:
         return "But for that, it would fit now."
     obstacle = report.verdict.obstacle if report.verdict else None

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.api.workflows.specs import task, text
+from tests.db.workflows.test_orders import waiting
 from tests.factories import RACK, ZONE, NodeFactory, PoolFactory
 from workflows.models import Event, TaskGroup
 
@@ -89,3 +90,16 @@ def test_a_gang_that_fits_or_never_fits_keeps_the_usual_order(api, pool):
     assert (reply["feasibility"][0]["verdict"], reply["feasibility"][0]["order"]) == ("now", [])
     assert sets_in_order(reply["constraints"][0]["constraints"])[:2] == ["five", "four"]
     assert not Event.objects.filter(reason="SetsOrdered").exists()
+
+
+def test_an_explanation_names_the_order_that_a_waiting_gang_is_given(api, pool):
+    group = waiting(pool)
+    TaskGroup.objects.filter(pk=group.pk).update(waiting_why="topology", waiting_reason="No rack has room.")
+
+    (wait,) = api.get(f"/api/workflow/{group.workflow.name}/explain").json()["groups"]
+
+    assert (
+        "There is room now with its sets in another order, which they are given while it waits: rack"
+        in (wait["sentence"])
+    )
+    assert wait["feasibility"]["order"][0]["set"] == []
