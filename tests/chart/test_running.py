@@ -168,7 +168,7 @@ def of_installation(site):
     return names - {"kube-root-ca.crt"}
 
 
-def test_an_upgrade_under_load_and_the_way_back_lose_no_request(site, earlier, earlier_checkout, tmp_path):
+def test_an_upgrade_under_load_and_the_way_back_lose_no_request(earlier_checkout, earlier, site, tmp_path):
     chart = site.chart_of(EARLIER, tmp_path, earlier_checkout)
     site.run(*INSTALL, changes={"image": {"tag": earlier}}, chart=chart)
     rest = site.log_in()
