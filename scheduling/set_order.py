@@ -35,6 +35,10 @@ SetOrder = tuple[PartsOrder, ...]
 """The sets whose parts are in an order of their own; empty for the usual order everywhere."""
 
 
+MOST_NAMED = 20
+"""Parts that a sentence names; of longer orders it gives the number of the others."""
+
+
 def ordered(tree: ConstraintTree, order: SetOrder) -> ConstraintTree:
     """The tree with its parts in this order. Raises ValueError for an order of another gang."""
     if not order:
@@ -106,7 +110,8 @@ def from_json(value: Sequence[Mapping[str, Any]]) -> SetOrder:
 def sentence(order: SetOrder) -> str:
     """The order in words: ``rack "r2", rack "r1", then the tasks without a set``."""
     return "; ".join(
-        f"{plain_listing(_words(entry))}" + (f" (in {describe(entry.path)})" if entry.path else "")
+        f"{plain_listing(_words(entry), limit=MOST_NAMED)}"
+        + (f" (in {describe(entry.path)})" if entry.path else "")
         for entry in order
     )
 

@@ -14,7 +14,6 @@ from pools.clusters.kinds import as_kind
 from scheduling import set_order
 from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import scheduler_backend
-from scheduling.sentences import count_of
 from scheduling.set_order import SetOrder
 from web.crashpoints import reached
 from workflows.lifecycle.ordering import OrderAction, OrderFacts, next_order_action
@@ -113,9 +112,9 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> OrderProgr
         _reorder_pod_group(view, cluster)
     except (WriteConflict, ObjectNotFound):
         return OrderProgress(unfinished=True)
-    relabelled = _relabel(view, cluster)
+    _relabel(view, cluster)
     reached("before-order-recorded")
-    message = f"The pod group and {count_of(relabelled, 'pod')} are named in that order now."
+    message = "The pod group and all its pods are named in that order now."
     note = Note(key=f"ordered:{view.now.isoformat()}", reason="SetsReordered", message=message)
     record(lease, [OrderReached(), note])
     return OrderProgress(moved=True)
@@ -129,8 +128,8 @@ def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> None:
     reached("reordered-podgroup")
 
 
-def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
-    """Give each pod the labels of the row's order; returns how many did not have them."""
+def _relabel(view: GroupView, cluster: LeasedCluster) -> None:
+    """Give each pod the labels of the row's order."""
     behind = _behind(view, GroupReader(cluster, view.uuid, view.placement).pod_labels())
     for number, (pod, labels) in enumerate(behind.items()):
         if number == (len(behind) + 1) // 2:
@@ -139,7 +138,6 @@ def _relabel(view: GroupView, cluster: LeasedCluster) -> int:
             edit.relabel(view, pod, labels, cluster=cluster)
         except ObjectNotFound:
             continue  # whatever replaces it is made in the row's order
-    return len(behind)
 
 
 def _behind(view: GroupView, pods: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
