@@ -24,6 +24,9 @@ class _Sums:
 def statuses(queues: Iterable[Queue], jobs: Iterable[Job]) -> list[QueueStatus]:
     """The status of each queue that is not up to date."""
     listed = {queue.name: queue for queue in queues}
+    children: dict[str, list[str]] = {}
+    for name in sorted(listed):
+        children.setdefault(listed[name].parent, []).append(name)
     sums = {name: _Sums() for name in listed}
     for job in jobs:
         for name in _upwards(job.group.queue, listed):
@@ -32,7 +35,7 @@ def statuses(queues: Iterable[Queue], jobs: Iterable[Job]) -> list[QueueStatus]:
     for name, queue in sorted(listed.items()):
         status = QueueStatus(
             queue=name,
-            children=tuple(sorted(child.name for child in listed.values() if child.parent == name)),
+            children=tuple(children.get(name, ())),
             allocated=_written(sums[name].allocated),
             fixed=_written(sums[name].fixed),
             requested=_written(sums[name].requested),
