@@ -67,6 +67,8 @@ class WaitingGang:
 
 def after(snapshot: Snapshot, gangs: Sequence[WaitingGang]) -> Snapshot:
     """The snapshot once each of these gangs that finds a place has it; they are tried in order."""
+    if not gangs:
+        return snapshot
     board = Board(snapshot)
     holdings: dict[int, list[Holding]] = defaultdict(list)
     for gang in gangs:

@@ -100,15 +100,16 @@ def judge_in_queue(
     capabilities: Capabilities,
 ) -> Verdict:
     """The verdict on a gang among the other work of its queue."""
-    verdict = judge(snapshot, demand)
     if reading is None or before is None:
-        return verdict
-    place = QueuePlace(before.groups, before.younger, tuple(group.workflow for group in before.first))
-    if verdict.answer is Answer.NOW and before.first:
-        left = after(snapshot, list(_placeable(before.first, reading, capabilities)))
-        if left is not snapshot:
-            verdict = judge(left, demand)
-            place = replace(place, takes_room=verdict.answer is not Answer.NOW)
+        return judge(snapshot, demand)
+    left = after(snapshot, list(_placeable(before.first, reading, capabilities)))
+    verdict, takes_room = judge(left, demand), False
+    if left is not snapshot and verdict.answer is not Answer.NOW:
+        alone = judge(snapshot, demand)
+        takes_room = alone.answer is Answer.NOW
+        verdict = verdict if takes_room else alone
+    workflows = tuple(group.workflow for group in before.first)
+    place = QueuePlace(before.groups, before.younger, workflows, takes_room)
     verdict = admitted(verdict, reading.verdict(demand))
     return replace(verdict, contention=Contention(_preemption(snapshot, demand, verdict, reading), place))
 
