@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer
-from scheduling.fit.search import Possible, possible
+from scheduling.fit.search import MOST_SETS, Possible, possible
 from scheduling.fit.snapshot import Snapshot
 from scheduling.requirements import SetPath
 from scheduling.set_order import SetOrder, order_of
@@ -46,6 +46,8 @@ def reordering(board: Board, gang: GangDemand, *, failed: Placer) -> Reordering 
     Leaves the board unchanged.
     """
     if failed.furthest < 0:  # no region is large enough, whatever the order
+        return None
+    if sum(1 for _ in gang.tree.root.walk()) > MOST_SETS:
         return None
     search = _Orders(gang)
     if not search.nodes:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduling.fit.board import Board
 from scheduling.fit.greedy import Placer
+from scheduling.fit.search import MOST_SETS
 from scheduling.fit.snapshot import Snapshot
 from scheduling.fit.verdict import Answer, judge
 from scheduling.set_order import PartsOrder, from_json, order_of, ordered, parts_of, relabelled, to_json
@@ -47,6 +48,17 @@ def test_a_gang_that_only_another_order_places_fits_now_in_that_order(version):
     assert played([FOUR_SETS], EIGHT_SEVEN.nodes, version) == {}
     places = played([FOUR_SETS], EIGHT_SEVEN.nodes, version, order=verdict.order)
     assert {task: place for (_, task), place in places.items()} == verdict.places
+
+
+@pytest.mark.parametrize(("number", "is_sought"), [(1, True), (MOST_SETS, False)])
+def test_of_a_great_many_sets_no_order_is_sought(number, is_sought):
+    """Each try would take longer, and there would be more to make."""
+    singles = {f"one{n}x": 1 for n in range(number)}
+    gang = sets(five=5, four=4, three=3, tre=3, **singles)
+
+    verdict = judge(racks(8, 7, *singles.values()), gang_demand(gang, orderable=True))
+
+    assert bool(verdict.order) is is_sought
 
 
 def test_where_the_order_is_not_ours_it_is_only_reported():
