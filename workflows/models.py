@@ -157,6 +157,10 @@ class TaskGroup(models.Model):
     proposed_order = models.JSONField(
         null=True, help_text="An order in which it would be placed now; its next reconciliation decides."
     )
+    proposed_easing = models.JSONField(
+        null=True,
+        help_text="preference_levels with which it would be placed now; its next reconciliation decides.",
+    )
     reordering = models.BooleanField(
         default=False, db_default=False, help_text="Whether objects may still be named in the order before."
     )

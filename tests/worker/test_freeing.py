@@ -24,6 +24,7 @@ from tests.worker.test_patience import (
 )
 from tests.worker.world import World, fresh, statuses
 from workflows.models import Event
+from workflows.services import orders
 
 MARK = "osmo.nvidia.com/preference-levels"
 ROOM = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8", "pods": "110"}
@@ -73,10 +74,15 @@ def notes(group):
     return list(rows.order_by("id").values_list("reason", "message"))
 
 
-def waited(seconds=3600):
-    """Let the clock have run for so much longer, and the last change lie as far back."""
+def waited(world, seconds=3600):
+    """Let the clock have run for so much longer, the last change lie as far back, and a place be sought."""
     later(seconds)
     Event.objects.update(time=F("time") - timedelta(seconds=seconds))
+    seek(world)
+
+
+def seek(world):
+    assert orders.propose(world.uid, seconds=60) == 0
 
 
 def test_a_preference_gives_way_to_nodes_that_lack_its_label(world):
@@ -86,10 +92,10 @@ def test_a_preference_gives_way_to_nodes_that_lack_its_label(world):
     world.settle()
     assert preferred(world) == (RACK, None)
     assert fresh(group).unplaced_since is not None
-    waited(1800)
+    waited(world, 1800)
     world.settle()
     assert (preferred(world), notes(group)) == ((RACK, None), [])
-    waited(1800)
+    waited(world, 1800)
     world.settle()
     assert preferred(world) == (ZONE, "1")
     ((reason, message),) = notes(group)
@@ -105,7 +111,7 @@ def test_it_is_dropped_where_the_nodes_carry_no_label_and_the_gang_runs(world):
     node(world, "node-0", gpus=2)
     group = blocked(world)
     world.settle()
-    waited()
+    waited(world)
     world.settle()
     assert preferred(world) == (None, "0")
     assert statuses(group) == ["RUNNING", "RUNNING"]
@@ -126,7 +132,7 @@ def test_preferences_stay(world, nodes, frozen):
         node(world, name, zone=zone, rack=rack)
     group = blocked(world, **frozen)
     world.settle()
-    waited(7200)
+    waited(world, 7200)
     world.settle()
     assert (preferred(world), notes(group), patches(world)) == ((RACK, None), [], 0)
 
@@ -135,10 +141,10 @@ def test_a_preference_that_is_held_as_required_does_not_give_way_before_its_time
     node(world, "n1", gpus=2)
     group = blocked(world, asks("rack", wait=7200.0))
     world.settle()
-    waited(3600)
+    waited(world, 3600)
     world.settle()
     assert (notes(group), fresh(group).stage) == ([], 0)
-    waited(3600)
+    waited(world, 3600)
     world.settle()
     assert (preferred(world), fresh(group).stage) == ((None, "0"), 1)
 
@@ -148,13 +154,15 @@ def test_preferences_return_if_the_room_was_lost(world):
     node(world, "n2")
     group = blocked(world)
     world.settle()
-    waited()
+    waited(world)
     world.settle()
     assert preferred(world) == (None, "0")
     world.cluster.remove(NODE, "n2")
     world.settle()
+    seek(world)
+    world.settle()
     assert preferred(world) == (None, "0"), "too soon for another change"
-    waited()
+    waited(world)
     world.settle()
     assert (preferred(world), fresh(group).preference_levels) == ((RACK, None), None)
     assert [reason for reason, _ in notes(group)] == ["PreferencesGaveWay", "PreferencesReturned"]
@@ -165,7 +173,7 @@ def test_a_worker_that_dies_between_decision_and_edit_is_taken_over_from(world, 
     node(world, "n1", gpus=2)
     group = blocked(world)
     world.settle()
-    waited()
+    waited(world)
 
     def die(point):
         assert point == "after-relax-decision"
@@ -185,7 +193,7 @@ def test_a_gang_that_got_a_node_just_before_keeps_its_preferences(world):
     node(world, "n1", gpus=2)
     group = blocked(world)
     world.settle()
-    waited()
+    waited(world)
     bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
     world.look(group)
     assert preferred(world) == (RACK, None)
@@ -198,7 +206,7 @@ def test_a_gang_that_is_made_again_keeps_what_was_decided(world):
     node(world, "node-0", gpus=2)
     group = blocked(world, **AGAIN)
     world.settle()
-    waited()
+    waited(world)
     world.settle()
     assert statuses(group) == ["RUNNING", "RUNNING"]
     evict(world, group)
@@ -211,7 +219,7 @@ def test_the_topology_of_a_cut_preference_is_made_before_the_edit(world):
     node(world, "n2", zone="a")
     blocked(world)
     world.settle()
-    waited()
+    waited(world)
     world.settle()
     named = pod_group(world)["spec"]["topologyConstraint"]["topology"]
     made = [o["metadata"]["name"] for o in world.cluster.objects.values() if o["kind"] == "Topology"]

@@ -22,6 +22,11 @@ from scheduling.requirements import SetPath, describe
 from scheduling.sentences import count_of, plain_listing
 from workflows.values.observation import PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
 
+GAVE_WAY = "PreferencesGaveWay"
+RETURNED = "PreferencesReturned"
+PREFERENCE_REASONS = (GAVE_WAY, RETURNED)
+"""Reasons of events that preferences name fewer levels, or all levels again."""
+
 ConstraintRow = Mapping[str, Any]
 """A constraint as the group's row keeps it (``AppliedConstraint.as_json``)."""
 

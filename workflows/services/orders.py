@@ -1,16 +1,18 @@
-"""Seeking another order for gangs that wait, and proposing it to them.
+"""Seeking a place for gangs that wait beside room, and proposing to them what it takes.
 
-A gang may wait although there is room for it in another order of its sets (``fit.reorder``). The gangs of a
-cluster are considered one after the other, the oldest first, and each only after the free capacity of its
-nodes has changed. The processor time of a cluster's searches is bounded; who had no turn is counted, and is
-considered in a later one. A search reads rows alone and writes a proposal: whether it is taken is decided
-under the group's lease (``reconcile.reordering``).
+A gang may wait although there is room for it in another order of its sets (``fit.reorder``), or if its
+preferences gave way (``fit.freeing``). The gangs of a cluster are considered one after the other, the oldest
+first, and each only after the free capacity of its nodes has changed or its preferences may give way. The
+processor time of a cluster's searches is bounded; who had no turn is counted, and is considered in a later
+one. A search reads rows alone and writes a proposal: whether it is taken is decided under the group's lease
+(``reconcile.reordering``, ``reconcile.freeing``).
 """
 
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -19,15 +21,19 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling import set_order
 from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import installed
+from scheduling.fit.freeing import freed_levels
+from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.reorder import fitting_order
 from scheduling.fit.snapshot import Snapshot
 from scheduling.set_order import SetOrder
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
+from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.metrics import ORDER_SEARCHES
-from workflows.models import Task, TaskGroup
+from workflows.models import Event, Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services.notify import mark_due
+from workflows.services.record import database_now
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues
 
 MOST_GROUPS = 500
@@ -42,7 +48,7 @@ def clusters_waiting() -> list[str]:
 
 
 def propose(cluster: str, *, seconds: float, clock: Callable[[], float] = time.thread_time) -> int:
-    """Propose orders to waiting gangs of a cluster; returns how many had no turn.
+    """Propose orders and easings to waiting gangs of a cluster; returns how many had no turn.
 
     No search is begun once ``seconds`` of the thread's processor time are used up.
     """
@@ -59,7 +65,7 @@ def propose(cluster: str, *, seconds: float, clock: Callable[[], float] = time.t
 
 
 def _waiting() -> QuerySet[TaskGroup]:
-    """Groups of which all objects exist and no pod has a node, and to which no order is proposed."""
+    """Groups of which all objects exist and no pod has a node, and to which nothing is proposed."""
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
     return TaskGroup.objects.filter(
         ~Exists(placed),
@@ -69,6 +75,7 @@ def _waiting() -> QuerySet[TaskGroup]:
         created_in_cluster_at__isnull=False,
         reordering=False,
         proposed_order__isnull=True,
+        proposed_easing__isnull=True,
         placement__version__in=VERSIONS,
         placement__scheduler_type__in=_ordering_schedulers(),
     ).exclude(constraints=[])
@@ -82,24 +89,54 @@ def _ordering_schedulers() -> list[str]:
 def _consider(row: TaskGroup, nodes: "_Nodes") -> None:
     values = group_values(row, GroupPlacement.from_json(row.placement))
     observed, capacity = nodes.of(values)
-    if row.searched_capacity == capacity:
+    may_ease = _may_ease(row, values.placement)
+    considered = f"{capacity}{'+' if may_ease else ''}"
+    if row.searched_capacity == considered:
         return
-    order = _order_for(values, observed)
-    rows = TaskGroup.objects.filter(pk=row.pk, set_order=row.set_order, reordering=False)
+    changes = _proposal(values, observed, may_ease=may_ease)
+    rows = TaskGroup.objects.filter(
+        pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, reordering=False
+    )
     with transaction.atomic():
-        changes = {} if order is None else {"proposed_order": set_order.to_json(order)}
-        if rows.update(searched_capacity=capacity, **changes) and changes:
+        if rows.update(searched_capacity=considered, **changes) and changes:
             mark_due([row.pk])
-    ORDER_SEARCHES.labels("none" if order is None else "proposed").inc()
+    ORDER_SEARCHES.labels("proposed" if changes else "none").inc()
+
+
+def _may_ease(row: TaskGroup, placement: GroupPlacement) -> bool:
+    """Whether preferences have blocked the group for long enough, and have not changed for as long."""
+    seconds, since = placement.free_preferences_after, row.unplaced_since
+    if not seconds or since is None:
+        return False
+    latest = database_now() - timedelta(seconds=seconds)
+    changes = Event.objects.filter(group=row, reason__in=PREFERENCE_REASONS, time__gt=latest)
+    return since <= latest and not changes.exists()
+
+
+def _proposal(values: GroupValues, observed: ObservedNodes, *, may_ease: bool) -> dict[str, object]:
+    """The columns of what the gang is proposed; none if there is no place, or it needs no change."""
+    if not observed.snapshot.nodes:
+        return {}
+    order = _order_for(values, observed)
+    if order is not None:
+        return {"proposed_order": set_order.to_json(order)}
+    if not may_ease:
+        return {}
+    demand = _demand(replace(values, preference_levels=None))
+    count = freed_levels(observed.snapshot, demand)
+    return {} if count == values.preference_levels else {"proposed_easing": {"preference_levels": count}}
+
+
+def _demand(values: GroupValues) -> GangDemand:
+    placement = values.placement
+    return demand_of(
+        values, capabilities=capabilities_at(placement.scheduler_type, placement.scheduler_version)
+    )
 
 
 def _order_for(values: GroupValues, observed: ObservedNodes) -> SetOrder | None:
-    placement = values.placement
-    capabilities = capabilities_at(placement.scheduler_type, placement.scheduler_version)
-    demand = demand_of(values, capabilities=capabilities)
-    if demand.tree.is_flat or not observed.snapshot.nodes:
-        return None
-    return fitting_order(observed.snapshot, demand)
+    demand = _demand(values)
+    return None if demand.tree.is_flat else fitting_order(observed.snapshot, demand)
 
 
 @dataclass(slots=True)
@@ -131,4 +168,4 @@ def _digest(snapshot: Snapshot) -> str:
         digest.update(
             repr((node.name, node.free, node.closed, node.taints, sorted(node.labels.items()))).encode()
         )
-    return digest.hexdigest()[:32]
+    return digest.hexdigest()[:31]

@@ -116,7 +116,7 @@ class NewStage:
 
 @dataclass(frozen=True, slots=True)
 class NewPreferenceLevels:
-    """Preferences may name at most so many levels from now on; None: all."""
+    """Preferences may name at most so many levels from now on; None: all. Answers a proposal."""
 
     count: int | None
 
@@ -419,7 +419,7 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
         case NewStage(number):
             steps.put(stage=max(group.stage, number))
         case NewPreferenceLevels(count):
-            steps.put(preference_levels=count)
+            steps.put(preference_levels=count, proposed_easing=None)
         case NewConstraints(constraints):
             steps.put(constraints=list(constraints))
         case NewOrder(order):
@@ -491,6 +491,8 @@ def _note_contact(cluster_uid: str, steps: _Steps) -> None:
 def _set_clock(steps: _Steps, *, running: bool) -> None:
     if steps.group.status not in TERMINAL:
         steps.put(unplaced_since=(steps.group.unplaced_since or steps.now) if running else None)
+        if not running:
+            steps.put(proposed_easing=None)
 
 
 def _move_workflow(workflow: Workflow, steps: _Steps) -> None:
