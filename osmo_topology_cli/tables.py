@@ -326,6 +326,8 @@ def _set(members: Sequence[Json]) -> str:
 def _note(constraint: Json) -> str:
     if constraint.get("held_by"):
         return f"held by {constraint['held_by']}"
+    if constraint.get("domain"):
+        return f"kept in {'/'.join(constraint['domain'])}"
     if constraint.get("freed"):
         return f"as one {constraint['applied_key']}" if constraint.get("applied_key") else "dropped"
     if constraint.get("relaxed"):

@@ -107,7 +107,8 @@ class ConstraintNode:
 
     ``tasks`` are those directly in this node; ``size`` and ``gpus`` count those below as well, and
     ``required_for`` is the longest time for which anything here or below is required. ``free_place`` is the
-    free leaf's place among the sub-sets, None for the last (``set_order``).
+    free leaf's place among the sub-sets, None for the last (``set_order``). With a ``domain`` the set is
+    pinned to it by node labels and has no constraint (``pins``).
     """
 
     path: SetPath
@@ -118,10 +119,11 @@ class ConstraintNode:
     gpus: int
     required_for: float
     free_place: int | None = None
+    domain: tuple[str, ...] = ()
 
     @property
     def constraint(self) -> Constraint:
-        return fold(self.members)
+        return Constraint() if self.domain else fold(self.members)
 
     @property
     def parts(self) -> tuple["ConstraintNode | None", ...]:

@@ -145,6 +145,18 @@ class TaskGroup(models.Model):
     stage = models.PositiveSmallIntegerField(
         default=0, db_default=0, help_text="Preferences relaxed so far (scheduling.stages); never lowered."
     )
+    pins = models.JSONField(
+        default=list,
+        db_default=[],
+        help_text="Sets that node labels keep in a domain, not a constraint (scheduling.pins).",
+    )
+    other_pins = models.JSONField(
+        null=True,
+        help_text="Pins with which it would be placed now; while it is repinned, those of before.",
+    )
+    repinning = models.BooleanField(
+        default=False, db_default=False, help_text="Whether its pods may still have the pins of before."
+    )
     preference_levels = models.PositiveSmallIntegerField(
         null=True,
         help_text="Levels that preferences may still name (scheduling.free_preferences); null: all.",

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import F, Func, Prefetch, Q, QuerySet, TextField
 
 from pools.selectors import Caller
-from scheduling import set_order
+from scheduling import pins, set_order
 from scheduling.errors import NotFound
 from web.access import grants_of
 from web.policy import Action, refusal
@@ -303,4 +303,5 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
         stage=row.stage,
         preference_levels=row.preference_levels,
         order=set_order.from_json(row.set_order),
+        pins=pins.from_json(row.pins),
     )

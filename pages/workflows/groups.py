@@ -101,6 +101,8 @@ def _constraints(lines: Sequence[Json]) -> tuple[str, ...]:
 
 def _remark(line: Json) -> str:
     """What became of a preference that was relaxed or gave way."""
+    if line.get("domain"):
+        return f", kept in {'/'.join(line['domain'])}"
     if line.get("freed"):
         return f", now one {line['applied_key']}" if line.get("applied_key") else ", gave way"
     return ", given up" if line.get("relaxed") else ""

@@ -28,6 +28,9 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
         preferred = member.required_for < math.inf
         if preferred and for_good is not None and member.rank <= for_good:
             continue
+        if node.domain:
+            yield _pinned(tree, node, member, subgroup)
+            continue
         yield AppliedConstraint(
             path=member.path,
             key=member.key,
@@ -41,6 +44,24 @@ def _of_node(tree: ConstraintTree, node: ConstraintNode, subgroup: str) -> Itera
             freed=member.is_freed,
             applied_key=_key(tree, member.applied_rank) if member.is_freed else None,
         )
+
+
+def _pinned(
+    tree: ConstraintTree, node: ConstraintNode, member: NodeRequirement, subgroup: str
+) -> AppliedConstraint:
+    """A requirement of a set that node labels keep in a domain; a narrower preference has no effect."""
+    within = member.rank < len(node.domain)
+    return AppliedConstraint(
+        path=member.path,
+        key=member.key,
+        label=tree.levels[member.rank].label if within else "",
+        requirement="preferred" if member.required_for < math.inf else "required",
+        tasks=node.size,
+        subgroup=subgroup,
+        held_by=None,
+        freed=not within,
+        domain=node.domain[: member.rank + 1] if within else (),
+    )
 
 
 def _implied_by(tree: ConstraintTree, constraint: Constraint, member: NodeRequirement) -> str | None:

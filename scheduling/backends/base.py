@@ -21,6 +21,7 @@ from scheduling.capabilities import Capabilities, Capability, SchedulerVersion
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.errors import Fault, Notice
 from scheduling.levels import Domain, Level, Levels
+from scheduling.pins import Pins
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.requirements import Gang, SetPath
@@ -152,7 +153,8 @@ class GangRequest:
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
     the oldest supported. ``queue_label``, ``shard`` and ``preemption_delay`` are those of ``QueueSettings``.
-    ``order`` is the order of the gang's sets, for a scheduler that ``OrdersSets``.
+    ``order`` is the order of the gang's sets, for a scheduler that ``OrdersSets``; ``pins`` are the sets that
+    node labels keep in a domain, for one that ``CountsLargest``.
     """
 
     group: UUID
@@ -175,19 +177,22 @@ class GangRequest:
     shard: Mapping[str, str] = field(default_factory=dict)
     preemption_delay: float = 0
     order: SetOrder = ()
+    pins: Pins = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
     """The fields by which a scheduler takes a pod as part of its gang; pods of one leaf share them.
 
-    ``spec`` has further fields of the pod's spec, to be merged at the top.
+    ``spec`` has further fields of the pod's spec, to be merged at the top; ``node_labels`` are labels that
+    its node must carry, beside those that select its platform's nodes.
     """
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     scheduler_name: str
     spec: Mapping[str, Any]
+    node_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,8 @@ class AppliedConstraint:
     ``path`` names the set (empty: the whole group), ``tasks`` counts its tasks, ``subgroup`` is its name in
     the pod group (empty: the pod group itself). ``held_by`` names a narrower key that already implies this
     one. A preference with ``wait_seconds`` is applied as required until it is ``relaxed``. A preference that
-    gave way (``freed``) is applied at ``applied_key``, or not at all (None, and no label).
+    gave way (``freed``) is applied at ``applied_key``, or not at all (None, and no label). ``domain`` is the
+    one that node labels keep the set in, in place of a constraint.
     """
 
     path: SetPath
@@ -211,6 +217,7 @@ class AppliedConstraint:
     relaxed: bool = False
     freed: bool = False
     applied_key: str | None = None
+    domain: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         patience = {"waitSeconds": self.wait_seconds, "relaxed": self.relaxed}
@@ -225,6 +232,7 @@ class AppliedConstraint:
             "held_by": self.held_by,
             **({} if self.wait_seconds is None else patience),
             **(freedom if self.freed else {}),
+            **({"domain": list(self.domain)} if self.domain else {}),
         }
 
 
@@ -447,10 +455,12 @@ class PodKeyReader(Protocol):
 class CountsLargest(Protocol):
     """A scheduler that may skip a domain as too small although a set's smaller tasks would fit.
 
-    With ``counts_largest`` it looks for room for as many of the set's largest task as the set has tasks.
+    With ``counts_largest`` it looks for room for as many of the set's largest task as the set has tasks. With
+    ``pins_sets`` such a set may be kept in a domain by node labels instead (``scheduling.pins``).
     """
 
     counts_largest: bool
+    pins_sets: bool
 
 
 @runtime_checkable

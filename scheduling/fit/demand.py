@@ -1,7 +1,7 @@
 """The demand of one pod on a node: amounts, and which nodes it may use."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduling.fit.snapshot import Amounts, FitNode
 
@@ -36,6 +36,10 @@ class Demand:
         plain = tuple(tuple(sorted((k, str(v)) for k, v in toleration.items())) for toleration in tolerations)
         selection = tuple(sorted((selector or {}).items()))
         return cls(amounts, selection, plain, frozenset(excluded), frozenset(others))
+
+    def on_nodes_with(self, labels: Mapping[str, str]) -> "Demand":
+        """The same demand on nodes that carry these labels, too."""
+        return replace(self, selector=tuple(sorted({**dict(self.selector), **labels}.items())))
 
     def may_use(self, node: FitNode) -> bool:
         """Whether the pod may use the node, whatever is free there."""

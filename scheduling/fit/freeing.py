@@ -6,7 +6,7 @@ cluster costs no preference; and as few levels as possible are given up.
 
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
-from scheduling.fit.greedy import Placer
+from scheduling.fit.greedy import Placer, is_placed
 from scheduling.fit.reorder import reordering
 from scheduling.fit.snapshot import Snapshot
 from scheduling.free_preferences import narrowest_preference
@@ -25,17 +25,9 @@ def freed_levels(snapshot: Snapshot, gang: GangDemand) -> int | None:
     placer = Placer(board, gang)
     if placer.run():
         return None
-    if not _is_placed(board, gang.at_preference_levels(0)):
+    if not is_placed(board, gang.at_preference_levels(0)):
         return None
     if gang.is_orderable and reordering(board, gang, failed=placer) is not None:
         return None
     counts = range(narrowest, 0, -1)
-    return next((n for n in counts if _is_placed(board, gang.at_preference_levels(n))), 0)
-
-
-def _is_placed(board: Board, gang: GangDemand) -> bool:
-    """Whether the scheduler's own order finds a place; the board stays as it is."""
-    placer = Placer(board, gang)
-    is_placed = placer.run()
-    board.rollback(0)
-    return is_placed
+    return next((n for n in counts if is_placed(board, gang.at_preference_levels(n))), 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from scheduling.fit.demand import Demand
 from scheduling.fit.snapshot import RESOURCES, Amounts
 from scheduling.free_preferences import at_preference_levels
+from scheduling.pins import Pins, node_labels, pinned
 from scheduling.requirements import GangTask
 from scheduling.tree import ConstraintNode, ConstraintTree
 
@@ -63,7 +64,8 @@ class GangDemand:
     set has tasks, although smaller tasks would fit (KAI does). ``last`` is the tree at the last stage, None
     for a gang with one stage. ``cut`` is the narrowest level of an external Topology, which no constraint
     can leave out; None if each constraint has a Topology of its own. ``is_orderable``: the scheduler places
-    parts in the order of the tree, which is ours to change.
+    parts in the order of the tree, which is ours to change. ``is_pinnable``: sets may be pinned to a domain
+    (``scheduling.pins``).
     """
 
     tree: ConstraintTree
@@ -72,6 +74,7 @@ class GangDemand:
     last: ConstraintTree | None = None
     cut: int | None = None
     is_orderable: bool = False
+    is_pinnable: bool = False
 
     def set_demand(self, node: ConstraintNode) -> SetDemand:
         counts_largest = self.counts_largest and bool(node.constraint)
@@ -90,6 +93,17 @@ class GangDemand:
         """The gang while its preferences name at most so many levels (``scheduling.free_preferences``)."""
         last = None if self.last is None else at_preference_levels(self.last, count)
         return replace(self, tree=at_preference_levels(self.tree, count), last=last)
+
+    def pinned(self, pins: Pins) -> "GangDemand":
+        """The gang with these sets pinned to a domain by node labels."""
+        tree = pinned(self.tree, pins)
+        labels = node_labels(tree)
+        demands = {
+            name: demand.on_nodes_with(labels[name]) if name in labels else demand
+            for name, demand in self.demands.items()
+        }
+        last = None if self.last is None else pinned(self.last, pins)
+        return replace(self, tree=tree, demands=demands, last=last)
 
     def counted_apart(self) -> "GangDemand":
         """The gang as if the scheduler counted each task by its own size."""

@@ -136,6 +136,14 @@ class Placer:
         return lambda index: scores.get(places[index][preferred], 0)
 
 
+def is_placed(board: Board, gang: GangDemand) -> bool:
+    """Whether the scheduler's own order finds a place; the board stays as it is."""
+    placer = Placer(board, gang)
+    found_place = placer.run()
+    board.rollback(0)
+    return found_place
+
+
 def offered(
     board: Board, node: ConstraintNode, demand: SetDemand, region: Region, *, cut: int | None
 ) -> Iterator[Region]:

@@ -22,9 +22,11 @@ from scheduling.fit.gang_demand import GangDemand, SetDemand
 from scheduling.fit.greedy import ONE_GPU, Placer, holds
 from scheduling.fit.order import is_placed_in_any_order
 from scheduling.fit.order import regions as regions_of
+from scheduling.fit.pinning import pins_for
 from scheduling.fit.reorder import reordering
 from scheduling.fit.search import Possible, possible
 from scheduling.fit.snapshot import OTHERS, POOL_RANK, RESOURCES, Snapshot
+from scheduling.pins import Pins
 from scheduling.queues import NO_QUEUES, QuotaVerdict
 from scheduling.requirements import SetPath
 from scheduling.set_order import SetOrder, order_of
@@ -108,13 +110,13 @@ class Verdict:
 
     ``places`` is the placement that the scheduler would find now: node by task. ``most_placed`` is how many
     tasks it places before it gives up. ``order`` is the order of sets that NOW needs, where that is not the
-    gang's. ``another_order``: the gang would fit now with its sets in another order, but none was found that
-    could be chosen. ``proven`` is False in two cases: NOT_NOW might really be NEVER, because the search hit
-    its limit or its conditions are only necessary ones; or NOW depends on the scheduler's order of tasks,
-    which is unknown. ``room`` is the number of tasks, each as large as the largest, that the pool has room
-    for now on any nodes: if it is at least ``tasks``, the obstacle is the topology. ``room_empty`` is the
-    same on empty, open nodes. ``quota`` is whether the gang's queues admit it, ``contention`` what is known
-    of the other work there.
+    gang's; ``pins`` are the sets that NOW needs to be pinned to a domain. ``another_order``: the gang would
+    fit now with its sets in another order, but none was found that could be chosen. ``proven`` is False in
+    two cases: NOT_NOW might really be NEVER, because the search hit its limit or its conditions are only
+    necessary ones; or NOW depends on the scheduler's order of tasks, which is unknown. ``room`` is the number
+    of tasks, each as large as the largest, that the pool has room for now on any nodes: if it is at least
+    ``tasks``, the obstacle is the topology. ``room_empty`` is the same on empty, open nodes. ``quota`` is
+    whether the gang's queues admit it, ``contention`` what is known of the other work there.
     """
 
     answer: Answer
@@ -123,6 +125,7 @@ class Verdict:
     most_placed: int = 0
     another_order: bool = False
     order: SetOrder = ()
+    pins: Pins = ()
     proven: bool = True
     tasks: int = 0
     room: int = 0
@@ -168,9 +171,12 @@ def judge(snapshot: Snapshot, gang: GangDemand) -> Verdict:
     elsewhere = possible(board, gang)
     if elsewhere is not Possible.NO and (reordered := _reordered(board, gang, placer)):
         return reordered
+    if gang.is_pinnable and (pins := pins_for(board, gang)):
+        return _pinned(board, gang.pinned(pins), pins)
     empty = Board(snapshot.emptied())
     last = gang.at_last_stage()
-    ever = possible(empty, last if snapshot.is_complete else last.counted_apart())
+    counts = snapshot.is_complete and not gang.is_pinnable
+    ever = possible(empty, last if counts else last.counted_apart())
     sets = tuple(
         _set_fit(board, empty, nodes[0], needs, alike=len(nodes), cut=gang.cut_of(nodes[0]))
         for nodes, needs in _sets(gang)
@@ -209,6 +215,17 @@ def _reordered(board: Board, gang: GangDemand, placer: Placer) -> Verdict | None
         tasks=len(places),
         room=len(places),
     )
+
+
+def _pinned(board: Board, gang: GangDemand, pins: Pins) -> Verdict:
+    """NOW with sets pinned to a domain, which the gang already has in place of their constraints."""
+    placer = Placer(board, gang)
+    placer.run()
+    places = {task: board.snapshot.nodes[node].name for task, node in placer.where}
+    board.rollback(0)
+    count = len(places)
+    certain = gang.is_ordered or is_placed_in_any_order(board, gang)
+    return Verdict(Answer.NOW, (), places, count, pins=pins, proven=certain, tasks=count, room=count)
 
 
 def rooms(snapshot: Snapshot, gang: GangDemand, *, path: SetPath) -> tuple[DomainCapacity, ...]:

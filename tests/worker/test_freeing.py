@@ -146,6 +146,8 @@ def test_a_preference_that_is_held_as_required_does_not_give_way_before_its_time
     assert (notes(group), fresh(group).stage) == ([], 0)
     waited(world, 3600)
     world.settle()
+    seek(world)
+    world.settle()
     assert (preferred(world), fresh(group).stage) == ((None, "0"), 1)
 
 

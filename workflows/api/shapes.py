@@ -46,6 +46,9 @@ class ConstraintShape(Shape):
     )
     relaxed: bool | None = absent("Whether that time is over.")
     freed: bool | None = absent("True where a preference gave way, because it blocked the group.")
+    domain: list[str] | None = absent(
+        "The domain, broadest label value first, that node labels keep the set in, in place of a constraint."
+    )
     applied_key: str | None = absent_or_null("The key that it is applied at then; null: it is dropped.")
 
 

@@ -254,13 +254,19 @@ def demand_of(group: GroupValues, *, capabilities: Capabilities) -> GangDemand:
         last=at_stage(tree, count - 1) if group.stage < count - 1 else None,
         cut=len(levels) - 1 if group.placement.external_topology and levels else None,
         is_orderable=_orders_sets(group.placement.scheduler_type),
+        is_pinnable=_pins_sets(group.placement.scheduler_type),
     )
-    return demand.at_preference_levels(group.preference_levels)
+    return demand.at_preference_levels(group.preference_levels).pinned(group.pins)
 
 
 def _counts_largest(scheduler: str) -> bool:
     backend = installed().get(scheduler)
     return isinstance(backend, CountsLargest) and backend.counts_largest
+
+
+def _pins_sets(scheduler: str) -> bool:
+    backend = installed().get(scheduler)
+    return isinstance(backend, CountsLargest) and backend.pins_sets
 
 
 def _orders_sets(scheduler: str) -> bool:

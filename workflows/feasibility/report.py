@@ -261,16 +261,20 @@ def _report(
     )
 
 
-def in_fitting_order(
-    groups: Sequence[GroupValues], reports: Sequence[FeasibilityReport]
-) -> tuple[GroupValues, ...]:
-    """The groups, each with its sets in the order that its verdict needs."""
-    orders = {
-        report.group: report.verdict.order
-        for report in reports
-        if report.verdict and report.answer is Answer.NOW
+def as_fits(groups: Sequence[GroupValues], reports: Sequence[FeasibilityReport]) -> tuple[GroupValues, ...]:
+    """The groups, each with its sets in the order, and pinned to the domains, that its verdict needs."""
+    verdicts = {
+        report.group: report.verdict for report in reports if report.verdict and report.answer is Answer.NOW
     }
-    return tuple(group.in_order(order) if (order := orders.get(group.name)) else group for group in groups)
+    return tuple(_as_fits(group, verdicts.get(group.name)) for group in groups)
+
+
+def _as_fits(group: GroupValues, verdict: Verdict | None) -> GroupValues:
+    if verdict is None:
+        return group
+    if verdict.pins:
+        group = group.pinned(verdict.pins)
+    return group.in_order(verdict.order) if verdict.order else group
 
 
 def holders_of(verdict: Verdict) -> set[str]:

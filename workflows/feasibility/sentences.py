@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from scheduling import set_order
+from scheduling import pins, set_order
 from scheduling.fit.contention import PreemptionAnswer, QueuePlace
 from scheduling.fit.outcome import SetOutcome
 from scheduling.fit.snapshot import OTHERS
@@ -104,6 +104,10 @@ def no_nodes_reason(observed: ObservedNodes, *, reached: bool) -> str:
 
 def _now(verdict: Verdict) -> str:
     room = f"there is room for {_all(len(verdict.places))}"
+    if verdict.pins:
+        room += (
+            f", which its scheduler passes over, so node labels keep it there: {pins.sentence(verdict.pins)}"
+        )
     if verdict.order:
         room += f" with its sets placed in this order: {set_order.sentence(verdict.order)}"
     if verdict.proven:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
-from scheduling import set_order
+from scheduling import pins, set_order
 from workflows.lifecycle.statuses import BACKLOG, TaskStatus
 from workflows.models import Task, TaskGroup
 from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, TaskPlacement, TaskTry
@@ -15,7 +15,16 @@ from workflows.values.placement import VERSIONS, GroupPlacement, GroupValues, Ta
 MOST_GROUPS = 50
 MOST_TASKS = 20_000
 _UNPLACED = (*BACKLOG, TaskStatus.SCHEDULING)
-_COLUMNS = ("name", "attempt", "stage", "set_order", "placement", "preference_levels", "workflow__name")
+_COLUMNS = (
+    "name",
+    "attempt",
+    "stage",
+    "set_order",
+    "pins",
+    "placement",
+    "preference_levels",
+    "workflow__name",
+)
 _SPEC_FIELDS = (
     "cpu",
     "gpu",
@@ -107,5 +116,6 @@ def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
         stage=row.stage,
         preference_levels=row.preference_levels,
         order=set_order.from_json(row.set_order),
+        pins=pins.from_json(row.pins),
     )
     return WaitingGroup(workflow=row.workflow.name, values=values)

@@ -8,7 +8,7 @@ of an attempt are those that ever joined it, so a later rendering gives its pod 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduling import names, set_order
+from scheduling import names, pins, set_order
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
 from scheduling.capabilities import SchedulerVersion
@@ -16,7 +16,12 @@ from workflows.manifests import labels
 from workflows.manifests.file_secrets import FileSecrets
 from workflows.manifests.pod import PodFrame, render_pod
 from workflows.manifests.tokens import Tokens
-from workflows.values.observation import ORDER_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION
+from workflows.values.observation import (
+    ORDER_ANNOTATION,
+    PINNED_SETS_ANNOTATION,
+    PREFERENCE_LEVELS_ANNOTATION,
+    STAGE_ANNOTATION,
+)
 from workflows.values.placement import GroupValues, TaskTry, gang_of
 
 
@@ -105,6 +110,7 @@ class Renderer:
             shard=placement.shard,
             preemption_delay=placement.preemption_delay,
             order=values.order,
+            pins=values.pins,
         )
         return scheduler_backend(placement.scheduler_type).render(request)
 
@@ -117,7 +123,13 @@ class Renderer:
         return self._gangs[task.attempt].pods[task.name]
 
     def pod(self, task: TaskTry) -> Manifest:
-        return render_pod(task, self.parts(task), frame=self._frame)
+        parts = self.parts(task)
+        pod = render_pod(task, parts, frame=self._frame)
+        if parts.node_labels:
+            pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **parts.node_labels}
+        if self.values.pins:
+            pod["metadata"]["labels"][PINNED_SETS_ANNOTATION] = pins.digest_of(self.values.pins)
+        return pod
 
     def secrets(self) -> tuple[Manifest, ...]:
         """The Secrets with the files of all tasks."""
@@ -193,6 +205,8 @@ def _marks(values: GroupValues) -> dict[str, str]:
         marks[PREFERENCE_LEVELS_ANNOTATION] = str(values.preference_levels)
     if values.order:
         marks[ORDER_ANNOTATION] = set_order.digest_of(values.order)
+    if values.pins:
+        marks[PINNED_SETS_ANNOTATION] = pins.digest_of(values.pins)
     return marks
 
 

@@ -24,6 +24,7 @@ from workflows.reconcile.leased import LeasedCluster
 from workflows.values.observation import (
     MEMBERS_ANNOTATION,
     ORDER_ANNOTATION,
+    PINNED_SETS_ANNOTATION,
     PREFERENCE_LEVELS_ANNOTATION,
     STAGE_ANNOTATION,
 )
@@ -48,14 +49,15 @@ class Minimums:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupForm:
-    """What may be edited of a pod group: how far its preferences are eased, its order, and its minimums.
+    """What may be edited of a pod group: how its preferences are eased, its order, pins and minimums.
 
-    ``order`` is the mark of the order, empty for the usual one. ``minimums`` are None for those of the whole
-    gang.
+    ``order`` and ``pins`` are their marks, empty for the usual order and for no pins. ``minimums`` are None
+    for those of the whole gang.
     """
 
     easing: Easing
     order: str
+    pins: str
     minimums: Minimums | None = None
 
     @property
@@ -66,6 +68,7 @@ class PodGroupForm:
             STAGE_ANNOTATION: str(stage) if stage else None,
             PREFERENCE_LEVELS_ANNOTATION: None if levels is None else str(levels),
             ORDER_ANNOTATION: self.order or None,
+            PINNED_SETS_ANNOTATION: self.pins or None,
             MEMBERS_ANNOTATION: self.minimums.digest if self.minimums else None,
         }
 
@@ -94,7 +97,7 @@ def bring(view: GroupView, live: Obj, form: PodGroupForm, *, cluster: LeasedClus
 
 def form_of(view: GroupView, live: Obj) -> PodGroupForm:
     """The form of a pod group by its marks, with the minimums of the whole gang."""
-    return PodGroupForm(easing_of(view, live), order_mark(live))
+    return PodGroupForm(easing_of(view, live), order_mark(live), pins_mark(live))
 
 
 def easing_of(view: GroupView, pod_group: Obj) -> Easing:
@@ -106,6 +109,10 @@ def easing_of(view: GroupView, pod_group: Obj) -> Easing:
 
 def order_mark(pod_group: Obj) -> str:
     return _annotations(pod_group).get(ORDER_ANNOTATION, "")
+
+
+def pins_mark(pod_group: Obj) -> str:
+    return _annotations(pod_group).get(PINNED_SETS_ANNOTATION, "")
 
 
 def relabel(view: GroupView, pod: str, labels: Mapping[str, str], *, cluster: LeasedCluster) -> None:
@@ -151,6 +158,10 @@ def _changes(view: GroupView, live: Obj, form: PodGroupForm) -> Obj:
         if body is None:
             raise ValueError(f'Scheduler "{view.placement.scheduler_type}" cannot relax a pending pod group.')
         spec |= body.get("spec") or {}
+    if pins_mark(live) != form.pins:
+        pinned = gang_of(view, form.easing).pod_groups[0]["spec"]
+        spec |= {"topologyConstraint": pinned.get("topologyConstraint")}
+        spec |= {field: pinned[field] for field in ("subGroups",) if field in pinned}
     if form.minimums is not None:
         spec |= resized_spec(view, form.easing, form.minimums)
     elif is_resized(live) or order_mark(live) != form.order:

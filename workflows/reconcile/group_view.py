@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pools.models import Backend
 from scheduling import set_order
+from scheduling.pins import Pins, from_json
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 from scheduling.stages import stage_begins
@@ -81,6 +82,15 @@ class GroupView:
     def order(self) -> SetOrder:
         """The order of the group's sets."""
         return set_order.from_json(self.row.set_order)
+
+    @property
+    def pins(self) -> Pins:
+        """The group's sets that node labels keep in a domain."""
+        return from_json(self.row.pins)
+
+    def pinned(self, pins: Pins) -> Renderer:
+        """The group rendered with other sets pinned."""
+        return Renderer(self.values.pinned(pins))
 
     def in_order(self, order: SetOrder) -> Renderer:
         """The group rendered with its sets in another order."""

@@ -77,7 +77,9 @@ def _recreate_pods(
     ):
         return RequeueAfter(seconds=SOON)
     reader = GroupReader(cluster, view.row.pk, view.placement)
-    if any(pod.node_name for pod in reader.pod_observations().values()):
+    present = reader.pod_observations()
+    lost = [task for task in lost if task.pod_name not in present]  # another may not be observed yet
+    if not lost or any(pod.node_name for pod in present.values()):
         return RequeueAfter(seconds=SOON)
     pods = desired_group(view, tuple(lost)).pods
     if failure := create_objects(Create(POD, pods), cluster=cluster):

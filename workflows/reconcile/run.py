@@ -40,6 +40,7 @@ from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, load
 from workflows.reconcile.leased import LeasedCluster, LogArchive
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
+from workflows.reconcile.pinning import advance_pins
 from workflows.reconcile.placement_result import record_placement_result
 from workflows.reconcile.recreate import next_missing_check, recreate_missing
 from workflows.reconcile.relaxing import advance_patience
@@ -207,7 +208,7 @@ class Reconciliation:
             record(self.lease, assessment.changes)
         if _outdates_view(assessment.changes):
             return None
-        if not silent:
+        if not silent and not view.row.repinning:
             outcome = recreate_missing(view, observed, assessment.lost, self.lease, self.cluster)
             if outcome is not None:
                 return outcome
@@ -227,11 +228,10 @@ class Reconciliation:
     ) -> tuple[datetime | None, ...] | None:
         """Edit the pod group where it should change; returns when to look again, None if the rows moved."""
         lease, cluster = self.lease, self.cluster
-        ordering = advance_order(view, observed, lease=lease, cluster=cluster)
-        if ordering.moved:
-            return None
-        if ordering.unfinished:  # no other edit before its objects are named in one order
-            return (view.now + RECHECK_AFTER,)
+        for advance in (advance_pins, advance_order):
+            step = advance(view, observed, lease=lease, cluster=cluster)
+            if step.moved or step.unfinished:  # no other edit before its objects are of one form
+                return None if step.moved else (view.now + RECHECK_AFTER,)
         progress = advance_patience(view, observed, silent=silent, lease=lease, cluster=cluster)
         if progress.moved:
             return None

@@ -21,13 +21,18 @@ from pools.clusters.capabilities import capabilities_at
 from scheduling import set_order
 from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import installed
+from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.greedy import is_placed
+from scheduling.fit.pinning import pins_for
 from scheduling.fit.reorder import fitting_order
 from scheduling.fit.snapshot import Snapshot
+from scheduling.pins import to_json
 from scheduling.set_order import SetOrder
 from workflows.feasibility.nodes import ObservedNodes, demand_of, observed_nodes, selectors_of
 from workflows.lifecycle.patience import PREFERENCE_REASONS
+from workflows.lifecycle.pinning import MOST_REPINS, PINNED, may_repin
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.metrics import ORDER_SEARCHES
 from workflows.models import Event, Task, TaskGroup
@@ -76,6 +81,7 @@ def _waiting() -> QuerySet[TaskGroup]:
         reordering=False,
         proposed_order__isnull=True,
         proposed_easing__isnull=True,
+        other_pins__isnull=True,
         placement__version__in=VERSIONS,
         placement__scheduler_type__in=_ordering_schedulers(),
     ).exclude(constraints=[])
@@ -89,11 +95,13 @@ def _ordering_schedulers() -> list[str]:
 def _consider(row: TaskGroup, nodes: "_Nodes") -> None:
     values = group_values(row, GroupPlacement.from_json(row.placement))
     observed, capacity = nodes.of(values)
-    may_ease = _may_ease(row, values.placement)
-    considered = f"{capacity}{'+' if may_ease else ''}"
+    may_ease, may_pin = _may_ease(row, values.placement), _may_pin(row)
+    considered = f"{capacity}{'e' if may_ease else ''}{'p' if may_pin else ''}{row.stage}"
     if row.searched_capacity == considered:
         return
     changes = _proposal(values, observed, may_ease=may_ease)
+    if not changes and may_pin:
+        changes = _pins_proposal(values, observed)
     rows = TaskGroup.objects.filter(
         pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, reordering=False
     )
@@ -125,6 +133,23 @@ def _proposal(values: GroupValues, observed: ObservedNodes, *, may_ease: bool) -
     demand = _demand(replace(values, preference_levels=None))
     count = freed_levels(observed.snapshot, demand)
     return {} if count == values.preference_levels else {"proposed_easing": {"preference_levels": count}}
+
+
+def _may_pin(row: TaskGroup) -> bool:
+    changes = Event.objects.filter(group=row, reason=PINNED).values_list("time", flat=True)
+    return may_repin(list(changes[: MOST_REPINS + 1]), now=database_now())
+
+
+def _pins_proposal(values: GroupValues, observed: ObservedNodes) -> dict[str, object]:
+    """The column of pins that the gang is proposed; none if it is placed as it is, or nowhere."""
+    demand, free = _demand(values), _demand(replace(values, pins=()))
+    board = Board(observed.snapshot)
+    if not demand.is_pinnable or is_placed(board, demand):
+        return {}
+    if values.pins and is_placed(board, free):
+        return {"other_pins": []}
+    pins = pins_for(board, free)
+    return {"other_pins": to_json(pins)} if pins and pins != values.pins else {}
 
 
 def _demand(values: GroupValues) -> GangDemand:
@@ -168,4 +193,4 @@ def _digest(snapshot: Snapshot) -> str:
         digest.update(
             repr((node.name, node.free, node.closed, node.taints, sorted(node.labels.items()))).encode()
         )
-    return digest.hexdigest()[:31]
+    return digest.hexdigest()[:26]

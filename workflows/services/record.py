@@ -20,6 +20,7 @@ from django.db import connection, transaction
 from pools import conditions
 from pools.conditions import Condition
 from scheduling import set_order
+from scheduling.pins import Pins, to_json
 from scheduling.set_order import SetOrder
 from workflows.explain.reasons import Reason
 from workflows.lifecycle.derive import workflow_status
@@ -136,6 +137,20 @@ class NewOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPins:
+    """The group's sets are pinned so from now on; its pods are still to be made again for it."""
+
+    pins: Pins
+
+
+@dataclass(frozen=True, slots=True)
+class PinsSettled:
+    """All pods of the group have its pins, or ``reverted`` ones; no others are proposed any more."""
+
+    reverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OrderReached:
     """All objects of the group are named in its order."""
 
@@ -174,6 +189,8 @@ GroupChange = (
     | NewPreferenceLevels
     | NewConstraints
     | NewOrder
+    | NewPins
+    | PinsSettled
     | OrderReached
     | ProposalDropped
     | NewPlacementResult
@@ -424,6 +441,11 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             steps.put(constraints=list(constraints))
         case NewOrder(order):
             _reorder(order, steps)
+        case NewPins(pins):
+            _pin(pins, steps)
+        case PinsSettled(reverted):
+            steps.put(**({"pins": group.other_pins or []} if reverted else {}))
+            steps.put(repinning=False, other_pins=None)
         case OrderReached():
             steps.put(reordering=False)
         case ProposalDropped():
@@ -478,6 +500,13 @@ def _reorder(order: SetOrder, steps: _Steps) -> None:
     group = steps.group
     version = max(group.placement["version"], ORDERED)
     steps.put(set_order=set_order.to_json(order), reordering=True, proposed_order=None)
+    steps.put(placement={**group.placement, "version": version})
+
+
+def _pin(pins: Pins, steps: _Steps) -> None:
+    group = steps.group
+    version = max(group.placement["version"], ORDERED)
+    steps.put(other_pins=group.pins, pins=to_json(pins), repinning=True)
     steps.put(placement={**group.placement, "version": version})
 
 

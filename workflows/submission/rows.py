@@ -13,11 +13,12 @@ import structlog
 from django.db import connection, transaction
 
 from pools.models import Pool
-from scheduling import names, set_order
+from scheduling import names, pins, set_order
 from scheduling.errors import Conflict
 from scheduling.sentences import listing
 from web.crashpoints import reached
 from workflows.explain.reasons import upstream_reason
+from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.manifests.group import GroupObjects
 from workflows.models import Event, Task, TaskGroup, Workflow
@@ -59,28 +60,37 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
             message=f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}.",
             dedupe="submitted",
         )
-        _record_orders(accepted, rows)
+        _record_forms(accepted, rows)
         notify_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
     log.info("workflow_submitted", workflow=workflow.name, groups=len(rows), pool=workflow.pool_name)
     return dict(workflow.reply)
 
 
-def _record_orders(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> None:
-    """Record in the timeline which groups have their sets in an order of their own."""
-    Event.objects.bulk_create(
-        Event(
-            workflow_id=row.workflow_id,
-            group=row,
-            time=row.workflow.submit_time,
-            source="osmo-topology",
-            reason="SetsOrdered",
-            message=f'Group "{row.name}" fits now only with its sets placed in this order: '
-            f"{set_order.sentence(group.order)}.",
-            dedupe=f"ordered:{row.pk.hex}",
-        )
-        for row, group in zip(rows, accepted.groups, strict=True)
-        if group.order
+def _record_forms(accepted: AcceptedSubmission, rows: Sequence[TaskGroup]) -> None:
+    """Record in the timeline which groups have their sets in an order of their own, or pinned to a domain."""
+    notes: list[Event] = []
+    for row, group in zip(rows, accepted.groups, strict=True):
+        begin = f'Group "{row.name}" fits now only'
+        if group.order:
+            message = f"{begin} with its sets placed in this order: {set_order.sentence(group.order)}."
+            notes.append(_note(row, "SetsOrdered", message, key="ordered"))
+        if group.pins:
+            place = pins.sentence(group.pins)
+            message = f"{begin} where its scheduler looks past it, so node labels keep it there: {place}."
+            notes.append(_note(row, PINNED, message, key="pinned"))
+    Event.objects.bulk_create(notes)
+
+
+def _note(row: TaskGroup, reason: str, message: str, *, key: str) -> Event:
+    return Event(
+        workflow_id=row.workflow_id,
+        group=row,
+        time=row.workflow.submit_time,
+        source="osmo-topology",
+        reason=reason,
+        message=message,
+        dedupe=f"{key}:{row.pk.hex}",
     )
 
 
@@ -224,6 +234,7 @@ def _group_row(
         placement=replace(group.placement, workflow_name=workflow.name).to_json(),
         constraints=[constraint.as_json() for constraint in objects.constraints],
         set_order=set_order.to_json(group.order),
+        pins=pins.to_json(group.pins),
         waiting_why=reason.why if reason else "",
         waiting_reason=reason.text if reason else "",
         waiting_evidence=reason.evidence if reason else {},

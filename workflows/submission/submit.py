@@ -34,7 +34,7 @@ from workflows.admission.overrides import with_overrides
 from workflows.admission.pool_facts import PoolFacts, coverage_warnings, pool_facts
 from workflows.admission.size import oversized_workflow
 from workflows.feasibility.auto_types import auto_types
-from workflows.feasibility.report import FeasibilityReport, feasibility, in_fitting_order, infeasible
+from workflows.feasibility.report import FeasibilityReport, as_fits, feasibility, infeasible
 from workflows.manifests.group import GroupObjects, render_group
 from workflows.manifests.labels import is_reserved
 from workflows.services.numbers import next_name
@@ -143,9 +143,9 @@ def _accept_into(
     limits = limits_on(user, pool, facts.limits)
     check_limits(limits, tasks=sum(len(group.tasks) for group in groups))
     reports = _feasibility(request, pool, spec, groups)
-    placed = in_fitting_order(groups, reports)
+    placed = as_fits(groups, reports)
     objects = tuple(
-        rendered if group.order == usual.order else render_group(group)
+        rendered if group is usual else render_group(group)
         for usual, group, rendered in zip(groups, placed, objects, strict=True)
     )
     return AcceptedSubmission(

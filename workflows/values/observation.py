@@ -38,10 +38,19 @@ ORDER_ANNOTATION = "osmo.nvidia.com/order"
 PINS_ANNOTATION = "osmo.nvidia.com/pins"
 """On a pod that is held to its peers' domain: the node labels that do it, as JSON."""
 
+PINNED_SETS_ANNOTATION = "osmo.nvidia.com/pinned-sets"
+"""On a pod group, and a label of its pods, with sets that node labels keep in a domain: a digest of them."""
+
 POD_GROUP = "PodGroup"
 """The kind of every scheduler's pod groups in rows; ``api`` in the digest names the scheduler's API."""
 
-_OWN_ANNOTATIONS = (MEMBERS_ANNOTATION, ORDER_ANNOTATION, PREFERENCE_LEVELS_ANNOTATION, STAGE_ANNOTATION)
+_OWN_ANNOTATIONS = (
+    MEMBERS_ANNOTATION,
+    ORDER_ANNOTATION,
+    PINNED_SETS_ANNOTATION,
+    PREFERENCE_LEVELS_ANNOTATION,
+    STAGE_ANNOTATION,
+)
 _GROUP_IN_NAME = re.compile(r"(?:osmo-)?([0-9a-f]{32})(?:-|$)")
 
 

@@ -20,15 +20,17 @@ from uuid import UUID
 
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
+from scheduling.pins import Pins
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 
 VERSIONS = (1, 2, 3, 4, 5)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
-the start timeout; 5 reasons for claims, preferences that give way, orders of sets, delays of preemption."""
+the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
+preemption."""
 
 ORDERED = 5
-"""The version of a group whose sets have an order of their own; its row has the order."""
+"""The version of a group whose sets have an order of their own or are pinned; its row has both."""
 
 START_TIMEOUT = 1800.0
 """Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
@@ -213,8 +215,9 @@ class GroupValues:
     ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
     which give the number of pods of an earlier attempt's pod group. ``stage`` counts the preferences
     relaxed so far (``scheduling.stages``), ``preference_levels`` the levels that preferences may still name
-    (``scheduling.free_preferences``, None: all), ``order`` is that of its sets (``scheduling.set_order``);
-    all objects of the group are rendered at them.
+    (``scheduling.free_preferences``, None: all), ``order`` is that of its sets (``scheduling.set_order``),
+    ``pins`` are the sets that node labels keep in a domain (``scheduling.pins``); all objects of the group
+    are rendered at them.
     """
 
     uuid: UUID
@@ -226,6 +229,7 @@ class GroupValues:
     stage: int = 0
     preference_levels: int | None = None
     order: SetOrder = ()
+    pins: Pins = ()
 
     @property
     def easing(self) -> Easing:
@@ -239,6 +243,11 @@ class GroupValues:
         """The group with its sets in this order."""
         placement = replace(self.placement, version=max(self.placement.version, ORDERED))
         return replace(self, order=order, placement=placement)
+
+    def pinned(self, pins: Pins) -> "GroupValues":
+        """The group with these sets kept in a domain by node labels."""
+        placement = replace(self.placement, version=max(self.placement.version, ORDERED))
+        return replace(self, pins=pins, placement=placement)
 
 
 def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:

@@ -45,6 +45,7 @@ from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.free_preferences import at_preference_levels
 from scheduling.levels import MAX_LEVELS, Level, Levels
+from scheduling.pins import node_labels, pinned
 from scheduling.preflight import CheckResult, Observed
 from scheduling.queues import QueueAmounts, QueueShortage, QueueState
 from scheduling.set_order import ordered
@@ -88,6 +89,7 @@ class Kai(ByTable):
     )
     edits_pod_groups = True
     counts_largest = True
+    pins_sets = True
     orders_sets = True
     bind_request = BIND_REQUEST
     spares_normal = True
@@ -112,6 +114,7 @@ class Kai(ByTable):
     def render(self, request: GangRequest) -> RenderedGang:
         tree = ordered(at_stage(build_tree(request.gang, request.levels), request.stage), request.order)
         tree = at_preference_levels(tree, request.preference_levels)
+        tree = pinned(tree, request.pins)
         subgroups = lay_out(tree)
         subgroup_names = {sub.path: sub.name for sub in subgroups if sub.node}
         return RenderedGang(
@@ -283,18 +286,16 @@ def topology(installation: UUID, levels: Sequence[Level]) -> Manifest:
 def _pods(
     request: GangRequest, tree: ConstraintTree, subgroups: Sequence[Subgroup]
 ) -> Mapping[str, PodParts]:
-    if not subgroups:
-        parts = _parts(request, subgroup=None)
-        return {task.name: parts for task in tree.root.tasks}
+    labels = node_labels(tree)
+    leaves = [(sub.name, sub.tasks) for sub in subgroups if sub.is_leaf]
     pods = {}
-    for subgroup in subgroups:
-        if subgroup.is_leaf:
-            parts = _parts(request, subgroup=subgroup.name)
-            pods.update({task.name: parts for task in subgroup.tasks})
+    for subgroup, tasks in leaves or [("", tree.root.tasks)]:
+        parts = _parts(request, subgroup=subgroup, node_labels=labels.get(tasks[0].name, {}))
+        pods.update({task.name: parts for task in tasks})
     return pods
 
 
-def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
+def _parts(request: GangRequest, *, subgroup: str, node_labels: Mapping[str, str]) -> PodParts:
     labels = _queue_labels(request)
     if subgroup:
         labels[SUBGROUP_LABEL] = subgroup
@@ -302,7 +303,7 @@ def _parts(request: GangRequest, *, subgroup: str | None) -> PodParts:
         POD_GROUP_ANNOTATION: names.pod_group(request.group),
         SKIP_PODGROUPER_ANNOTATION: "true",
     }
-    return PodParts(labels, annotations, request.scheduler_name, {})
+    return PodParts(labels, annotations, request.scheduler_name, {}, node_labels)
 
 
 def _set_annotations(subgroups: Sequence[Subgroup]) -> dict[str, str]:

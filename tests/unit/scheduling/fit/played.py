@@ -24,7 +24,9 @@ UNLIMITED = QueueLimit(quota=-1, limit=-1)
 EXTERNAL = "theirs"
 
 
-def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, preference_levels=None, order=()):
+def played(
+    gangs, nodes, version, *, pool=POOL, external=False, wants=None, preference_levels=None, order=(), pins=()
+):
     """The node of every task that the stand-in binds, by gang and task; the first gang is the oldest.
 
     With ``external`` constraints name one Topology of all the pool's levels. ``order`` is every gang's.
@@ -34,7 +36,7 @@ def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, pref
         topologies[EXTERNAL] = Topology(EXTERNAL, tuple(level.label for level in pool))
     for number, gang in enumerate(gangs):
         changes = {"group": UUID(int=number + 1), "external_topology": EXTERNAL if external else ""}
-        changes |= {"preference_levels": preference_levels, "order": order}
+        changes |= {"preference_levels": preference_levels, "order": order, "pins": pins}
         rendered = KAI.render(request(gang, pool, **changes))
         manifest = rendered.pod_groups[0]
         manifest["metadata"] |= {"uid": f"g{number}", "creationTimestamp": f"t{number}"}
@@ -43,8 +45,7 @@ def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, pref
         topologies |= {t["metadata"]["name"]: reader.topology(t) for t in rendered.topologies}
         asked = demands(gang) if wants is None else wants[number]
         pods += [
-            _pod(task.name, asked[task.name], rendered.pods[task.name].labels, group, number)
-            for task in gang.tasks
+            _pod(task.name, asked[task.name], rendered.pods[task.name], group, number) for task in gang.tasks
         ]
     cluster = Snapshot(
         now=0.0,
@@ -61,23 +62,25 @@ def played(gangs, nodes, version, *, pool=POOL, external=False, wants=None, pref
     return {tuple(binding.pod.uid.split("/")): binding.node for binding in bindings}
 
 
-def _shape(amounts, others=()):
+def _shape(amounts, others=(), selector=()):
     gpu, cpu, memory, _, pods, _ = amounts
     wanted = {GPU: gpu * UNIT, "cpu": cpu, "memory": memory * UNIT, "pods": pods * UNIT}
     wanted |= dict.fromkeys(others, UNIT)
-    return Shape(tuple(sorted((name, amount) for name, amount in wanted.items() if amount)))
+    return Shape(
+        tuple(sorted((name, amount) for name, amount in wanted.items() if amount)), selector=tuple(selector)
+    )
 
 
-def _pod(name, demand, labels, group, number):
+def _pod(name, demand, parts, group, number):
     return Pod(
         namespace=group.namespace,
         name=f"{name}-{number}",
         uid=f"{number}/{name}",
         created=f"t{name}",
         state="pending",
-        shape=_shape(demand.amounts, demand.others),
+        shape=_shape(demand.amounts, demand.others, sorted(parts.node_labels.items())),
         group=group.name,
-        subgroup=labels.get("kai.scheduler/subgroup-name"),
+        subgroup=parts.labels.get("kai.scheduler/subgroup-name"),
     )
 
 

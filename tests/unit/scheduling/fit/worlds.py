@@ -50,9 +50,11 @@ def demands(gang, *, channel=False):
     }
 
 
-def gang_demand(gang, levels=POOL, *, counts_largest=True, channel=False, orderable=False):
+def gang_demand(gang, levels=POOL, *, counts_largest=True, channel=False, orderable=False, pinnable=False):
     tree = build_tree(gang, levels)
-    return GangDemand(tree, demands(gang, channel=channel), counts_largest, is_orderable=orderable)
+    return GangDemand(
+        tree, demands(gang, channel=channel), counts_largest, is_orderable=orderable, is_pinnable=pinnable
+    )
 
 
 @st.composite

@@ -1,0 +1,46 @@
+"""Domains to pin a gang's sets to, where its scheduler's own count passes over a place that exists.
+
+For a scheduler that asks of a constrained domain for as much room as if every task were the set's largest.
+The place is searched by the scheduler's rules without that count, and then tried once more with the sets
+pinned to it, by the scheduler's rules alone: what is given is a place that it finds.
+"""
+
+from scheduling.fit.board import Board
+from scheduling.fit.gang_demand import GangDemand
+from scheduling.fit.greedy import Placer, is_placed
+from scheduling.pins import Pin, Pins
+from scheduling.tree import ConstraintNode, lasting
+
+
+def pins_for(board: Board, gang: GangDemand) -> Pins:
+    """The pins with which the gang is placed now; none where they do not help, or it has some.
+
+    Call it for a gang that the scheduler does not place as it is. Leaves the board unchanged.
+    """
+    sets = [node for node in gang.tree.root.walk() if _is_counted(gang, node)]
+    if not sets:
+        return ()
+    placer = Placer(board, gang.counted_apart())
+    if not placer.run():
+        return ()
+    board.rollback(0)
+    nodes = dict(placer.where)
+    pins = tuple(Pin(node.path, _domain(board, node, nodes)) for node in sets)
+    return pins if is_placed(board, gang.pinned(pins)) else ()
+
+
+def _is_counted(gang: GangDemand, node: ConstraintNode) -> bool:
+    """Whether a set requires a level for good, and its domains are counted by its largest task."""
+    required = node.constraint.required
+    is_lasting = required is not None and lasting(node.members) == required
+    return is_lasting and gang.set_demand(node).largest is not None
+
+
+def _domain(board: Board, node: ConstraintNode, nodes: dict[str, int]) -> tuple[str, ...]:
+    """The domain of the set's required level that its tasks were placed in."""
+    required, snapshot = node.constraint.required, board.snapshot
+    first = nodes[next(node.all_tasks()).name]
+    at = None if required is None else snapshot.places[first][required]
+    if required is None or at is None:
+        raise ValueError("a set with a required level was placed outside of its domains")
+    return snapshot.domains[required][at].path

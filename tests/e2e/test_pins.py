@@ -1,0 +1,44 @@
+"""A driver and smaller workers in one rack: KAI's own count passes over the rack that holds them."""
+
+from localcluster import nodes
+from tests.e2e.conftest import RACK, workflow
+
+SPEC = workflow(
+    ("g", ["driver", "w1", "w2", "w3"], {"resource": "large"}),
+    resources="""large: {gpu: 4, topology: [{key: rack, group: r}]}
+    one: {gpu: 2, topology: [{key: rack, group: r}]}""",
+)
+
+
+def add_node(world, pool, number, gpus):
+    labels = {"osmo.local/pool": pool, RACK: f"{world.prefix}r"}
+    made = nodes.rack(f"{pool}-n{number}", count=1, gpus=gpus, labels=labels)
+    nodes.create(world.api, made)
+    nodes.wait_ready(world.api, made)
+
+
+def test_a_waiting_gang_is_pinned_once_its_place_exists(world):
+    pool = world.make_pool(racks=0)
+    for number, gpus in enumerate((2, 4, 2)):
+        add_node(world, pool, number, gpus)
+    name = world.submit(pool, SPEC)
+    world.wait(
+        lambda: world.groups(name)["g"],
+        lambda group: group["status"] == "SCHEDULING" and group["waiting_reason"],
+    )
+    before = world.wait(lambda: world.pods(name), lambda pods: len(pods) == 4)
+
+    add_node(world, pool, 3, 4)
+    placed = world.wait_group(name, "g", "RUNNING")
+
+    (row,) = placed["constraints"]
+    assert (row["requirementType"], row["domain"]) == ("required", [f"{world.prefix}r"])
+    after = world.pods(name)
+    assert {pod["metadata"]["name"] for pod in after} == {pod["metadata"]["name"] for pod in before}
+    assert not {pod["metadata"]["uid"] for pod in after} & {pod["metadata"]["uid"] for pod in before}
+    assert all(pod["spec"]["nodeSelector"][RACK] == f"{world.prefix}r" for pod in after)
+    assert any(" SetsPinned: " in line for line in world.service.events(name))
+    for pod in after:
+        world.annotate(pod, run_for="0s")
+    assert world.wait_released(name)["status"] == "COMPLETED"
+    assert world.left(name) == []

@@ -1,0 +1,167 @@
+"""Sets of unlike tasks are kept in a domain by node labels, whatever dies in between."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+
+from cluster.kinds import NODE, POD
+from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
+from tests.worker.test_freeing import node
+from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
+from tests.worker.world import World, fresh, statuses
+from workflows.models import Event, Task, TaskGroup
+from workflows.services import orders
+
+MARK = "osmo.nvidia.com/pinned-sets"
+TOGETHER = {"key": "rack", "group": "r", "required": True}
+POINTS = ("after-pin-decision", "deleted-pods-to-pin")
+
+
+def counting(cluster):
+    """A scheduler that places only gangs without constraints, on nodes that pods' labels select."""
+    for group in cluster.all(KAI_POD_GROUP):
+        if "topologyConstraint" not in group["spec"] or group["spec"]["topologyConstraint"] is None:
+            bind(cluster, group["metadata"]["name"])
+
+
+@pytest.fixture
+def world(db):
+    return World(scheduled=False, further=(KAI_BIND_REQUEST,))
+
+
+@pytest.fixture
+def group(world):
+    """A driver with four GPUs and three workers with two, in one rack that holds them."""
+    for number, gpus in enumerate((4, 2, 4, 2)):
+        node(world, f"n{number}", zone="a", rack="r1", gpus=gpus)
+    group = patient(world, TOGETHER, sets=((), (), (), ()), frozen={"version": 5})
+    for task, gpus in zip(group.tasks.order_by("position"), (4, 2, 2, 2), strict=True):
+        Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": gpus})
+    world.settle()
+    return group
+
+
+def seek(world):
+    assert orders.propose(world.uid, seconds=60) == 0
+
+
+def selectors(world):
+    return [pod["spec"].get("nodeSelector", {}) for pod in world.cluster.all(POD)]
+
+
+def is_pinned(world, rack="r1"):
+    every = selectors(world)
+    labels = {ZONE: "a", RACK: rack}
+    return len(every) == 4 and all(labels.items() <= one.items() for one in every)
+
+
+def notes(group):
+    rows = Event.objects.filter(group=group, reason__in=["SetsPinned", "PinsLeftOut"]).order_by("id")
+    return list(rows.values_list("reason", flat=True))
+
+
+def long_ago():
+    Event.objects.update(time=F("time") - timedelta(minutes=6))
+
+
+def test_its_pods_are_made_again_with_the_labels_of_the_place(world, group):
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
+    world.cluster.players.insert(0, counting)
+    seek(world)
+    world.settle()
+    after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.cluster.all(POD)}
+    assert is_pinned(world)
+    assert (after.keys(), set(after.values()) & set(before.values())) == (before.keys(), set())
+    assert pod_group(world)["spec"].get("topologyConstraint") is None
+    assert pod_group(world)["metadata"]["annotations"][MARK]
+    assert statuses(group) == ["RUNNING"] * 4
+    assert [task.retry_id for task in group.tasks.all()] == [0] * 4
+    assert notes(group) == ["SetsPinned"]
+    (row,) = fresh(group).constraints
+    assert (row["requirementType"], row["domain"]) == ("required", ["a", "r1"])
+
+
+def test_nothing_is_made_again_while_there_is_no_such_place(world, group):
+    world.cluster.remove(NODE, "n0")
+    world.observe()
+    seek(world)
+    world.settle()
+    assert (selectors(world), notes(group)) == ([{}] * 4, [])
+
+
+def test_a_gang_that_is_bound_meanwhile_keeps_its_pins(world, group):
+    seek(world)
+    bind(world.cluster, group.uuid.hex, first=1)  # nobody has observed it
+    world.look(group)
+    assert (selectors(world), notes(group)) == ([{}] * 4, [])
+    assert (fresh(group).repinning, fresh(group).other_pins, fresh(group).pins) == (False, None, [])
+
+
+def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group, monkeypatch):
+    seek(world)
+    monkeypatch.setattr(
+        "workflows.reconcile.pinning.reached", lambda point: bind(world.cluster, group.uuid.hex)
+    )
+    world.look(group)
+    assert (selectors(world), notes(group)) == ([{}] * 4, ["SetsPinned", "PinsLeftOut"])
+    assert (fresh(group).repinning, fresh(group).pins) == (False, [])
+    assert "domain" not in fresh(group).constraints[0]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypatch, point):
+    world.cluster.players.insert(0, counting)
+    seek(world)
+
+    def die(name):
+        if name == point:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("workflows.reconcile.pinning.reached", die)
+        with pytest.raises(Killed):
+            world.look(group)
+    lost()
+    world.settle()
+    assert is_pinned(world)
+    assert statuses(group) == ["RUNNING"] * 4
+    assert not fresh(group).repinning
+
+
+def test_pins_follow_the_room_but_not_at_once(world, group):
+    seek(world)
+    world.settle()
+    for number, gpus in enumerate((4, 2, 4, 2)):
+        node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
+    world.cluster.remove(NODE, "n0")
+    world.cluster.remove(NODE, "n2")
+    world.observe()
+    seek(world)
+    world.settle()
+    assert is_pinned(world, "r1")
+    long_ago()
+    seek(world)
+    world.settle()
+    assert is_pinned(world, "r2")
+    assert notes(group) == ["SetsPinned", "SetsPinned"]
+
+
+def test_after_three_times_pins_stay(world, group):
+    Event.objects.bulk_create(
+        Event(
+            workflow_id=group.workflow_id,
+            group=group,
+            time=timezone.now() - timedelta(hours=1),
+            source="s",
+            reason="SetsPinned",
+            message="",
+            dedupe=f"earlier:{number}",
+        )
+        for number in range(3)
+    )
+    seek(world)
+    world.settle()
+    assert selectors(world) == [{}] * 4
+    assert TaskGroup.objects.get(pk=group.pk).other_pins is None

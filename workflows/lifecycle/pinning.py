@@ -1,0 +1,30 @@
+"""How often a waiting gang's pins may change, and the words of it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from scheduling.pins import Pins, sentence
+
+PINNED = "SetsPinned"
+REPIN_AFTER = timedelta(minutes=5)
+MOST_REPINS = 3
+
+
+def may_repin(times: Sequence[datetime], *, now: datetime) -> bool:
+    """Whether a gang whose pins changed at these times may change them again."""
+    return len(times) < MOST_REPINS and all(now - time >= REPIN_AFTER for time in times)
+
+
+def pins_message(pins: Pins, *, group: str) -> str:
+    """The event's message when sets are pinned to a domain."""
+    return (
+        f'Group "{group}" has tasks of unlike sizes, and its scheduler passes over a place that holds them. '
+        f"Kept there by node labels from now on: {sentence(pins)}. Its pods have no node and are made again."
+    )
+
+
+def unpinned_message(*, group: str) -> str:
+    return (
+        f'The scheduler finds a place for group "{group}" by itself now, so no set of it is pinned any more. '
+        "Its pods, which had no node, are made again."
+    )
