@@ -243,7 +243,7 @@ class RenderedGang:
     ``topologies`` are the Topology objects that its constraints name; they must exist before the pod groups.
     ``sets`` maps each subgroup (or pod group) to the user's name of its set. ``members`` names the pod group
     of each task if the gang became several pod groups. ``never_stale``: the scheduler does not evict the gang
-    for being below its minimum.
+    for being below its minimum. ``optional_leaves``: a minimum may be 0.
     """
 
     pod_groups: tuple[Manifest, ...]
@@ -253,6 +253,7 @@ class RenderedGang:
     sets: Mapping[str, str]
     members: Mapping[str, str] = field(default_factory=dict)
     never_stale: bool = False
+    optional_leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,8 @@ class Minimums:
 
     @property
     def digest(self) -> str:
-        return names.digest(self.live, self.waiting, *(["rest"] if self.paused else []), length=16)
+        marks = [*(["rest"] if self.paused else []), *(["optional"] if self.waiting else [])]
+        return names.digest(self.live, self.waiting, *marks, length=16)
 
 
 @dataclass(frozen=True, slots=True)

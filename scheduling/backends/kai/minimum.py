@@ -6,10 +6,11 @@ placed, because the gang is not ready. So a minimum counts only living tasks tha
 places the waiting ones as additional pods in the domain of the others. A leaf without living tasks is
 removed.
 
-A leaf whose living tasks all wait cannot have a minimum below one (v0.13 accepts no 0), so its gang stays
-stale while the others run. Removing the leaf for a moment ends that: KAI restarts its grace period once the
-leaf is back. Meanwhile KAI leaves the leaf's pods alone, because their label names no leaf. Tried on running
-KAI v0.13 and v0.17: docs/explanation/kai-behaviour.md.
+From v0.15 on a leaf whose living tasks all wait has a minimum of 0, and KAI places them whenever there is
+room ("Optional leaves"). Before, 0 counted as 1, so such a gang stays stale while the others run. Removing
+the leaf for a moment ends that: KAI restarts its grace period once the leaf is back. Meanwhile KAI leaves the
+leaf's pods alone, because their label names no leaf. Tried on running KAI v0.13 and v0.17:
+docs/explanation/kai-behaviour.md.
 
 Where the pod group switches staleness off (``stalenessGracePeriod``, v0.17), nobody's clock runs. The gang
 keeps the minimum of a task that is tried again, so KAI places the replacement before younger groups; only
@@ -33,16 +34,19 @@ NO_GRACE = "-1s"
 def resized(gang: RenderedGang, *, living: Collection[str], waiting: Collection[str], rest: bool) -> Manifest:
     """The fields of the pod group's spec with minimums; empty if no task lives.
 
-    ``rest`` removes the leaves whose living tasks all wait.
+    ``rest`` removes the leaves whose living tasks all wait; those that may be optional are that, and stay.
     """
     (group,) = gang.pod_groups
     alive = Counter(_leaf(gang, task) for task in living)
     placed = Counter(_leaf(gang, task) for task in living if task not in waiting)
-    minimum = {leaf: placed[leaf] or count for leaf, count in alive.items() if placed[leaf] or not rest}
+    if "subGroups" not in group["spec"]:
+        return {"minMember": placed[""] or alive[""]} if alive and (placed or not rest) else {}
+    if gang.optional_leaves and placed:
+        minimum = {leaf: placed[leaf] for leaf in alive}
+    else:
+        minimum = {leaf: placed[leaf] or count for leaf, count in alive.items() if placed[leaf] or not rest}
     if not minimum:
         return {}
-    if "subGroups" not in group["spec"]:
-        return {"minMember": minimum[""]}
     return {"subGroups": _trimmed(group["spec"]["subGroups"], minimum)}
 
 

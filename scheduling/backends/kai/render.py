@@ -40,7 +40,13 @@ from scheduling.backends.base import (
 from scheduling.backends.by_table import ByTable
 from scheduling.backends.kai import evictions, installation, minimum, pod_keys, queue_rules, reasons, relax
 from scheduling.backends.kai.features import BIND_REQUEST, FEATURES, POD_GROUP, QUEUE, TOPOLOGY
-from scheduling.backends.kai.version import OLDEST, PREEMPTION_DELAY, STALENESS_GRACE, version_from_schema
+from scheduling.backends.kai.version import (
+    OLDEST,
+    OPTIONAL_LEAVES,
+    PREEMPTION_DELAY,
+    STALENESS_GRACE,
+    version_from_schema,
+)
 from scheduling.capabilities import Capability, SchedulerVersion
 from scheduling.errors import UnsupportedCapability
 from scheduling.free_preferences import at_preference_levels
@@ -124,6 +130,7 @@ class Kai(ByTable):
             constraints=applied(tree, subgroup_names),
             sets={sub.name: describe_subgroup(sub) for sub in subgroups},
             never_stale=_is_never_stale(request),
+            optional_leaves=(request.version or OLDEST) >= OPTIONAL_LEAVES,
         )
 
     def resized(

@@ -8,6 +8,7 @@ from scheduling.errors import UnsupportedCapability
 
 OLDEST = SchedulerVersion(0, 13)
 MIN_SUB_GROUP = SchedulerVersion(0, 15)
+OPTIONAL_LEAVES = MIN_SUB_GROUP
 STALENESS_GRACE = SchedulerVersion(0, 17)
 PREEMPTION_DELAY = STALENESS_GRACE
 """``preemptionDelay`` came into the schema with ``stalenessGracePeriod``."""

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from scheduling.backends.kai import Kai
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import group, one_try
@@ -47,14 +49,14 @@ def test_a_leaf_without_living_tasks_goes_and_takes_its_empty_parents_with_it():
     assert minimums(got) == [2]
 
 
-def without_grace(sets):
-    """A gang on a version of KAI whose pod groups can switch staleness off."""
+def without_grace(sets, version="0.17"):
+    """A gang on a version of KAI whose pod groups can switch staleness off, or another one."""
     tasks = [
         one_try(f"t{n}", n, requirements=(Requirement("rack", rack),) if rack else ())
         for n, rack in enumerate(sets)
     ]
     values = group(tasks)
-    return Renderer(replace(values, placement=replace(values.placement, scheduler_version="0.17"))).gangs[0]
+    return Renderer(replace(values, placement=replace(values.placement, scheduler_version=version))).gangs[0]
 
 
 def test_where_staleness_can_be_off_it_is():
@@ -68,4 +70,16 @@ def test_a_gang_without_a_grace_period_keeps_its_place_for_a_task_tried_again():
     gang = without_grace(["a", "a", "b", "b"])
     assert gang.never_stale
     assert minimums(KAI.resized(gang, living=living, waiting=[], rest=False)) == [2, 2]
-    assert minimums(KAI.resized(gang, living=living, waiting=["t0", "t1"], rest=True)) == [2]
+    assert minimums(KAI.resized(gang, living=living, waiting=["t0", "t1"], rest=True)) == [0, 2]
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_where_leaves_may_be_optional_one_whose_tasks_all_wait_stays_with_a_minimum_of_none(rest):
+    living = ["t0", "t1", "t2", "t3"]
+    gang = without_grace(["a", "a", "b", "b"], version="0.15")
+    assert not gang.never_stale
+    assert minimums(KAI.resized(gang, living=living, waiting=["t0", "t1"], rest=rest)) == [0, 2]
+    assert minimums(KAI.resized(gang, living=["t0", "t1"], waiting=["t0", "t1"], rest=False)) == [2]
+    older = without_grace(["a", "a", "b", "b"], version="0.14")
+    want = [2] if rest else [2, 2]
+    assert minimums(KAI.resized(older, living=living, waiting=["t0", "t1"], rest=rest)) == want
