@@ -502,6 +502,32 @@ def test_a_pod_group_that_somebody_deletes_of_a_waiting_gang_is_made_again(db):
     assert fresh(group).status == "SCHEDULING"
 
 
+def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_to_be_tried_again(db):
+    """KAI counts running pods at once; without a pod group the task would wait until its gang ends."""
+    world = World()
+    again = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "2"}}
+    group = world.group(pods=3, frozen=again)
+    world.settle()
+    scheduler = world.cluster.players.pop(0)
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
+    world.settle()
+    assert world.cluster.names(KAI_POD_GROUP) == []  # it might only not be observed yet
+
+    Task.objects.filter(group=group, latest=True).update(
+        scheduling_start_time=timezone.now() - timedelta(minutes=1)
+    )
+    world.settle()
+    (pod_group,) = world.cluster.all(KAI_POD_GROUP)
+    assert pod_group["spec"]["minMember"] == 2
+    assert Event.objects.filter(reason="PodGroupMadeAgain", message__contains="task-1").count() == 1
+
+    world.cluster.players.insert(0, scheduler)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 3
+
+
 def lose(world, group, *names, seconds=60):
     """Somebody deletes pods and whatever else is named, long ago as far as the rows know."""
     for name in names:

@@ -1,13 +1,15 @@
-"""Recreating objects that were deleted from outside while their gang still waits for its place.
+"""Recreating objects that were deleted from outside while their gang, or a retry of it, waits for its place.
 
 Its pods belong to a pod group by name, and without it no scheduler places them; without the ComputeDomain
 there is no template for their claims; and a gang of which a pod is missing is not placed at all. It would
 wait until its queue timeout, which may be two months away. So all three are created again, a pod under its
 own name and as the same try, since it never had a node and so cannot have run.
 
-Once a pod has a node nothing is created again: a scheduler that counts from zero might take the gang for one
-that is too small and evict it, claims in use name the ComputeDomain that is gone, and the end of a pod that
-may have run is the end of its task.
+Once a pod has a node, neither a pod nor the ComputeDomain is created again: the end of a pod that may have
+run is the end of its task, and claims in use name the ComputeDomain that is gone. The pod group is, while a
+task that is tried again waits for a place: nothing else would ever give it one. KAI counts the pods that name
+a pod group in each cycle anew (``cluster_info.go``), so one that is created below running pods counts them at
+once, and its minimums are those of the tasks with a place before any grace period is over.
 
 Missing objects are read from the observer's rows, because reconciling a waiting gang must cost no cluster
 call; only before a pod is created again the cluster is asked. A create of an object that exists after all is
@@ -20,9 +22,9 @@ from datetime import datetime
 from cluster.kinds import COMPUTE_DOMAIN, POD
 from scheduling.sentences import listing
 from workflows.lifecycle.statuses import TaskStatus
-from workflows.reconcile import observations
+from workflows.reconcile import edit, observations
 from workflows.reconcile.apply import create_objects
-from workflows.reconcile.create import desired_group
+from workflows.reconcile.create import desired_group, edits_pod_groups
 from workflows.reconcile.follow import UNSEEN_GRACE, ObservedPods
 from workflows.reconcile.group_reader import GroupReader, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -40,20 +42,53 @@ def recreate_missing(
 ) -> RequeueAfter | Retry | Failed | None:
     """Create the missing objects of the gang again, ``lost`` pods last. Raises ClusterError."""
     if not _waits(view, observed, lost):
-        return None
+        return _recreate_pod_group(view, observed, lease, cluster)
     steps: list[Create] = []
     if view.placement.nvlink and not observations.compute_domain_observed(view):
         domain = view.renderer.compute_domain()
         steps += [Create(COMPUTE_DOMAIN, (domain,))] if domain else []
-    kind = pod_group_kind(view.placement)
-    if kind is not None and not observations.pod_groups(view):
-        attempts = sorted({task.attempt for task in view.tasks})
-        groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
-        steps += [Create(kind, groups)] if groups else []
+    if not observations.pod_groups(view):
+        steps += _pod_groups(view)
     for step in steps:
         if failure := create_objects(step, cluster=cluster):
             return failure
     return _recreate_pods(view, observed, lost, lease, cluster) if lost else None
+
+
+def _pod_groups(view: GroupView) -> list[Create]:
+    kind = pod_group_kind(view.placement)
+    attempts = sorted({task.attempt for task in view.tasks})
+    groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
+    return [Create(kind, groups)] if kind is not None and groups else []
+
+
+def _recreate_pod_group(
+    view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster
+) -> Failed | Retry | None:
+    """Create the pod group of a running gang again, if a task that is tried again needs it for its place."""
+    waiting = [task for task in view.tasks if task.retry_id and _waits_since(task, observed, view.now)]
+    if not waiting or not edits_pod_groups(view) or observations.pod_groups(view):
+        return None
+    if edit.read(view, cluster) is not None:
+        return None
+    for step in _pod_groups(view):
+        if failure := create_objects(step, cluster=cluster):
+            return failure
+    message = (
+        "The pod group was deleted from outside: it was created again, so that the scheduler places "
+        f"{listing(task.name for task in waiting)}."
+    )
+    record(
+        lease, [Note(key=f"pod-group:{view.now.isoformat()}", reason="PodGroupMadeAgain", message=message)]
+    )
+    return None
+
+
+def _waits_since(task: TaskView, observed: ObservedPods, now: datetime) -> bool:
+    """Whether a task has no node, for longer than an observer takes to report its pod group."""
+    pod, since = observed.pods.get(task.pod_name), task.scheduling_start_time
+    is_old = since is not None and now - since >= UNSEEN_GRACE
+    return task.status == TaskStatus.SCHEDULING and is_old and pod is not None and not pod.node_name
 
 
 def next_missing_check(view: GroupView) -> datetime | None:
