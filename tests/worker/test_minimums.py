@@ -207,6 +207,22 @@ def test_it_is_lowered_without_an_observer_too(running):
     assert (statuses(group)[2], minimum(world)) == ("FAILED", 3)
 
 
+@pytest.mark.parametrize(("version", "number"), [("0.13", 1), ("0.17", 0)])
+def test_a_task_tried_again_says_that_groups_of_the_pool_are_served_before_it(db, version, number):
+    """Not where the gang keeps its minimum: then it goes first."""
+    world = World()
+    pool = world.pool(nvlink=True)
+    group = world.group(pods=4, pool=pool, frozen={**AGAIN, "scheduler_version": version})
+    world.settle()
+    world.cluster.players.pop(0)  # nothing is placed any more
+    world.group(pods=2, pool=pool)
+    world.group(pods=2)
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+    assert fresh(group).waiting_evidence.get("queued_behind", 0) == number
+    assert ("queued behind 1 group of the pool" in fresh(group).waiting_reason) == bool(number)
+
+
 @pytest.fixture
 def never_stale(db):
     """A gang on KAI 0.17, whose pod groups can switch staleness off."""

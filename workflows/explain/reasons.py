@@ -164,9 +164,10 @@ class ObservedGroup:
     and no node has (``explain.levels``), ``coverage`` how far nodes carry the others (None: no known nodes).
     ``waiting`` is for the scheduler backend, None before the pod group and pods exist. ``starting`` are
     containers on nodes that have not started. ``retried`` names tasks of a running group that are tried again
-    and have no node yet. ``split_sets`` are the sets of a gang that became several pod groups, ``occupied``
-    nodes with another group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual
-    change of its Topology object.
+    and have no node yet, ``queued_behind`` counts groups of its pool that the scheduler serves before these.
+    ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
+    group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
+    object.
     """
 
     status: str
@@ -181,6 +182,7 @@ class ObservedGroup:
     waiting: Waiting | None = None
     starting: Sequence[WaitingContainer]
     retried: Sequence[str] = ()
+    queued_behind: int = 0
     split_sets: Sequence[SplitSet] = ()
     occupied: Sequence[OccupiedNode] = ()
     domain: DomainHealth | None = None
@@ -368,8 +370,21 @@ def _of_retries(group: ObservedGroup, waiting: Waiting, scheduler: SchedulerBack
     text = f"{plural(number, 'Task')} {listing(group.retried)} {verbs} for a place."
     reasons = _current(scheduler.waiting_reasons(waiting), waiting)
     messages = (reason.message for reason in of_one_cause(reasons)[:2])
-    evidence = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
-    return Reason(Why.RETRY, " ".join([text, *messages]), evidence)
+    evidence: Json = {"tried_again": list(group.retried)} | _scheduler_evidence(reasons, waiting)
+    if queue := _queue_sentence(group.queued_behind):
+        evidence["queued_behind"] = group.queued_behind
+    return Reason(Why.RETRY, " ".join(filter(None, [text, queue, *messages])), evidence)
+
+
+def _queue_sentence(groups: int) -> str:
+    """The queue before a task that is tried again: its gang has its minimum without it."""
+    if not groups:
+        return ""
+    verb = agree(groups, "has", "have")
+    return (
+        f"It is queued behind {count_of(groups, 'group')} of the pool that {verb} no task running: "
+        "the scheduler serves these first."
+    )
 
 
 def _scheduler_evidence(reasons: Sequence[WaitingReason], waiting: Waiting) -> Json:

@@ -22,8 +22,10 @@ from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
 from workflows.explain.reasons import ObservedGroup, Reason, Why, waiting_reason
-from workflows.lifecycle.statuses import CREATED, TaskStatus
+from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
+from workflows.models import TaskGroup, Workflow
 from workflows.reconcile import observations
+from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.domain_health import observed_health
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
@@ -62,6 +64,7 @@ def reason_of(
         starting=_starting(view, observed) if observed else (),
         domain=observed_health(view, observed) if observed and status in _STARTING else None,
         retried=again,
+        queued_behind=_queued_behind(view) if again else 0,
         split_sets=split_sets,
         occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
         compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
@@ -75,6 +78,26 @@ def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:
     retried = [task for task in view.tasks if task.retry_id and task.status == TaskStatus.SCHEDULING]
     pods = {task.name: observed.pods.get(task.pod_name) for task in retried}
     return [name for name, pod in pods.items() if pod is None or not pod.node_name]
+
+
+def _queued_behind(view: GroupView) -> int:
+    """How many groups of its queue the scheduler serves before a task of this gang that is tried again.
+
+    A gang without the task has its minimum, and gangs below theirs go first, unless this one keeps the task
+    in its minimum ("Retried tasks queue behind younger gangs").
+    """
+    if not edits_pod_groups(view) or any(gang.never_stale for gang in view.renderer.gangs.values()):
+        return 0
+    ranks = list(Workflow.Priority)
+    before = ranks[: ranks.index(Workflow.Priority(view.placement.priority)) + 1]
+    groups = TaskGroup.objects.filter(
+        workflow__pool_name=view.placement.pool,
+        workflow__status__in=WORKFLOW_LIVE,
+        workflow__priority__in=before,
+        backend_id=view.row.backend_id,
+        status=TaskStatus.SCHEDULING,
+    )
+    return groups.exclude(pk=view.row.pk).count()
 
 
 def _upstream(view: GroupView) -> list[str]:

@@ -177,6 +177,17 @@ def test_a_task_that_is_tried_again_waits_for_one_thing_as_well():
     )
 
 
+def test_a_task_that_is_tried_again_says_how_many_groups_go_before_it():
+    """Their number alone: the caller may not be allowed to list them."""
+    queued = seen(status="RUNNING", waiting=waiting(message=NO_ROOM), retried=("a",), queued_behind=2)
+    reason = waiting_reason(queued, scheduler=KAI)
+    assert reason.text.startswith(
+        'Task "a" is tried again and waits for a place. It is queued behind 2 groups of the pool that have '
+        "no task running: the scheduler serves these first."
+    )
+    assert reason.evidence["queued_behind"] == 2
+
+
 def test_a_quota_and_a_lack_of_room_are_not_told_as_one():
     over = "Non-preemptible workload is over quota"
     reason = waiting_reason(seen(waiting=waiting(message=f"{over}. {NO_ROOM}")), scheduler=KAI)
