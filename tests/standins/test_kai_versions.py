@@ -4,9 +4,11 @@ import dataclasses
 
 import pytest
 
+from localcluster.api import ApiError
 from localcluster.crds import kai as definitions
-from localcluster.standins.kai.values import Toleration
+from localcluster.standins.kai.values import SHARD_LABEL, Binding, Toleration
 from localcluster.standins.kai.versions import VERSIONS
+from localcluster.standins.kai.writer import Answers, Writer
 from tests.standins.worlds import (
     after,
     both,
@@ -155,3 +157,54 @@ def test_scheduler_util_go_closed_nodes_whatever_is_tolerated(text):
 
     assert placed(decisions) == {}
     assert f"1 {text}" in message(decisions)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_cache_cluster_info_objects_of_another_shard_are_not_seen(version):
+    """A node of another node pool is no node; a group of another one waits for its own scheduler."""
+    snapshot = world(
+        "a/r1: n1 n2",
+        groups=(group("ours", min_member=1), group("theirs", min_member=1, shard="blue")),
+        pods=(pod("p", group="ours"), pod("q", group="theirs")),
+    )
+    first, second = snapshot.nodes
+    away = dataclasses.replace(first, labels={**first.labels, SHARD_LABEL: "blue"})
+
+    decisions = run(dataclasses.replace(snapshot, nodes=(away, second)), version=version)
+
+    assert placed(decisions) == {"p": "n2"}
+    assert not decisions.group_conditions
+
+
+class RefusingApi:
+    """An API server that refuses every binding."""
+
+    def __init__(self):
+        self.patches = []
+
+    def create(self, path, body):
+        raise ApiError(code=403, call="bind", body={"message": "may not bind"})
+
+    def patch(self, path, body, *, content_type=None):
+        self.patches.append((path, body))
+        return body
+
+
+def test_binder_a_failure_to_bind_stands_in_the_pod():
+    """Charts of 0.13 lack the right to bind claims on Kubernetes 1.36: pods never bind, and say why."""
+    api = RefusingApi()
+    writer = Writer(api, Answers(pod=list, group=list, claim=list))
+    waiting = pod("p", group="g")
+
+    failures = writer.bind([Binding(waiting, "n1", "g")])
+
+    assert [failure.pod for failure in failures] == [waiting]
+    ((path, body),) = api.patches
+    (condition,) = body["status"]["conditions"]
+    assert path.endswith("/pods/p/status")
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "PodBound",
+        "False",
+        "BindingError",
+    )
+    assert "may not bind" in condition["message"]

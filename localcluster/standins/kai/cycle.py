@@ -7,7 +7,7 @@ A group with a pipelined pod keeps its places for this cycle but binds nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from localcluster.standins.kai import preempt, queue_status, stale, topology
 from localcluster.standins.kai.board import Board, Placement
@@ -16,7 +16,16 @@ from localcluster.standins.kai.messages import NO_QUEUE, FitError
 from localcluster.standins.kai.place import Attempt
 from localcluster.standins.kai.queues import Books
 from localcluster.standins.kai.report import Report
-from localcluster.standins.kai.values import Binding, Decisions, Event, Eviction, Snapshot, StaleMark, Version
+from localcluster.standins.kai.values import (
+    SHARD_LABEL,
+    Binding,
+    Decisions,
+    Event,
+    Eviction,
+    Snapshot,
+    StaleMark,
+    Version,
+)
 
 
 def schedule(
@@ -30,6 +39,12 @@ def schedule(
     return cycle.decisions()
 
 
+def _of_default_shard(snapshot: Snapshot) -> Snapshot:
+    """What the scheduler without a node pool sees: nodes and groups that name none (cache/cluster_info)."""
+    nodes = tuple(node for node in snapshot.nodes if SHARD_LABEL not in node.labels)
+    return replace(snapshot, nodes=nodes, groups=tuple(group for group in snapshot.groups if not group.shard))
+
+
 @dataclass(slots=True)
 class _Failure:
     errors: list[FitError] = field(default_factory=list)
@@ -38,6 +53,7 @@ class _Failure:
 
 class _Cycle:
     def __init__(self, snapshot: Snapshot, *, version: Version, stale_grace: float, detailed: bool) -> None:
+        snapshot = _of_default_shard(snapshot)
         self.snapshot, self.version, self.stale_grace = snapshot, version, stale_grace
         self.jobs = jobs_of(snapshot, version=version)
         self.board = Board(snapshot)

@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from localcluster.standins.kai.values import (
+    SHARD_LABEL,
     UNIT,
     Claim,
     ClaimRequest,
@@ -216,6 +217,7 @@ def pod_group(body: Json) -> PodGroup:
         priority_class=spec.get("priorityClassName", ""),
         preemptibility=spec.get("preemptibility", ""),
         mark_unschedulable=spec.get("markUnschedulable", True),
+        shard=(meta.get("labels") or {}).get(SHARD_LABEL, ""),
         stale_since=_time(stale),
         grace=seconds(spec.get("stalenessGracePeriod")),
         conditions=tuple((body.get("status") or {}).get("schedulingConditions") or ()),

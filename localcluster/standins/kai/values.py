@@ -14,6 +14,7 @@ Amounts = Mapping[str, int]
 
 GPU = "nvidia.com/gpu"
 NODE_POOL = "default"
+SHARD_LABEL = "kai.scheduler/node-pool"
 UNIT = 1000
 """How many parts of ``Amounts`` make one core, one byte, one pod, one device."""
 
@@ -166,6 +167,8 @@ class PodGroup:
     priority_class: str = ""
     preemptibility: str = ""
     mark_unschedulable: bool = True
+    shard: str = ""
+    """Value of its label ``kai.scheduler/node-pool``."""
     stale_since: float | None = None
     """Seconds since the epoch, from the annotation ``kai.scheduler/stale-podgroup-timestamp``."""
     grace: float | None = None

@@ -140,6 +140,7 @@ class Writer:
 
     def _binding_failed(self, binding: Binding, error: ApiError) -> None:
         pod = binding.pod
+        self._try(self._bound, (pod, error.message))
         text = f"Failed to bind pod {pod.namespace}/{pod.name} to node {binding.node}. {error.message}"
         self.report([Event("Pod", pod.namespace, pod.name, pod.uid, "Warning", "FailedBinding", text)])
 
@@ -181,12 +182,19 @@ class Writer:
         self.answers.group(self.api.patch(f"{_group_path(group.namespace, group.name)}/status", body))
 
     def _unschedulable(self, refusal: PodUnschedulable) -> None:
-        pod = refusal.pod
+        self._pod_condition(refusal.pod, "PodScheduled", "Unschedulable", refusal.message)
+
+    def _bound(self, failure: tuple[Pod, str]) -> None:
+        """A binder's failure stands in the pod (binder/controllers, pod condition PodBound)."""
+        pod, message = failure
+        self._pod_condition(pod, "PodBound", "BindingError", message)
+
+    def _pod_condition(self, pod: Pod, kind: str, reason: str, message: str) -> None:
         condition = {
-            "type": "PodScheduled",
+            "type": kind,
             "status": "False",
-            "reason": "Unschedulable",
-            "message": refusal.message,
+            "reason": reason,
+            "message": message,
             "lastTransitionTime": timestamp(time.time()),
         }
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
