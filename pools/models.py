@@ -107,6 +107,10 @@ class Cluster(models.Model):
     uid = models.CharField(max_length=64, primary_key=True)
     nodes_synced_at = models.DateTimeField(null=True, help_text="When the node list was last complete.")
     heartbeat_at = models.DateTimeField(null=True, help_text="When the observer last heard from it.")
+    unobserved_from = models.DateTimeField(
+        null=True, help_text="When the last time began in which nothing was heard from it for long."
+    )
+    unobserved_until = models.DateTimeField(null=True, help_text="When that time ended.")
     topologies_listed = ArrayField(
         models.CharField(max_length=316),
         default=list,

@@ -193,7 +193,7 @@ class RefusingApi:
 def test_binder_a_failure_to_bind_stands_in_the_pod():
     """Charts of 0.13 lack the right to bind claims on Kubernetes 1.36: pods never bind, and say why."""
     api = RefusingApi()
-    writer = Writer(api, Answers(pod=list, group=list, claim=list))
+    writer = Writer(api, Answers(pod=list, group=list, claim=list, queue=list))
     waiting = pod("p", group="g")
 
     failures = writer.bind([Binding(waiting, "n1", "g")])

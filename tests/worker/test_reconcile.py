@@ -11,6 +11,7 @@ from cluster.clock import boot_seconds
 from cluster.errors import ClusterUnreachable, Invalid, NotServed, RequestForbidden
 from cluster.kinds import COMPUTE_DOMAIN, EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from pools.conditions import status_of
+from pools.models import Cluster
 from tests.factories import LEVELS
 from tests.fakes import players
 from tests.fakes.kinds import KAI_POD_GROUP
@@ -508,7 +509,7 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_t
     again = {"max_retry_per_task": 1, "default_exit_actions": {"RESCHEDULE": "2"}}
     group = world.group(pods=3, frozen=again)
     world.settle()
-    scheduler = world.cluster.players.pop(0)
+    world.cluster.players.pop(0)  # nothing is placed any more
     world.finish(group, 2, tasks=["task-1"])
     world.settle()
     world.cluster.remove(KAI_POD_GROUP, group.uuid.hex, namespace="osmo")
@@ -523,9 +524,31 @@ def test_a_pod_group_that_somebody_deletes_is_made_again_for_a_task_that_waits_t
     assert pod_group["spec"]["minMember"] == 2
     assert Event.objects.filter(reason="PodGroupMadeAgain", message__contains="task-1").count() == 1
 
-    world.cluster.players.insert(0, scheduler)
+    pod = Task.objects.get(group=group, name="task-1", latest=True).pod_name
+    world.cluster.edit(POD, pod, lambda obj: obj["spec"].update(nodeName="node-0"), namespace="osmo")
     world.settle()
-    assert statuses(group) == ["RUNNING"] * 3
+    assert (statuses(group), len(world.cluster.names(KAI_POD_GROUP))) == (["RUNNING"] * 3, 1)
+
+
+def test_a_pod_that_vanished_while_nobody_looked_says_what_the_scheduler_may_have_done(world):
+    group = world.group(pods=2)
+    world.settle()
+    now, hour = timezone.now(), timedelta(hours=1)
+    Cluster.objects.filter(pk=world.uid).update(heartbeat_at=now - hour)
+    for pod in world.pods():
+        world.cluster.remove(POD, pod, namespace="osmo")
+    world.observe()
+    cluster = Cluster.objects.get(pk=world.uid)
+    assert cluster.unobserved_from == now - hour
+    assert cluster.unobserved_until >= now
+
+    a_moment_ago = now - timedelta(seconds=20)
+    Cluster.objects.filter(pk=world.uid).update(unobserved_until=a_moment_ago)
+    ObservedPod.objects.update(seen_at=a_moment_ago)
+    world.settle()
+    assert "The service did not follow the cluster from" in fresh(group).failure_message
+    assert "Its scheduler may have evicted the gang meanwhile" in fresh(group).failure_message
+    assert Cluster.objects.get(pk=world.uid).unobserved_until == a_moment_ago
 
 
 def lose(world, group, *names, seconds=60):

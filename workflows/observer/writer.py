@@ -8,12 +8,12 @@ failure stops nothing.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, Value, When
 
 from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import installed
@@ -38,6 +38,9 @@ from workflows.values.observation import (
 )
 
 Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen)
+
+UNFOLLOWED_AFTER = timedelta(seconds=60)
+"""After so long a silence a scheduler may have ended a gang of which a task had ended: KAI's grace period."""
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
@@ -119,7 +122,7 @@ def _usage_row(cluster: str, usage: ForeignUsageSeen, now: datetime) -> ForeignU
 
 def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
     """Say of the cluster what was heard, and whether conditions must be evaluated anew."""
-    news: dict[str, Any] = {"heartbeat_at": now} if batch.is_reachable else {}
+    news: dict[str, Any] = _heartbeat(now) if batch.is_reachable else {}
     if batch.nodes_complete:
         news["nodes_synced_at"] = now
     listed = set(batch.topologies_complete)
@@ -135,6 +138,16 @@ def _note(cluster: str, batch: Batch, now: datetime, *, moved: bool) -> None:
         news["changes"] = F("changes") + 1
     if news:
         Cluster.objects.filter(pk=cluster).update(**news)
+
+
+def _heartbeat(now: datetime) -> dict[str, Any]:
+    """The cluster was heard now, perhaps after a silence in which its scheduler was not followed."""
+    is_late = Q(heartbeat_at__lt=now - UNFOLLOWED_AFTER)
+    return {
+        "heartbeat_at": now,
+        "unobserved_from": Case(When(is_late, then=F("heartbeat_at")), default=F("unobserved_from")),
+        "unobserved_until": Case(When(is_late, then=Value(now)), default=F("unobserved_until")),
+    }
 
 
 def _newest(

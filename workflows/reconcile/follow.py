@@ -15,6 +15,7 @@ from scheduling import names
 from scheduling.backends.base import Eviction
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
+from web.times import naive_utc
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
 from workflows.lifecycle.pod_status import (
@@ -48,7 +49,8 @@ class ObservedPods:
     ``complete`` says that a pod that is not in ``pods`` is not in the cluster, ``observer_silent`` that no
     observer is at work. ``evictions`` are the messages of the scheduler's evictions, oldest first,
     ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
-    ``uncounted_tries`` are how many earlier tries of a task do not count as retries.
+    ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
+    time in which nobody followed the cluster, if these pods were missed after it.
     """
 
     pods: Mapping[str, PodSeen]
@@ -59,6 +61,7 @@ class ObservedPods:
     evictions: Sequence[str] = ()
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     uncounted_tries: Mapping[int, int] = field(default_factory=dict)
+    unfollowed: tuple[datetime, datetime] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +242,22 @@ class _TaskReader:
             self._recheck(now + VANISHED_GRACE)
             return None
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
-        return read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone)
+        gone = read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone)
+        if explained or node_gone or self._observed.unfollowed is None:
+            return gone
+        return replace(gone, message=f"{gone.message} {self._unfollowed_sentence(self._observed.unfollowed)}")
+
+    def _unfollowed_sentence(self, period: tuple[datetime, datetime]) -> str:
+        """What its scheduler may have done while nobody looked."""
+        begin, end = (naive_utc(time, precision="seconds") for time in period)
+        text = f"The service did not follow the cluster from {begin} to {end} UTC"
+        scheduler = installed().get(self._view.placement.scheduler_type)
+        if scheduler is None or not scheduler.read_back.stale:
+            return f"{text}."
+        return (
+            f"{text}. Its scheduler may have evicted the gang meanwhile: it does so when a task ends and the "
+            "gang's minimum is not lowered within a grace period."
+        )
 
     def _eviction(self, pod: str) -> Eviction | None:
         scheduler = installed().get(self._view.placement.scheduler_type)

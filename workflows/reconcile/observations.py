@@ -1,6 +1,6 @@
 """The observer's rows about a group: its pods, its objects, the events of its scheduler."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -40,7 +40,17 @@ def observed_pods(view: GroupView) -> ObservedPods:
         evictions=evictions(view) if gone_at else (),
         exit_actions=exit_actions_of(view.row, ending) if ending else {},
         uncounted_tries=uncounted_tries_of(view.row, ending) if ending else {},
+        unfollowed=_unfollowed(view, gone_at.values()) if gone_at else None,
     )
+
+
+def _unfollowed(view: GroupView, times: Iterable[datetime]) -> tuple[datetime, datetime] | None:
+    """The time in which nobody followed the cluster, if pods were missed when it ended."""
+    cluster = Cluster.objects.filter(pk=cluster_of(view)).first()
+    if cluster is None or cluster.unobserved_from is None or cluster.unobserved_until is None:
+        return None
+    begin, end = cluster.unobserved_from, cluster.unobserved_until
+    return (begin, end) if any(end <= time <= end + OBSERVER_SILENCE for time in times) else None
 
 
 def claims_of(view: GroupView, pod_names: Collection[str]) -> list[str] | None:
