@@ -7,6 +7,7 @@ from cluster.kinds import NODE, POD
 from scheduling.requirements import Requirement
 from tests.factories import LEVELS, TaskFactory
 from tests.worker.world import fresh, statuses
+from workflows.values.observation import PINS_ANNOTATION
 
 RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
 ZONE, RACK = LEVELS[0].label, LEVELS[1].label
@@ -130,3 +131,19 @@ def test_a_peer_on_a_node_of_unknown_labels_changes_no_pin(world):
     world.settle()
 
     assert selector_of(world, group, "task-0") == {ZONE: "a", RACK: "r1"}
+
+
+def test_a_replacement_that_does_not_say_what_it_is_held_to_is_left_alone(world):
+    """While an observer of an earlier release is at work, nothing is known of its pins."""
+    group = a_group(world, (IN_RACK,), (IN_RACK,))
+    world.cluster.players.pop(0)
+    world.finish(group, 2, tasks=["task-0"])
+    world.settle()
+    pod_name = group.tasks.get(name="task-0", latest=True).pod_name
+    world.cluster.edit(
+        POD, pod_name, lambda obj: obj["metadata"]["annotations"].pop(PINS_ANNOTATION), namespace="osmo"
+    )
+    world.finish(group, 2, tasks=["task-1"])
+    world.settle()
+
+    assert group.tasks.get(name="task-0", latest=True).pod_name == pod_name

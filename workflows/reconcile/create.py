@@ -25,6 +25,7 @@ from workflows.reconcile.plan import DesiredGroup, plan_create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 from workflows.values.observation import PINS_ANNOTATION
+from workflows.values.placement import TaskTry
 
 ROUNDS = 6
 POLL_SECONDS = 1.0
@@ -126,7 +127,7 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
             group for attempt in sorted(attempts) for group in renderer.gangs[attempt].pod_groups
         ),
         service=renderer.service(),
-        pods=tuple(_pinned(renderer.pod(task_try), pins.of(task_try)) for task_try in tries),
+        pods=tuple(_pinned(renderer.pod(task_try), pins.of(task_try), task_try) for task_try in tries),
         replaced={
             names.pod(task_try.task_uuid, retry=task_try.retry_id): names.pod(
                 task_try.task_uuid, retry=task_try.retry_id - 1
@@ -137,9 +138,11 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
     )
 
 
-def _pinned(pod: Obj, pins: dict[str, str]) -> Obj:
+def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
+    """Hold a pod to its peers' domain; each that may be held says so, none as ``{}``."""
     if pins:
         pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
+    if task_try.retry_id or task_try.attempt:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
     return pod

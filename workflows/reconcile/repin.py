@@ -4,7 +4,8 @@ A replacement is held to its peers' domain by node labels (``domains.Pins``), wh
 it waits, its peers may all end, those of a rack that lost power for example: then the domain that it waits
 for is nobody's, and may never have room again. Or the first peers of its set get nodes only now, in a domain
 that it was not held to. Such a pod, which has no node, is replaced by a further try. That is crash-safe, as
-every retry is, and does not count against the task's retries.
+every retry is, and does not count against the task's retries. A pod whose observed digest does not say what
+it is held to (one of an earlier release, or an observer of it) is left alone.
 """
 
 import json
@@ -45,11 +46,13 @@ def _is_pinnable(task: TaskView) -> bool:
 
 def _waits(task: TaskView, observed: ObservedPods) -> bool:
     pod = observed.pods.get(task.pod_name)
-    return pod is not None and not (pod.absent or pod.deleting or pod.node_name)
+    return (
+        pod is not None and bool(pod.digest.get("pins")) and not (pod.absent or pod.deleting or pod.node_name)
+    )
 
 
 def _pins_of(task: TaskView, observed: ObservedPods) -> Mapping[str, str]:
-    pins: Mapping[str, str] = json.loads(observed.pods[task.pod_name].digest.get("pins") or "{}")
+    pins: Mapping[str, str] = json.loads(observed.pods[task.pod_name].digest["pins"])
     return pins
 
 
