@@ -175,7 +175,7 @@ def test_a_waiting_group_says_why_and_what_it_is_held_to(api):
     assert [group["downstream_groups"] for group in groups] == [[second.name], [third.name], []]
     assert groups[1]["waiting_reason"] == "No rack has room."
     assert groups[1]["constraints"] == [constraint]
-    eased = {"waitSeconds", "relaxed", "freed", "applied_key"}  # where a preference is, or gives way
+    eased = {"waitSeconds", "relaxed", "freed", "applied_key", "domain"}  # only where they apply
     assert set(constraint) | eased == set(shapes.ConstraintShape.model_fields)
 
 

@@ -7,6 +7,7 @@ import pytest
 from cluster.gateway import ClusterGateway
 from cluster.interface import FIELD_MANAGER
 from cluster.kinds import NAMESPACE, PRIORITY_CLASS
+from localcluster import controlplane
 from pools import conditions, selectors, services, tasks
 from pools.clusters.connect import access_of, cluster_for
 from pools.models import Backend
@@ -61,6 +62,15 @@ def settle(backend):
     return conditions.find(Backend.objects.get(pk=backend.pk).conditions, "Synced")
 
 
+def settle_until(condition, *, backend, state):
+    """Repeat the sync: a queue goes once its status shows no child, which its controller writes later."""
+
+    def settled():
+        return settle(backend)["status"] == "True" and condition()
+
+    controlplane._wait(settled, state=state)
+
+
 def save(**more):
     document = {"backend": "real", "topology_keys": KEYS, **more}
     services.put_pool(name="Train_1", document=document, change=ADMIN)
@@ -113,12 +123,14 @@ def test_a_pool_comes_changes_and_goes(backend, cluster):
     assert cluster.get(KAI_QUEUE, leaf[1])["spec"]["resources"]["gpu"]["limit"] == 4
 
     services.delete_pool(name="Train_1", change=ADMIN, force=False)
-    assert settle(backend)["status"] == "True"
-    assert {kind for kind, _ in ours(cluster)} <= {"PriorityClass"}
+    settle_until(
+        lambda: {kind for kind, _ in ours(cluster)} <= {"PriorityClass"},
+        backend=backend,
+        state="the queues and topologies to go",
+    )
 
     services.delete_backend(name="real", change=ADMIN, force=False)
-    settle(backend)
-    assert ours(cluster) == {}
+    settle_until(lambda: ours(cluster) == {}, backend=backend, state="everything to go")
     assert Backend.objects.get(pk=backend.pk).cleaned_at is not None
 
 
