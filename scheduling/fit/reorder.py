@@ -24,9 +24,13 @@ from scheduling.subgroups import is_wrapping
 from scheduling.tree import ConstraintNode
 
 MOST_TRIES = 60
+MOST_PARTS = 1_500
+"""Sets in all tries together: a gang of many sets is tried in fewer orders."""
 MOST_PLACEMENTS = 40_000
 """Tasks placed in all tries together, those that were taken back included."""
 MOST_CANDIDATES = 4_000
+MOST_COMPARED = 100_000
+"""Parts in all candidates together."""
 
 Places = tuple[int, ...]
 """The places, in the order in force, of a node's parts in another order."""
@@ -47,14 +51,16 @@ def reordering(board: Board, gang: GangDemand, *, failed: Placer) -> Reordering 
     """
     if failed.furthest < 0:  # no region is large enough, whatever the order
         return None
-    if sum(1 for _ in gang.tree.root.walk()) > MOST_SETS:
+    count = sum(1 for _ in gang.tree.root.walk())
+    if count > MOST_SETS:
         return None
     search = _Orders(gang)
     if not search.nodes:
         return None
     search.exclude(search.start, failed)
     left = MOST_PLACEMENTS - failed.placements
-    for _, candidate in zip(range(MOST_TRIES), search.candidates(), strict=False):
+    tries = range(min(MOST_TRIES, MOST_PARTS // count))
+    for _, candidate in zip(tries, search.candidates(most=MOST_COMPARED // count), strict=False):
         if left <= 0:
             return None
         reordered = search.gang_in(candidate)
@@ -85,14 +91,16 @@ class _Orders:
 
     def __init__(self, gang: GangDemand) -> None:
         self.gang = gang
-        self._kinds: dict[SetPath, Hashable] = {}
+        self._kinds: dict[SetPath, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._kind(gang.tree.root)
         self.nodes = [node for node in gang.tree.root.walk() if len(set(self._kinds_in(node))) > 1]
         self.start: _Candidate = tuple(tuple(range(len(node.parts))) for node in self.nodes)
         self._failed: list[tuple[Hashable, ...]] = []
 
-    def candidates(self) -> Iterator[_Candidate]:
-        """The orders other than that in force which may succeed, cheapest first."""
+    def candidates(self, *, most: int) -> Iterator[_Candidate]:
+        """The orders other than that in force which may succeed, cheapest first; ``most`` are compared."""
+        most = min(most, MOST_CANDIDATES)
         queue = [(self._cost(self.start), self.start)]
         queued = {self._sequence(self.gang.tree.root, self.start)}
         while queue:
@@ -100,8 +108,10 @@ class _Orders:
             if candidate != self.start and not self._fails(candidate):
                 yield candidate
             for other in self._neighbours(candidate):
+                if len(queued) >= most:
+                    break
                 sequence = self._sequence(self.gang.tree.root, other)
-                if sequence not in queued and len(queued) < MOST_CANDIDATES:
+                if sequence not in queued:
                     queued.add(sequence)
                     heapq.heappush(queue, (self._cost(other), other))
 
@@ -143,17 +153,16 @@ class _Orders:
                     pods += len(node.tasks) if part is None else 0 if wrapping else part.size
         return pods, moved
 
-    def _kind(self, node: ConstraintNode) -> Hashable:
-        """A value that two nodes share if they are alike for placing, apart from the order in them."""
+    def _kind(self, node: ConstraintNode) -> None:
+        """Number a node and those below; alike for placing, apart from the order in them, are alike here."""
         kind: Hashable = (node.constraint, self.gang.set_demand(node), bool(node.sets))
         if node.sets:  # never exchanged for another, because its parts have an order of their own
             kind = (kind, node.path)
-        self._kinds[node.path] = kind
+        self._kinds[node.path] = self._numbers.setdefault(kind, len(self._numbers))
         for sub in node.sets:
             self._kind(sub)
-        return kind
 
-    def _kinds_in(self, node: ConstraintNode) -> list[Hashable]:
+    def _kinds_in(self, node: ConstraintNode) -> list[int | None]:
         return [None if part is None else self._kinds[part.path] for part in node.parts]
 
     def _sequence(self, root: ConstraintNode, candidate: _Candidate) -> tuple[Hashable, ...]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.fit import reorder
 from scheduling.fit.board import Board
 from scheduling.fit.greedy import Placer
 from scheduling.fit.search import MOST_SETS
@@ -114,6 +115,30 @@ def test_tasks_without_a_set_stay_last_beside_an_inner_set():
 
     with pytest.raises(ValueError, match="does not name each of its parts once"):
         ordered(build_tree(gang, POOL), (PartsOrder((), ((), (("zone", "z"),))),))
+
+
+def test_a_gang_of_many_sets_is_tried_in_fewer_orders(monkeypatch):
+    """Twelve racks that the sets would fill exactly: no order is found, and each try looks at all sets."""
+    tries, compared = [], []
+
+    class Counted(Placer):
+        def run(self):
+            tries.append(sum(1 for _ in self.gang.tree.root.walk()))
+            return super().run()
+
+    class Compared(reorder._Orders):
+        def _sequence(self, root, candidate):
+            compared.append(len(root.parts))
+            return super()._sequence(root, candidate)
+
+    monkeypatch.setattr(reorder, "Placer", Counted)
+    monkeypatch.setattr(reorder, "_Orders", Compared)
+    gang = sets(**{f"s{n:02}": (7, 5, 4)[n % 3] for n in range(36)})
+
+    assert not judge(racks(*[16] * 12), gang_demand(gang, orderable=True)).order
+    assert tries
+    assert sum(tries) <= 1_500
+    assert sum(compared) <= 300_000
 
 
 @given(sound(pool=POOL, most=6), clusters(most=7, gpus=8), st.sampled_from(["0.13", "0.17"]))
