@@ -32,8 +32,9 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
         task = waiting.get(task_try.name)
         if task is None:
             continue
-        before, after = _pins_of(task, observed), pins.of(task_try)
-        if before != after:
+        before = read_pins(observed.pods[task.pod_name].digest.get("pins"))
+        after = pins.of(task_try)
+        if before is not None and before != after:
             message = _sentence(before, after)
             changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
             changes.append(next_try(task, attempt=task.attempt))
@@ -46,14 +47,17 @@ def _is_pinnable(task: TaskView) -> bool:
 
 def _waits(task: TaskView, observed: ObservedPods) -> bool:
     pod = observed.pods.get(task.pod_name)
-    return (
-        pod is not None and bool(pod.digest.get("pins")) and not (pod.absent or pod.deleting or pod.node_name)
-    )
+    return pod is not None and not (pod.absent or pod.deleting or pod.node_name)
 
 
-def _pins_of(task: TaskView, observed: ObservedPods) -> Mapping[str, str]:
-    pins: Mapping[str, str] = json.loads(observed.pods[task.pod_name].digest["pins"])
-    return pins
+def read_pins(text: object) -> Mapping[str, str] | None:
+    """The pins that a pod's annotation names; None for a text that is missing or not ours."""
+    try:
+        pins = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    is_ours = isinstance(pins, dict) and all(isinstance(value, str) for value in pins.values())
+    return pins if is_ours else None
 
 
 def _sentence(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -38,6 +38,9 @@ ORDER_ANNOTATION = "osmo.nvidia.com/order"
 PINS_ANNOTATION = "osmo.nvidia.com/pins"
 """On a pod that is held to its peers' domain: the node labels that do it, as JSON."""
 
+MOST_PINS_TEXT = 8192
+"""Characters of that annotation: 16 levels of the longest labels and values fit in it."""
+
 PINNED_SETS_ANNOTATION = "osmo.nvidia.com/pinned-sets"
 """On a pod group, and a label of its pods, with sets that node labels keep in a domain: a digest of them."""
 
@@ -209,7 +212,7 @@ def see_pod(obj: Mapping[str, Any]) -> PodSeen | None:
                 for claim in status.get("resourceClaimStatuses") or ()
                 if claim.get("resourceClaimName")
             ],
-            pins=(metadata.get("annotations") or {}).get(PINS_ANNOTATION),
+            pins=_short((metadata.get("annotations") or {}).get(PINS_ANNOTATION)),
         ),
     )
 
@@ -401,6 +404,11 @@ def _version(metadata: Mapping[str, Any]) -> str:
 
 def _filled(**values: Any) -> Json:
     return {key: value for key, value in values.items() if value}
+
+
+def _short(pins: object) -> str | None:
+    """Pins as they are; None for a text longer than any of ours."""
+    return pins if isinstance(pins, str) and len(pins) <= MOST_PINS_TEXT else None
 
 
 def _cut(text: object) -> str:
