@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -160,22 +161,23 @@ def _invalid(spec: WorkflowSpec, path: Path, code: str, message: str) -> Invalid
 
 def choose(pools: Sequence[Pool], accept: Callable[[Pool], AcceptedSubmission]) -> AcceptedSubmission:
     """The submission to the best of these pools, with the verdicts of all. Raises where no pool accepts."""
-    candidates: list[_Candidate] = []
+    best: _Candidate | None = None
+    verdicts: list[tuple[tuple[float, ...], dict[str, Any]]] = []
     errors: dict[str, TopologyError] = {}
     for pool in pools:
         try:
-            candidates.append(_Candidate(accept(pool)))
+            candidate = _Candidate(accept(pool))
         except TopologyError as error:
-            errors[pool.name] = error
-    if not candidates:
+            errors[pool.name] = error.with_traceback(None)  # its frames hold what was rendered
+            continue
+        verdicts.append((candidate.rank(), candidate.as_json()))
+        if best is None or candidate.rank() < best.rank():  # of the others only the verdicts are kept
+            best = candidate
+    if best is None:
         raise _refusal(errors)
-    first, *others = sorted(candidates, key=_Candidate.rank)
-    choice = [
-        {**first.as_json(), "chosen": True},
-        *(other.as_json() for other in others),
-        *(_refused(name, error) for name, error in errors.items()),
-    ]
-    return replace(first.accepted, choice=tuple(choice))
+    first, *others = (verdict for _, verdict in sorted(verdicts, key=itemgetter(0)))
+    choice = [{**first, "chosen": True}, *others, *(_refused(name, error) for name, error in errors.items())]
+    return replace(best.accepted, choice=tuple(choice))
 
 
 def _refused(pool: str, error: TopologyError) -> dict[str, Any]:
