@@ -96,10 +96,14 @@ def _connected(members: Iterable[Sequence[GroupSpec]]) -> list[list[GroupSpec]]:
     """Join lists that have a group in common; each group is in one list, in the order of the document."""
     home: dict[str, dict[str, GroupSpec]] = {}
     for groups in members:
-        joined = {group.name: group for group in groups}
         for group in groups:
-            joined |= home.get(group.name, {})
-        home |= dict.fromkeys(joined, joined)
+            home.setdefault(group.name, {group.name: group})
+        largest = max((home[group.name] for group in groups), key=len)
+        for group in groups:
+            joined = home[group.name]
+            if joined is not largest:  # each group moves to a list at least twice as long, so rarely
+                largest |= joined
+                home |= dict.fromkeys(joined, largest)
     distinct = {id(joined): joined for joined in home.values()}.values()
     return [sorted(joined.values(), key=lambda group: group.path[-1]) for joined in distinct]
 
@@ -118,8 +122,8 @@ class _OneGroup:
         """What to do: the whole document, or in words where it is too long or does not exist."""
         if self._waits():
             return "They cannot be one task group, because one of them waits for another."
-        if not _is_long(self.workflow):
-            return f"To place them together, write one task group:\n{self._document()}"
+        if not _is_long(self.workflow) and len(document := self._document()) <= MOST_CHARACTERS:
+            return f"To place them together, write one task group:\n{document}"
         first = self.merged[0]
         names = [task.name for group in first for task in group.tasks]
         tasks = ", ".join(names[:MOST_TASKS]) + (", ..." if len(names) > MOST_TASKS else "")

@@ -1,9 +1,11 @@
 """Requirements that seem to hold over task groups: the warning shows the document in which they hold."""
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
-from workflows.spec import SpecLimits, read_workflow
+from workflows.spec import SpecLimits, read_workflow, several_groups
 
 LIMITS = SpecLimits()
 DRAWING = """
@@ -182,3 +184,30 @@ def test_topology_of_a_workflow_that_cannot_be_one_group_names_the_task_groups()
     document["workflow"]["groups"][1]["tasks"][0]["inputs"] = [{"task": "a"}]
     (fault,) = read(document).faults
     assert fault.message.endswith("because one of them waits for another.")
+
+
+def test_a_form_that_is_much_longer_than_its_document_is_said_in_words():
+    """Each of the groups would get a copy of the large resource spec."""
+    groups = [
+        {
+            "name": f"g{n}",
+            "topology": [{"key": f"z{n}"}],
+            "tasks": [{"name": f"t{n}", "lead": True, "image": "i", "command": ["c"]}],
+        }
+        for n in range(40)
+    ]
+    shared = [{"key": f"k{n}", "group": "g"} for n in range(100)]
+    resources = {"default": {"gpu": 1, "topology": shared}}
+
+    text = message({"workflow": {"name": "w", "groups": groups, "resources": resources}})
+
+    assert "tasks: [t0, t1, " in text
+    assert len(text) < 4_000
+
+
+def test_groups_that_share_pairs_one_after_the_other_are_one_list():
+    groups = [SimpleNamespace(name=f"g{n}", path=("workflow", "groups", n)) for n in range(300)]
+
+    assert several_groups._connected([groups] * 300) == [groups]
+    assert several_groups._connected([groups[:2], groups[2:4], groups[1:3]]) == [groups[:4]]
+    assert several_groups._connected([groups[:2], groups[5:7]]) == [groups[:2], groups[5:7]]
