@@ -34,9 +34,6 @@ log = structlog.get_logger(__name__)
 
 BATCH = 2000
 
-MOST_EVENT = 4000
-"""Characters of an event that repeats sentences of others."""
-
 
 def write(accepted: AcceptedSubmission) -> dict[str, Any]:
     """Write all rows in one transaction and return the reply."""
@@ -112,16 +109,20 @@ def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: For
 
 
 def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
-    """Record in the timeline which pools there were, and what each verdict was."""
+    """Record in the timeline that its pool was chosen.
+
+    Whoever may read the workflow reads this, and may not know the other pools, or workflows that verdicts
+    name: those are in the submitter's reply alone.
+    """
     if len(accepted.choice) < 2:
         return
-    verdicts = " ".join(f"{entry['pool']}: {entry['sentence']}" for entry in accepted.choice)
+    verdict = accepted.choice[0]["verdict"]
     Event.objects.create(
         workflow=workflow,
         time=workflow.submit_time,
         source="osmo-topology",
         reason="PoolChosen",
-        message=f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. {verdicts}"[:MOST_EVENT],
+        message=f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. Its verdict: {verdict}.",
         dedupe="pool-chosen",
     )
 
