@@ -7,6 +7,7 @@ v0.13 and v0.17). A bound that a Queue leaves out is 0, which allows nothing. Fa
 order of queues and what is reclaimed.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -47,7 +48,7 @@ _STATUS_NAMES: Mapping[str, str] = {"gpu": GPU, "cpu": "cpu", "memory": "memory"
 
 
 def read_queue(obj: Mapping[str, Any], *, quantity: Callable[[str], Decimal]) -> QueueState:
-    """A Queue with what KAI's controllers count below it; a status that is no quantity counts as 0."""
+    """A Queue with what KAI's controllers count below it; a status that is no finite quantity counts as 0."""
     status = obj.get("status") or {}
     return replace(
         configured({"spec": {}, **obj}),
@@ -63,7 +64,8 @@ def _counted(amounts: Mapping[str, Any], quantity: Callable[[str], Decimal]) -> 
             amount = max(0.0, float(quantity(str(amounts.get(written, "0")))))
         except ValueError:
             amount = 0.0
-        counted[name] = amount * (1000 if name == "cpu" else 1)
+        amount *= 1000 if name == "cpu" else 1
+        counted[name] = amount if math.isfinite(amount) else 0.0
     return counted
 
 
@@ -78,8 +80,8 @@ def _bounds(spec: Mapping[str, Any]) -> dict[str, QueueBound]:
 
 
 def _amount(written: Mapping[str, Any], field: str, unit: float) -> float:
-    amount = float(written.get(field) or 0)
-    return UNLIMITED if amount < 0 else amount * unit
+    amount = float(written.get(field) or 0) * unit
+    return amount if math.isfinite(amount) and amount >= 0 else UNLIMITED
 
 
 def shortages(

@@ -80,3 +80,11 @@ def test_a_queue_without_spec_or_status_allows_nothing_and_has_nothing_in_use():
 
 def test_a_status_that_is_no_quantity_counts_as_nothing():
     assert read({"status": {"allocated": {"nvidia.com/gpu": "many", "cpu": "-3"}}}).used["gpu"] == 0
+
+
+def test_amounts_beyond_every_number_are_no_bounds_and_no_usage():
+    """JSON has no infinity, so the database would refuse the queue."""
+    spec = {"resources": {"memory": {"quota": 1e308, "limit": 1e308}}}
+    reading = read({"spec": spec, "status": {"allocated": {"cpu": "1e400", "memory": "9e999"}}})
+    assert reading.bound("memory") == QueueBound(-1, -1)
+    assert (reading.used["cpu"], reading.used["memory"]) == (0, 0)
