@@ -114,7 +114,7 @@ class PreemptionShape(Shape):
     """Work of lower priority in the group's queue that its scheduler may preempt for it."""
 
     answer: Literal["helps", "does_not_help", "none", "not_needed", "unknown"]
-    workflows: list[str]
+    workflows: list[str] = about("At most 20 of them.")
 
 
 class GroupsBeforeShape(Shape):

@@ -105,7 +105,7 @@ def _nodes(
 ) -> tuple[list[fit.FitNode], bool, dict[UUID, fit.Amounts]]:
     """The nodes that a selector matches, whether those are all of the cluster's, and usage by group."""
     columns = sorted({key for selector in selectors for key in selector}.union(labels))
-    holdings, in_use = _holdings(cluster, without)
+    holdings, in_use = _holdings(cluster, frozenset(without))
     others = _others(cluster) if with_others else {}
     places = {label: _FIRST_LABEL + place for place, label in enumerate(columns)}
     pairs_of_selectors = [[(places[key], value) for key, value in selector.items()] for selector in selectors]
@@ -200,7 +200,7 @@ def _amounts(of: Amounts, *, pods: int, channels: int) -> fit.Amounts:
 
 
 def _holdings(
-    cluster: str, without: Sequence[UUID]
+    cluster: str, without: frozenset[UUID]
 ) -> tuple[dict[str, list[fit.Holding]], dict[UUID, fit.Amounts]]:
     """The usage of live tasks by node, and by group. A task without a node holds nothing."""
     rows = Task.objects.filter(

@@ -41,6 +41,9 @@ MOST_PLACED = 4
 
 MOST_PLACED_TASKS = 2_000
 
+MOST_VICTIMS = 20
+"""Workflows that are named of those that may be preempted: each reply names them for each group."""
+
 _RANK = Case(
     *(When(workflow__priority=name, then=Value(value)) for name, value in PRIORITIES.items()),
     default=Value(0),
@@ -134,7 +137,7 @@ def _preemption(
     victims = reading.victims
     if not victims:
         return Preemption(PreemptionAnswer.NONE)
-    names = tuple(sorted(victims))
+    names = tuple(sorted(victims)[:MOST_VICTIMS])
     helps = (
         verdict.answer is Answer.NOT_NOW
         and not reading.without(victims).verdict(demand).shortages

@@ -98,7 +98,7 @@ def read_queues(
     scheduler = installed().get(scheduler_type)
     if not isinstance(scheduler, AdmitsByQueue):
         return None
-    usage = list(_own_usage(scheduler, in_use, without))
+    usage = list(_own_usage(scheduler, in_use, frozenset(without)))
     observed = _observed(scheduler, cluster)
     is_followed = queue in observed
     chain = _chain(queue, observed) if is_followed else _configured(scheduler, pool, queue)
@@ -140,7 +140,7 @@ def _configured(scheduler: AdmitsByQueue, pool: str, queue: str) -> list[QueueSt
 
 
 def _own_usage(
-    scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: Sequence[UUID]
+    scheduler: AdmitsByQueue, in_use: Mapping[UUID, Amounts], without: frozenset[UUID]
 ) -> Iterator[GroupUsage]:
     rows = TaskGroup.objects.filter(pk__in=list(in_use)).order_by()
     for group, workflow, queue, priority in rows.values_list(

@@ -1,10 +1,13 @@
 """A verdict on nodes joined with what the queues say: the answer, the first obstacle and the sentence."""
 
+from types import SimpleNamespace
+
 from scheduling.fit.admission import admitted
 from scheduling.fit.verdict import Answer, Obstacle, judge
 from scheduling.queues import QueueShortage, QuotaAnswer, QuotaVerdict
 from tests.unit.scheduling import build
 from tests.unit.scheduling.fit.worlds import draw, gang_demand
+from workflows.feasibility.queue_order import _preemption
 from workflows.feasibility.sentences import sentence
 
 FOUR = build.gang("a b c d*8: rack! r")
@@ -66,3 +69,16 @@ def test_room_is_the_obstacle_where_the_pool_has_too_little_and_topology_where_i
 def test_never_is_for_topology_where_the_empty_pool_would_hold_it():
     assert judged("a/r1: n1 n2\na/r2: n4 n5").obstacle is Obstacle.TOPOLOGY
     assert judged("a/r1: n1\na/r2: n4 n5").obstacle is Obstacle.ROOM
+
+
+def test_of_many_workflows_that_may_be_preempted_only_the_first_are_named():
+    gang, snapshot = gang_demand(FOUR), draw(TAKEN)
+    victims = frozenset(f"w-{n:03}" for n in range(500))
+    reading = SimpleNamespace(is_complete=True, victims=victims)
+    reading.without = lambda workflows: SimpleNamespace(
+        verdict=lambda demand: QuotaVerdict(QuotaAnswer.ADMITS)
+    )
+
+    preemption = _preemption(snapshot, gang, judge(snapshot, gang), reading)
+
+    assert preemption.workflows == tuple(f"w-{n:03}" for n in range(20))
