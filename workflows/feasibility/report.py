@@ -1,6 +1,6 @@
 """The verdicts on the task groups of one workflow, for one user, and their JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,6 +33,9 @@ UNKNOWN = "unknown"
 """The JSON's answer while no node is known."""
 
 VERDICTS = ("never", "not_now", "now", UNKNOWN)
+
+MOST_ORDERED = 8
+"""Groups of sets for which another order is sought at once, since that may take seconds for each."""
 
 MOST_PLACES = 64
 """Tasks whose nodes are listed; of larger gangs only the number is known."""
@@ -160,7 +163,7 @@ def feasibility(
     )
     if reason := no_nodes_reason(observed, reached=bool(cluster)):
         return [_report(group, None, reason, observed=observed, now=now) for group in groups]
-    demands = [demand_of(group, capabilities=capabilities) for group in groups]
+    demands = list(demands_of(groups, capabilities=capabilities))
     verdicts = _verdicts(groups, demands, observed, cluster=cluster or "", capabilities=capabilities)
     visible = names_known_to(user, {name for verdict in verdicts for name in workflows_in(verdict)})
     hidden = [
@@ -180,6 +183,18 @@ def feasibility(
         for group, demand, verdict, hides in zip(groups, demands, verdicts, hidden, strict=True)
     ]
     return [replace(report, forecast=of) for report, of in zip(reports, forecasts, strict=True)]
+
+
+def demands_of(groups: Sequence[GroupValues], *, capabilities: Capabilities) -> Iterator[GangDemand]:
+    """The demand of each group; of many groups only the first are given another order of their sets.
+
+    The others are given one while they wait (``services.orders``).
+    """
+    left = MOST_ORDERED
+    for group in groups:
+        demand = demand_of(group, capabilities=capabilities)
+        left -= not demand.tree.is_flat
+        yield demand if left >= 0 else replace(demand, is_orderable=False)
 
 
 def _gives_way_at(group: GroupValues, now: datetime) -> datetime:
