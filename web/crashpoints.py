@@ -40,6 +40,9 @@ POINTS = (
 )
 """Every point that a full run of the harness must hit; ``reached`` of another name is harmless."""
 
+TESTED_ALONE = ("after-pin-decision", "deleted-pods-to-pin")
+"""Points that no workflow of the harness reaches; tests of their own die there."""
+
 
 def enabled() -> bool:
     """Whether this process may be killed at all."""

@@ -11,12 +11,12 @@ from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.test_freeing import node
 from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
 from tests.worker.world import World, fresh, statuses
+from web import crashpoints
 from workflows.models import Event, Task, TaskGroup
 from workflows.services import orders
 
 MARK = "osmo.nvidia.com/pinned-sets"
 TOGETHER = {"key": "rack", "group": "r", "required": True}
-POINTS = ("after-pin-decision", "deleted-pods-to-pin")
 
 
 def counting(cluster):
@@ -110,7 +110,7 @@ def test_a_gang_that_is_bound_after_the_decision_keeps_its_pins(world, group, mo
     assert "domain" not in fresh(group).constraints[0]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", crashpoints.TESTED_ALONE)
 def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypatch, point):
     world.cluster.players.insert(0, counting)
     seek(world)
