@@ -72,19 +72,31 @@ def propose(cluster: str, *, seconds: float, clock: Callable[[], float] = time.t
 def _waiting() -> QuerySet[TaskGroup]:
     """Groups of which all objects exist and no pod has a node, and to which nothing is proposed."""
     placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
-    return TaskGroup.objects.filter(
+    waiting = _unanswered().filter(
         ~Exists(placed),
         released_at=None,
         stop_status="",
         status=TaskStatus.SCHEDULING,
         created_in_cluster_at__isnull=False,
+        placement__version__in=VERSIONS,
+        placement__scheduler_type__in=_ordering_schedulers(),
+    )
+    return waiting.exclude(constraints=[])
+
+
+def _unanswered() -> QuerySet[TaskGroup]:
+    """Groups that nothing is proposed to, and that are given nothing at present.
+
+    Asked again when a proposal is written: searches of one cluster may overlap, and while a gang is repinned
+    its ``other_pins`` are those of before.
+    """
+    return TaskGroup.objects.filter(
         reordering=False,
+        repinning=False,
         proposed_order__isnull=True,
         proposed_easing__isnull=True,
         other_pins__isnull=True,
-        placement__version__in=VERSIONS,
-        placement__scheduler_type__in=_ordering_schedulers(),
-    ).exclude(constraints=[])
+    )
 
 
 def _ordering_schedulers() -> list[str]:
@@ -102,8 +114,8 @@ def _consider(row: TaskGroup, nodes: "_Nodes") -> None:
     changes = _proposal(values, observed, may_ease=may_ease)
     if not changes and may_pin:
         changes = _pins_proposal(values, observed)
-    rows = TaskGroup.objects.filter(
-        pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, reordering=False
+    rows = _unanswered().filter(
+        pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, pins=row.pins
     )
     with transaction.atomic():
         if rows.update(searched_capacity=considered, **changes) and changes:

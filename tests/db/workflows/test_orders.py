@@ -119,6 +119,30 @@ def test_no_order_is_sought_for(pool, change):
     assert not row(group).searched_capacity
 
 
+def repinning(group):
+    """What the first of two searches proposed has been taken: the pins of before are kept for a return."""
+    TaskGroup.objects.filter(pk=group.pk).update(repinning=True, other_pins=[])
+
+
+def answered(group):
+    TaskGroup.objects.filter(pk=group.pk).update(proposed_order=[])
+
+
+@pytest.mark.parametrize("change", [repinning, answered, reordering])
+def test_a_search_that_was_overtaken_proposes_nothing(pool, monkeypatch, change):
+    group = waiting(pool)
+
+    def overtaken(*args, **more):
+        change(group)
+        return {"other_pins": [{"set": [], "domain": ["a", "r1"]}]}
+
+    monkeypatch.setattr(orders, "_proposal", overtaken)
+    propose(pool)
+
+    assert row(group).other_pins in (None, [])
+    assert not row(group).searched_capacity
+
+
 def test_a_gang_that_fits_in_its_own_order_is_left_alone(pool):
     group = waiting(pool)
     NodeFactory(cluster=pool.backend.cluster, name="n15", labels={ZONE.label: "a", RACK.label: "r1"})
