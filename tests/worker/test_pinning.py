@@ -7,6 +7,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from cluster.kinds import NODE, POD
+from pools.models import Cluster
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.test_freeing import node
 from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
@@ -128,6 +129,16 @@ def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypa
     assert is_pinned(world)
     assert statuses(group) == ["RUNNING"] * 4
     assert not fresh(group).repinning
+
+
+def test_pods_that_are_made_again_have_not_vanished_while_no_observer_is_at_work(world, group):
+    seek(world)
+    Cluster.objects.update(heartbeat_at=None)
+    for _ in range(8):
+        world.look(group)
+    assert is_pinned(world)
+    assert (statuses(group), fresh(group).repinning) == (["SCHEDULING"] * 4, False)
+    assert [task.retry_id for task in group.tasks.all()] == [0] * 4
 
 
 def test_pins_follow_the_room_but_not_at_once(world, group):

@@ -237,6 +237,8 @@ class _TaskReader:
         if not explained and since is not None and now - since < VANISHED_GRACE:
             self._recheck(since + VANISHED_GRACE)
             return None
+        if not explained and self._view.row.repinning:  # deleted by this service, which makes it again
+            return None
         if not explained and self._unplaced:
             self.lost.append(task)
             self._recheck(now + VANISHED_GRACE)
