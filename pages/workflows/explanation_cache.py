@@ -55,6 +55,7 @@ def _digest(waiting: Sequence[TaskGroup], user: Caller) -> str:
             group.stage,
             group.preference_levels,
             group.set_order,
+            group.pins,
             group.waiting_why,
             group.waiting_reason,
             group.waiting_since,
