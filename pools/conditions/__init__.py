@@ -50,6 +50,12 @@ def upsert(
     return [by_type[key] for key in sorted(by_type)]
 
 
+def differs(conditions: Iterable[dict[str, Any]], condition: Condition) -> bool:
+    """Whether a condition says something else than the recorded one of its type, or is the first."""
+    before = find(conditions, condition.type) or {}
+    return any(before.get(field) != getattr(condition, field) for field in ("status", "reason", "message"))
+
+
 def without(conditions: Sequence[dict[str, Any]], kinds: Iterable[str]) -> list[dict[str, Any]]:
     """The conditions except those of these types."""
     excluded = set(kinds)

@@ -31,11 +31,11 @@ def record_domain_health(view: GroupView, observed: ObservedPods, lease: Lease) 
     if health is None:
         return
     condition = health.condition
-    before = conditions.find(view.row.conditions, NVLINK_READY) or {}
-    if all(before.get(field) == getattr(condition, field) for field in ("status", "reason", "message")):
+    if not conditions.differs(view.row.conditions, condition):
         return
+    before = conditions.status_of(view.row.conditions, NVLINK_READY)
     changes: list[Change] = [condition]
-    if before.get("status") != condition.status and (before or not health.unready):
+    if before != condition.status and (before or not health.unready):
         changes.append(
             Note(
                 key=f"nvlink:{condition.status}:{view.now.isoformat()}",

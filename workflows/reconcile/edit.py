@@ -32,6 +32,14 @@ from workflows.values.placement import Easing
 
 
 @dataclass(frozen=True, slots=True)
+class EditProgress:
+    """``moved``: the row has changed and should be read again; ``unfinished``: the edit is not done yet."""
+
+    moved: bool = False
+    unfinished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Minimums:
     """The tasks that a gang's minimums count: live ones, and those of them without a place.
 

@@ -8,7 +8,7 @@ a digest of their pins. If a pod got a node before the first was deleted, the pi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
 from cluster.interface import DeleteTarget
@@ -22,6 +22,7 @@ from workflows.lifecycle.pinning import PINNED, pins_message, unpinned_message
 from workflows.reconcile import edit
 from workflows.reconcile.apply import create_objects
 from workflows.reconcile.create import desired_group
+from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
@@ -32,25 +33,17 @@ from workflows.services.record import Change, NewConstraints, NewPins, Note, Pin
 from workflows.values.observation import PINNED_SETS_ANNOTATION
 
 
-@dataclass(frozen=True, slots=True)
-class PinProgress:
-    """``moved``: the row has changed and should be read again; ``unfinished``: pods are being replaced."""
-
-    moved: bool = False
-    unfinished: bool = False
-
-
 def advance_pins(
     view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
-) -> PinProgress:
+) -> EditProgress:
     """Do the next step in pinning the group's sets. Raises ClusterError."""
     if view.row.repinning:
         return _finish(view, lease, cluster)
     if view.row.other_pins is None or view.row.reordering:
-        return PinProgress()
+        return EditProgress()
     record(lease, _beginning(view, observed, cluster))
     reached("after-pin-decision")
-    return PinProgress(moved=True)
+    return EditProgress(moved=True)
 
 
 def _beginning(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
@@ -83,7 +76,7 @@ def _may_be_bound(view: GroupView, cluster: LeasedCluster, *, complete: bool) ->
     return any(pod.node_name or name in chosen for name, pod in pods.items() if name in expected)
 
 
-def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> PinProgress:
+def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
     """Replace the pods that have other pins than the row, and bring the pod group to the row's."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
@@ -93,22 +86,22 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> PinProgres
     old = [pod for name, pod in pods.items() if _mark(labels, name) != digest]
     if len(old) == len(expected) and _may_be_bound(view, cluster, complete=False):
         record(lease, _reverted(view))
-        return PinProgress(moved=True)
+        return EditProgress(moved=True)
     if old:
         namespace = view.placement.namespace
         targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in old if not pod.deleting]
         list(cluster.delete_many(POD, targets, grace_seconds=0))
         reached("deleted-pods-to-pin")
-        return PinProgress(unfinished=True)
+        return EditProgress(unfinished=True)
     try:
         _bring_pod_group(view, digest, cluster)
     except (WriteConflict, ObjectNotFound):
-        return PinProgress(unfinished=True)
+        return EditProgress(unfinished=True)
     missing = tuple(task for task in view.tasks if task.pod_name not in pods)
     if missing and create_objects(Create(POD, desired_group(view, missing).pods), cluster=cluster):
-        return PinProgress(unfinished=True)
+        return EditProgress(unfinished=True)
     record(lease, [PinsSettled()])
-    return PinProgress(moved=True)
+    return EditProgress(moved=True)
 
 
 def _mark(labels: Mapping[str, Mapping[str, str]], name: str) -> str | None:

@@ -7,7 +7,7 @@ objects as they are. KAI v0.13 and v0.17 place such a gang in its new order in t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
 from pools.clusters.kinds import as_kind
@@ -18,6 +18,7 @@ from scheduling.set_order import SetOrder
 from web.crashpoints import reached
 from workflows.lifecycle.ordering import OrderAction, OrderFacts, next_order_action
 from workflows.reconcile import edit
+from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
@@ -34,17 +35,9 @@ from workflows.services.record import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OrderProgress:
-    """``moved``: the row has changed and should be read again; ``unfinished``: an edit met another one."""
-
-    moved: bool = False
-    unfinished: bool = False
-
-
 def advance_order(
     view: GroupView, observed: ObservedPods, *, lease: Lease, cluster: LeasedCluster
-) -> OrderProgress:
+) -> EditProgress:
     """Do the next step in naming the group's sets in another order. Raises ClusterError."""
     action = next_order_action(_facts(view, observed))
     if action == OrderAction.FINISH:
@@ -54,7 +47,7 @@ def advance_order(
     elif action == OrderAction.BEGIN:
         record(lease, _beginning(view, cluster))
         reached("after-order-decision")
-    return OrderProgress(moved=action in (OrderAction.DROP, OrderAction.BEGIN))
+    return EditProgress(moved=action in (OrderAction.DROP, OrderAction.BEGIN))
 
 
 def _facts(view: GroupView, observed: ObservedPods) -> OrderFacts:
@@ -106,18 +99,18 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
     )
 
 
-def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> OrderProgress:
+def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
     """Bring the pod group, then its pods, to the row's order, whatever is bound by now."""
     try:
         _reorder_pod_group(view, cluster)
     except (WriteConflict, ObjectNotFound):
-        return OrderProgress(unfinished=True)
+        return EditProgress(unfinished=True)
     _relabel(view, cluster)
     reached("before-order-recorded")
     message = "The pod group and all its pods are named in that order now."
     note = Note(key=f"ordered:{view.now.isoformat()}", reason="SetsReordered", message=message)
     record(lease, [OrderReached(), note])
-    return OrderProgress(moved=True)
+    return EditProgress(moved=True)
 
 
 def _reorder_pod_group(view: GroupView, cluster: LeasedCluster) -> None:

@@ -106,7 +106,7 @@ def evaluate_groups(uid: str, *, nodes: Nodes) -> int:
         if key not in verdicts:
             usable = _matched(nodes, group.selectors)
             verdicts[key] = condition_of(group.named, coverage_of(group.named, usable))
-        if _differs(group.conditions, verdicts[key]):
+        if conditions.differs(group.conditions, verdicts[key]):
             news[group.pk] = verdicts[key]
     left = iter(news.items())
     written = 0
@@ -139,11 +139,6 @@ def _matched(nodes: Nodes, selectors: Sequence[Sequence[tuple[str, str]]]) -> No
     }
 
 
-def _differs(written: Sequence[dict[str, Any]], verdict: Condition) -> bool:
-    before = conditions.find(written, UNAVAILABLE) or {}
-    return any(before.get(field) != getattr(verdict, field) for field in ("status", "reason", "message"))
-
-
 def _record(news: Mapping[UUID, Condition]) -> int:
     """Write conditions and events of groups that have not ended meanwhile."""
     with transaction.atomic():
@@ -152,7 +147,7 @@ def _record(news: Mapping[UUID, Condition]) -> int:
         changed, events = [], []
         for group in rows.only("uuid", "name", "workflow_id", "status", "attempt", "conditions"):
             verdict = news[group.pk]
-            if group.status in TERMINAL or not _differs(group.conditions, verdict):
+            if group.status in TERMINAL or not conditions.differs(group.conditions, verdict):
                 continue
             before = conditions.status_of(group.conditions, UNAVAILABLE)
             group.conditions = conditions.upsert(

@@ -49,14 +49,8 @@ def write(accepted: AcceptedSubmission) -> dict[str, Any]:
         rows = _write_groups(accepted, workflow)
         _record_restart(workflow, rows, accepted.request.former)
         _record_choice(workflow, accepted)
-        Event.objects.create(
-            workflow=workflow,
-            time=workflow.submit_time,
-            source="osmo-topology",
-            reason="Submitted",
-            message=f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}.",
-            dedupe="submitted",
-        )
+        message = f"Accepted into pool {workflow.pool_name} for {workflow.submitted_by}."
+        _record_event(workflow, "Submitted", message, key="submitted")
         _record_forms(accepted, rows)
         notify_on_commit(row.pk for row in rows if row.status == TaskStatus.PROCESSING)
     reached("after-submission-before-reply")
@@ -98,14 +92,8 @@ def _record_restart(workflow: Workflow, groups: Sequence[TaskGroup], former: For
     again = [row.name for row in groups if row.status != TaskStatus.COMPLETED]
     carried = [row.name for row in groups if row.status == TaskStatus.COMPLETED]
     note = f" Carried over as COMPLETED: {listing(carried)}." if carried else ""
-    Event.objects.create(
-        workflow=workflow,
-        time=workflow.submit_time,
-        source="osmo-topology",
-        reason="RestartOf",
-        message=f"The workflow restarts {former.name}. Run again: {listing(again)}.{note}",
-        dedupe="restart-of",
-    )
+    message = f"The workflow restarts {former.name}. Run again: {listing(again)}.{note}"
+    _record_event(workflow, "RestartOf", message, key="restart-of")
 
 
 def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
@@ -117,13 +105,19 @@ def _record_choice(workflow: Workflow, accepted: AcceptedSubmission) -> None:
     if len(accepted.choice) < 2:
         return
     verdict = accepted.choice[0]["verdict"]
+    message = f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. Its verdict: {verdict}."
+    _record_event(workflow, "PoolChosen", message, key="pool-chosen")
+
+
+def _record_event(workflow: Workflow, reason: str, message: str, *, key: str) -> None:
+    """Add an event of the submission; ``key`` makes it appear once."""
     Event.objects.create(
         workflow=workflow,
         time=workflow.submit_time,
         source="osmo-topology",
-        reason="PoolChosen",
-        message=f"Pool {workflow.pool_name} was chosen of {len(accepted.choice)}. Its verdict: {verdict}.",
-        dedupe="pool-chosen",
+        reason=reason,
+        message=message,
+        dedupe=key,
     )
 
 
