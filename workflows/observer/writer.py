@@ -7,7 +7,7 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -39,14 +39,15 @@ from workflows.values.observation import (
 
 Versioned = TypeVar("Versioned", PodSeen, ObjectSeen, NodeSeen, TopologySeen, QueueSeen)
 
+ResourceRow = TypeVar("ResourceRow", ObservedTopology, ObservedQueue)
+
 UNFOLLOWED_AFTER = timedelta(seconds=60)
 """After so long a silence a scheduler may have ended a gang of which a task had ended: KAI's grace period."""
 
 _POD_KEY = ("namespace", "name")
 _OBJECT_KEY = ("kind", "namespace", "name")
 _NODE_KEY = ("name",)
-_TOPOLOGY_KEY = ("resource", "name")
-_QUEUE_KEY = ("resource", "name")
+_RESOURCE_KEY = ("resource", "name")
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
 _NODE_FIELDS = (
     "uid",
@@ -70,9 +71,11 @@ def write(cluster: str, batch: Batch) -> int:
             cluster, _newest(cluster, batch, batch.objects, ObservedObject.objects, _OBJECT_KEY), now
         )
         moved = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
-        topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _TOPOLOGY_KEY)
+        topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _RESOURCE_KEY)
         _write_topologies(cluster, topologies, now)
-        _write_queues(cluster, _newest(cluster, batch, batch.queues, ObservedQueue.objects, _QUEUE_KEY), now)
+        _write_queues(
+            cluster, _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY), now
+        )
         named_groups = _write_events(cluster, batch.events, now)
         _note(cluster, batch, now, moved=moved)
         groups = _owners(cluster, [*batch.pods, *batch.objects]) | named_groups
@@ -252,55 +255,43 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
 
 
 def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:
-    for topology in topologies:
-        if topology.absent:
-            ObservedTopology.objects.filter(
-                cluster_id=cluster, resource=topology.resource, name=topology.name
-            ).delete()
-    ObservedTopology.objects.bulk_create(
-        (
-            ObservedTopology(
-                cluster_id=cluster,
-                resource=topology.resource,
-                name=topology.name,
-                uid=topology.uid,
-                labels=list(topology.labels),
-                resource_version=topology.resource_version,
-                seen_at=now,
-            )
-            for topology in topologies
-            if not topology.absent
-        ),
-        update_conflicts=True,
-        unique_fields=("cluster", *_TOPOLOGY_KEY),
-        update_fields=("uid", "labels", "resource_version", "seen_at"),
-        batch_size=500,
+    _write_resources(
+        ObservedTopology, cluster, topologies, now, labels=lambda topology: list(topology.labels)
     )
 
 
 def _write_queues(cluster: str, queues: Sequence[QueueSeen], now: datetime) -> None:
-    for queue in queues:
-        if queue.absent:
-            ObservedQueue.objects.filter(
-                cluster_id=cluster, resource=queue.resource, name=queue.name
-            ).delete()
-    ObservedQueue.objects.bulk_create(
+    _write_resources(ObservedQueue, cluster, queues, now, reading=lambda queue: queue.reading)
+
+
+def _write_resources(
+    model: type[ResourceRow],
+    cluster: str,
+    resources: Sequence[Any],
+    now: datetime,
+    **columns: Callable[[Any], Any],
+) -> None:
+    """Write objects of the whole cluster; ``columns`` read from them what their table alone has."""
+    for resource in resources:
+        if resource.absent:
+            model.objects.filter(cluster_id=cluster, resource=resource.resource, name=resource.name).delete()
+    model.objects.bulk_create(
         (
-            ObservedQueue(
+            model(
                 cluster_id=cluster,
-                resource=queue.resource,
-                name=queue.name,
-                uid=queue.uid,
-                reading=queue.reading,
-                resource_version=queue.resource_version,
+                resource=resource.resource,
+                name=resource.name,
+                uid=resource.uid,
+                resource_version=resource.resource_version,
                 seen_at=now,
+                **{column: read(resource) for column, read in columns.items()},
             )
-            for queue in queues
-            if not queue.absent
+            for resource in resources
+            if not resource.absent
         ),
         update_conflicts=True,
-        unique_fields=("cluster", *_QUEUE_KEY),
-        update_fields=("uid", "reading", "resource_version", "seen_at"),
+        unique_fields=("cluster", *_RESOURCE_KEY),
+        update_fields=("uid", *columns, "resource_version", "seen_at"),
         batch_size=500,
     )
 
