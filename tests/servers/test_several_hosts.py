@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 import psycopg
 import pytest
+from django.db import connections
 from django.db.utils import ConnectionHandler
 
 from localcluster import servers
@@ -16,19 +17,32 @@ from tests.servers.conftest import SECONDS
 
 
 @pytest.fixture
+def as_default():
+    """Makes a connection the default one of Django, which reads its own types through that name."""
+    usual = connections["default"]
+
+    def replace_default(connection):
+        connections["default"] = connection
+
+    yield replace_default
+    connections["default"] = usual
+
+
+@pytest.fixture
 def home(tmp_path):
     own = servers.Home.make(tmp_path / "home")
     yield own
     own.remove()
 
 
-def test_the_service_follows_the_server_that_can_be_written(home, supervisor, django_db_blocker):
+def test_the_service_follows_the_server_that_can_be_written(home, supervisor, django_db_blocker, as_default):
     primary = servers.start_postgres(supervisor, home, durable=False)
     standby = start_standby(supervisor, home, primary)
     both = primary.replace(f"@{LOOPBACK}", f"@{LOOPBACK}:{urlsplit(standby).port},{LOOPBACK}")
     database = own_settings._database(f"{both}?target_session_attrs=read-write")
     common = {"TIME_ZONE": None, "ATOMIC_REQUESTS": False}
     connection = ConnectionHandler({"default": common | database})["default"]
+    as_default(connection)
     with django_db_blocker.unblock():
         try:
             assert port_of(connection) == urlsplit(primary).port
