@@ -138,7 +138,9 @@ class TaskGroup(models.Model):
         help_text="How its placement satisfies its requirements; see workflows.feasibility.placed.",
     )
     conditions = models.JSONField(default=list)
-    attempt = models.PositiveIntegerField(default=0, help_text="Counts pod groups made for it, from 0.")
+    generation = models.PositiveIntegerField(
+        default=0, db_column="attempt", help_text="Counts generations of its pod groups, from 0."
+    )
     stop_status = models.CharField(max_length=32, blank=True, default="", choices=TaskStatus)
     stop_message = models.TextField(blank=True, default="")
     force = models.BooleanField(default=False, help_text="Stop without grace.")
@@ -272,8 +274,10 @@ class Task(models.Model):
     name = models.CharField(max_length=64)
     retry_id = models.PositiveIntegerField(default=0)
     latest = models.BooleanField(default=True, help_text="Whether no later retry exists.")
-    attempt = models.PositiveIntegerField(
-        default=0, help_text="The group's attempt whose pod group its pod joins."
+    generation = models.PositiveIntegerField(
+        default=0,
+        db_column="attempt",
+        help_text="The generation of its group's pod groups that its pod joins.",
     )
     lead = models.BooleanField(default=False)
     status = models.CharField(max_length=32, choices=TaskStatus, default=TaskStatus.SUBMITTING)

@@ -290,13 +290,13 @@ def group_values(row: TaskGroup, placement: GroupPlacement) -> GroupValues:
             name=task.name,
             retry_id=task.retry_id,
             placement=TaskPlacement.from_json(task.spec),
-            attempt=task.attempt,
+            generation=task.generation,
         )
         (latest if task.latest else earlier).append(task_try)
     return GroupValues(
         uuid=row.pk,
         name=row.name,
-        attempt=row.attempt,
+        generation=row.generation,
         placement=placement,
         tasks=tuple(latest),
         earlier=tuple(earlier),

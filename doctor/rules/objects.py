@@ -165,18 +165,18 @@ def _two_pods(
 def _doubled_objects(
     cluster: ObservedCluster, group: GroupRow, objects: Sequence[ClusterObject]
 ) -> Iterator[Finding]:
-    """One ComputeDomain for each group, one pod group for each attempt and set."""
+    """One ComputeDomain for each group, one pod group for each generation and set."""
     del cluster
     domains = [obj for obj in objects if obj.api == COMPUTE_DOMAIN]
     if len(domains) > 1:
         yield _doubled(group, "compute-domains", domains)
     if not group.pod_group:
         return
-    by_attempt: dict[str, list[ClusterObject]] = defaultdict(list)
+    by_generation: dict[str, list[ClusterObject]] = defaultdict(list)
     for obj in objects:
         if obj.is_pod_group:
-            by_attempt[_attempt(obj, group)].append(obj)
-    for pod_groups in by_attempt.values():
+            by_generation[_generation(obj, group)].append(obj)
+    for pod_groups in by_generation.values():
         forms = {pod_group.name.count("-") for pod_group in pod_groups}
         if (
             len({(pod_group.api, pod_group.namespace) for pod_group in pod_groups}) > 1
@@ -186,8 +186,8 @@ def _doubled_objects(
             yield _doubled(group, "pod-groups", pod_groups)
 
 
-def _attempt(obj: ClusterObject, group: GroupRow) -> str:
-    """The attempt in a pod group's name, which is ``<group>[-<attempt>[-<set>]]``."""
+def _generation(obj: ClusterObject, group: GroupRow) -> str:
+    """The generation in a pod group's name, which is ``<group>[-<generation>[-<set>]]``."""
     suffix = obj.name.removeprefix(group.uuid.hex).strip("-")
     return suffix.partition("-")[0] if obj.name.startswith(group.uuid.hex) else obj.name
 
@@ -198,7 +198,7 @@ def _shares_name(pod_groups: Sequence[ClusterObject]) -> bool:
 
 def _doubled(group: GroupRow, rule: str, objects: Sequence[ClusterObject]) -> Finding:
     labels = ", ".join(sorted(f"{obj.api} {obj.namespace}/{obj.name}" for obj in objects))
-    message = f"{len(objects)} for one group and attempt: {labels}."
+    message = f"{len(objects)} for one group and generation: {labels}."
     since = max(filter(None, (obj.created for obj in objects)), default=None)
     return about(group, kind="doubled", rule=rule, message=message, since=since, obj=labels)
 

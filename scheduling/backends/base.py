@@ -146,9 +146,9 @@ class Checked:
 class GangRequest:
     """A gang to render, with everything frozen at its submission.
 
-    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``attempt`` counts from 0 how
-    often the whole gang was created. ``labels`` and ``annotations`` go on the pod groups; the service's own
-    replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``);
+    ``queue`` and ``priority_class`` are names in the cluster, empty for none. ``generation`` counts from 0
+    how often the whole gang was created. ``labels`` and ``annotations`` go on the pod groups; the service's
+    own replace them. ``stage`` counts the preferences relaxed by now (``scheduling.stages``);
     ``preference_levels`` are those that preferences may still name (``scheduling.free_preferences``).
     ``external_topology`` is the name of an external topology object to use, empty for the service's own.
     ``version`` is the scheduler's version at which the gang was checked; None, if it was not known, counts as
@@ -165,7 +165,7 @@ class GangRequest:
     priority_class: str
     scheduler_name: str
     installation: UUID
-    attempt: int = 0
+    generation: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     stage: int = 0
@@ -382,7 +382,7 @@ class SchedulerBackend(Protocol):
         """Whether pod groups can be edited while their pods run.
 
         Where they cannot, a task that is tried again after a peer has finished joins a pod group of the
-        next attempt.
+        next generation.
         """
 
     @property

@@ -4,9 +4,9 @@ A PodGroup has a gang minimum and at most one topology key. It has no preferred 
 domain is one label value instead of a path. So a task group of several co-location sets becomes several pod
 groups and is no gang any more: it is refused unless its pool accepts that.
 
-Specs are immutable and a PodGroup with live pods cannot be deleted, so its name contains the attempt and a
+Specs are immutable and a PodGroup with live pods cannot be deleted, so its name contains the generation and a
 new PodGroup gets a new name. Pods that join a PodGroup whose peers have finished wait for ever; therefore a
-retry renders the living tasks as a gang of the next attempt.
+retry renders the living tasks as a gang of the next generation.
 
 This scheduler reports nothing on some waits (pods before their PodGroup, fewer pods than the minimum); those
 reasons come from the service's own counts. Source: kube-scheduler 1.36.3, run.
@@ -146,11 +146,11 @@ class _Piece:
 def _pieces(request: GangRequest, tree: ConstraintTree) -> tuple[_Piece, ...]:
     if tree.is_flat:
         root = tree.root
-        name = names.split_pod_group(request.group, attempt=request.attempt)
+        name = names.split_pod_group(request.group, generation=request.generation)
         return (_Piece(name, root.path, describe(root.path), root.constraint, root.tasks),)
     return tuple(
         _Piece(
-            names.split_pod_group(request.group, attempt=request.attempt, place=place),
+            names.split_pod_group(request.group, generation=request.generation, place=place),
             subgroup.path,
             describe_subgroup(subgroup),
             subgroup.constraint,

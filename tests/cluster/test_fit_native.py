@@ -136,7 +136,7 @@ def group(name, asks, key, sets, *, namespace):
         )
         for number, (gpus, part) in enumerate(zip(asks, sets, strict=True))
     )
-    return GroupValues(uuid=uuid4(), name="g", attempt=0, placement=placement, tasks=tasks)
+    return GroupValues(uuid=uuid4(), name="g", generation=0, placement=placement, tasks=tasks)
 
 
 def _holder(namespace, one):

@@ -54,7 +54,7 @@ def test_the_api_server_takes_the_pod_with_the_template_in_it(real, namespace):
     placement = replace(
         GROUP, namespace=namespace, nvlink=False, priority_class="", templates={"": frozen}, labels={}
     )
-    values = GroupValues(uuid=UUID(int=9), name="g", attempt=0, placement=placement, tasks=(task,))
+    values = GroupValues(uuid=UUID(int=9), name="g", generation=0, placement=placement, tasks=(task,))
     pod = render_group(values).pods["Task_1"]
     pod["spec"].pop("priorityClassName", None)
     made = real.create(POD, pod, dry_run=True)

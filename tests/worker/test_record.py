@@ -67,7 +67,7 @@ def test_a_try_is_followed_by_one_other_however_often_it_is_asked_for(world):
     group = world.group(pods=1)
     lease = take_lease(group.pk)
     task = group.tasks.get()
-    again = NewTry(after=task.pk, retry_id=1, pod_name="new", attempt=0)
+    again = NewTry(after=task.pk, retry_id=1, pod_name="new", generation=0)
     for _ in range(2):
         record(lease, [TaskMove(pk=task.pk, status="RESCHEDULED"), again])
     tries = list(Task.objects.order_by("retry_id").values_list("retry_id", "latest", "status"))

@@ -201,7 +201,7 @@ class _Admission:
         return GroupValues(
             uuid=self.new_uuid(),
             name=group.name,
-            attempt=0,
+            generation=0,
             placement=replace(placement, version=version),
             tasks=tries,
         )

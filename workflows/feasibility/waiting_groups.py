@@ -17,7 +17,7 @@ MOST_TASKS = 20_000
 _UNPLACED = (*BACKLOG, TaskStatus.SCHEDULING)
 _COLUMNS = (
     "name",
-    "attempt",
+    "generation",
     "stage",
     "set_order",
     "pins",
@@ -95,13 +95,18 @@ def unplaced(pool: str) -> QuerySet[TaskGroup]:
 def _tasks(groups: Sequence[UUID]) -> dict[UUID, list[TaskTry]]:
     rows = Task.objects.filter(group_id__in=groups, latest=True).order_by("group_id", "position")
     by_group: dict[UUID, list[TaskTry]] = defaultdict(list)
-    for group, uuid, name, retry, attempt, *values in rows.values_list(
-        "group_id", "task_uuid", "name", "retry_id", "attempt", *(f"spec__{field}" for field in _SPEC_FIELDS)
+    for group, uuid, name, retry, generation, *values in rows.values_list(
+        "group_id",
+        "task_uuid",
+        "name",
+        "retry_id",
+        "generation",
+        *(f"spec__{field}" for field in _SPEC_FIELDS),
     ):
         spec = {field: value for field, value in zip(_SPEC_FIELDS, values, strict=True) if value is not None}
         placement = TaskPlacement.from_json({"image": "", "command": [], **spec})
         by_group[group].append(
-            TaskTry(task_uuid=uuid, name=name, retry_id=retry, attempt=attempt, placement=placement)
+            TaskTry(task_uuid=uuid, name=name, retry_id=retry, generation=generation, placement=placement)
         )
     return by_group
 
@@ -110,7 +115,7 @@ def _group(row: TaskGroup, tasks: Sequence[TaskTry]) -> WaitingGroup:
     values = GroupValues(
         uuid=row.pk,
         name=row.name,
-        attempt=row.attempt,
+        generation=row.generation,
         placement=GroupPlacement.from_json(row.placement),
         tasks=tuple(tasks),
         stage=row.stage,

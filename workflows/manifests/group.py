@@ -1,8 +1,8 @@
 """All objects of a task group.
 
 Each try of a task renders its own pod and the group renders the other objects, because a retry needs one pod
-of ten thousand. A scheduler whose pod groups cannot be edited gets one pod group for each attempt; the pods
-of an attempt are those that ever joined it, so a later rendering gives its pod groups the same names.
+of ten thousand. A scheduler whose pod groups cannot be edited gets one pod group for each generation; the
+pods of a generation are those that ever joined it, so a later rendering gives its pod groups the same names.
 """
 
 from collections.abc import Mapping
@@ -85,9 +85,11 @@ class Renderer:
         for task in values.tasks:  # of every task, so that a retry finds its files in the same Secret
             for file in task.placement.files:
                 self._frame.files.put(file)
-        self._gangs = {attempt: self._gang(attempt, tasks) for attempt, tasks in _attempts(values).items()}
+        self._gangs = {
+            generation: self._gang(generation, tasks) for generation, tasks in _generations(values).items()
+        }
 
-    def _gang(self, attempt: int, tasks: tuple[TaskTry, ...]) -> RenderedGang:
+    def _gang(self, generation: int, tasks: tuple[TaskTry, ...]) -> RenderedGang:
         values, placement = self.values, self.values.placement
         request = GangRequest(
             group=values.uuid,
@@ -98,7 +100,7 @@ class Renderer:
             priority_class=placement.priority_class,
             scheduler_name=placement.scheduler_name,
             installation=placement.installation,
-            attempt=attempt,
+            generation=generation,
             labels=self._labels,
             annotations=_marks(values),
             stage=values.stage,
@@ -116,11 +118,11 @@ class Renderer:
 
     @property
     def gangs(self) -> Mapping[int, RenderedGang]:
-        """The rendered gang of each attempt."""
+        """The rendered gang of each generation."""
         return self._gangs
 
     def parts(self, task: TaskTry) -> PodParts:
-        return self._gangs[task.attempt].pods[task.name]
+        return self._gangs[task.generation].pods[task.name]
 
     def pod(self, task: TaskTry) -> Manifest:
         parts = self.parts(task)
@@ -217,11 +219,11 @@ def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:
     return {task.name: f"{names.hostname(task.task_uuid)}.{tail}" for task in values.tasks}
 
 
-def _attempts(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:
-    """For each attempt of a latest try, the tasks whose pods ever joined it, in the user's order."""
-    attempts = {task.attempt for task in values.tasks}
-    joined = {(task.attempt, task.name) for task in (*values.earlier, *values.tasks)}
+def _generations(values: GroupValues) -> dict[int, tuple[TaskTry, ...]]:
+    """For each generation of a latest try, the tasks whose pods ever joined it, in the user's order."""
+    generations = {task.generation for task in values.tasks}
+    joined = {(task.generation, task.name) for task in (*values.earlier, *values.tasks)}
     return {
-        attempt: tuple(task for task in values.tasks if (attempt, task.name) in joined)
-        for attempt in sorted(attempts)
+        generation: tuple(task for task in values.tasks if (generation, task.name) in joined)
+        for generation in sorted(generations)
     }

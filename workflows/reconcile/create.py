@@ -117,14 +117,14 @@ def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:
     renderer = view.renderer
     task_names = {task.name for task in tasks}
     tries = [task_try for task_try in view.values.tasks if task_try.name in task_names]
-    attempts = {task_try.attempt for task_try in tries}
+    generations = {task_try.generation for task_try in tries}
     pins = Pins(view)
     return DesiredGroup(
         secrets=renderer.secrets(),
         compute_domain=renderer.compute_domain(),
         topologies=renderer.topologies(),
         pod_groups=tuple(
-            group for attempt in sorted(attempts) for group in renderer.gangs[attempt].pod_groups
+            group for generation in sorted(generations) for group in renderer.gangs[generation].pod_groups
         ),
         service=renderer.service(),
         pods=tuple(_pinned(renderer.pod(task_try), pins.of(task_try), task_try) for task_try in tries),
@@ -142,7 +142,7 @@ def _pinned(pod: Obj, pins: dict[str, str], task_try: TaskTry) -> Obj:
     """Hold a pod to its peers' domain; each that may be held says so, none as ``{}``."""
     if pins:
         pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **pins}
-    if task_try.retry_id or task_try.attempt:
+    if task_try.retry_id or task_try.generation:
         annotations = pod["metadata"].get("annotations") or {}
         pod["metadata"]["annotations"] = {**annotations, PINS_ANNOTATION: pins_text(pins)}
     return pod

@@ -5,7 +5,7 @@ broader domains: a submission refuses that, but if no node was known then, or la
 shows only now, and no object is created until the labels are corrected.
 
 A task that is tried again must join its peers, and schedulers do not hold it to their domain: a pod group of
-a later attempt knows nothing of the pods of an earlier one, and KAI from v0.15 on looks only at subgroups
+a later generation knows nothing of the pods of an earlier one, and KAI from v0.15 on looks only at subgroups
 with pods to place ("Replacements leave their domain"). So node labels pin it to the peers' domain, the
 broader labels included, since a domain is a path.
 """
@@ -91,7 +91,7 @@ class Pins:
     def of(self, task: TaskTry) -> dict[str, str]:
         """The labels of one task; none for a first try, in its peers' own pod group, or without peers."""
         pins: dict[str, str] = {}
-        if task.attempt or (task.retry_id and self._is_edited):
+        if task.generation or (task.retry_id and self._is_edited):
             for path, requirement in self._sets(task):
                 if requirement.required and (node := self._peers.get(path)):
                     pins |= self._down_to(self._rank[requirement.key], node)

@@ -27,7 +27,7 @@ from workflows.lifecycle.pod_status import (
 )
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
 from workflows.reconcile.group_view import GroupView, TaskView
-from workflows.services.record import Change, GroupMove, NewAttempt, NewTry, TaskMove
+from workflows.services.record import Change, GroupMove, NewGeneration, NewTry, TaskMove
 from workflows.values.observation import PodSeen
 
 UNSEEN_GRACE = timedelta(seconds=10)
@@ -86,12 +86,12 @@ def follow(view: GroupView, observed: ObservedPods, *, editable: Callable[[], bo
     )
     if ends is not None:
         moves |= _ended(view.tasks, moves, ends)
-    tries, attempt = ((), None) if ends is not None else _tries(view, moves, editable=editable)
+    tries, generation = ((), None) if ends is not None else _tries(view, moves, editable=editable)
     members = _latest_tries(view.tasks, moves)
     status = group_status(members, ignore_nonlead_status=view.row.ignore_nonlead_status)
     changes: list[Change] = [*moves.values(), *tries]
-    if attempt is not None:
-        changes.append(NewAttempt(attempt))
+    if generation is not None:
+        changes.append(NewGeneration(generation))
     if may_move(view.row.status, status):
         message = _message(view.tasks, moves) if status in TERMINAL else ""
         changes.append(GroupMove(status=str(status), message=message))
@@ -321,30 +321,34 @@ def _ended(
 def _tries(
     view: GroupView, moves: Mapping[int, TaskMove], *, editable: Callable[[], bool]
 ) -> tuple[tuple[NewTry, ...], int | None]:
-    """A new try for each task that is rescheduled, and the group's attempt if it is a new one."""
+    """A new try for each task that is rescheduled, and the group's generation if it is a new one."""
     again = [t for t in view.tasks if t.pk in moves and moves[t.pk].status == TaskStatus.RESCHEDULED]
     if not again:
         return (), None
-    attempt = view.row.attempt
-    if not editable() and not _is_complete(view.tasks, moves, {task.attempt for task in again}):
-        attempt += 1
-    is_new = attempt != view.row.attempt
-    tries = tuple(next_try(task, attempt=attempt if is_new else task.attempt) for task in again)
-    return tries, (attempt if is_new else None)
+    generation = view.row.generation
+    if not editable() and not _is_complete(view.tasks, moves, {task.generation for task in again}):
+        generation += 1
+    is_new = generation != view.row.generation
+    tries = tuple(next_try(task, generation=generation if is_new else task.generation) for task in again)
+    return tries, (generation if is_new else None)
 
 
-def next_try(task: TaskView, *, attempt: int) -> NewTry:
+def next_try(task: TaskView, *, generation: int) -> NewTry:
     """The try that follows this one."""
     retry = task.retry_id + 1
     pod_name = names.pod(task.task_uuid, retry=retry)
-    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, attempt=attempt)
+    return NewTry(after=task.pk, retry_id=retry, pod_name=pod_name, generation=generation)
 
 
-def _is_complete(tasks: Sequence[TaskView], moves: Mapping[int, TaskMove], attempts: Collection[int]) -> bool:
-    """Whether the pod groups of these attempts get all their pods back: no task finished or left."""
-    if len({task.attempt for task in tasks}) > 1:
+def _is_complete(
+    tasks: Sequence[TaskView], moves: Mapping[int, TaskMove], generations: Collection[int]
+) -> bool:
+    """Whether the pod groups of these generations get all their pods back: no task finished or left."""
+    if len({task.generation for task in tasks}) > 1:
         return False
-    statuses = [moves[t.pk].status if t.pk in moves else t.status for t in tasks if t.attempt in attempts]
+    statuses = [
+        moves[t.pk].status if t.pk in moves else t.status for t in tasks if t.generation in generations
+    ]
     return all(status not in TERMINAL or status == TaskStatus.RESCHEDULED for status in statuses)
 
 

@@ -34,7 +34,7 @@ class TaskView:
     task_uuid: UUID
     name: str
     retry_id: int
-    attempt: int
+    generation: int
     lead: bool
     status: str
     pod_name: str

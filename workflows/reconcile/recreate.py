@@ -57,8 +57,10 @@ def recreate_missing(
 
 def _pod_groups(view: GroupView) -> list[Create]:
     kind = pod_group_kind(view.placement)
-    attempts = sorted({task.attempt for task in view.tasks})
-    groups = tuple(group for attempt in attempts for group in view.renderer.gangs[attempt].pod_groups)
+    generations = sorted({task.generation for task in view.tasks})
+    groups = tuple(
+        group for generation in generations for group in view.renderer.gangs[generation].pod_groups
+    )
     return [Create(kind, groups)] if kind is not None and groups else []
 
 

@@ -37,12 +37,12 @@ def repins(view: GroupView, observed: ObservedPods) -> list[Change]:
         if before is not None and before != after:
             message = _sentence(before, after)
             changes.append(TaskMove(pk=task.pk, status=str(TaskStatus.RESCHEDULED), message=message))
-            changes.append(next_try(task, attempt=task.attempt))
+            changes.append(next_try(task, generation=task.generation))
     return changes
 
 
 def _is_pinnable(task: TaskView) -> bool:
-    return task.status == TaskStatus.SCHEDULING and bool(task.retry_id or task.attempt)
+    return task.status == TaskStatus.SCHEDULING and bool(task.retry_id or task.generation)
 
 
 def _waits(task: TaskView, observed: ObservedPods) -> bool:

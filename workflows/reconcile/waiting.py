@@ -153,13 +153,13 @@ def _split_sets(view: GroupView, observed: ObservedPods) -> tuple[SplitSet, ...]
         return ()
     names = view.renderer.sets()
     members = {
-        (attempt, name): group
-        for attempt, gang in view.renderer.gangs.items()
+        (generation, name): group
+        for generation, gang in view.renderer.gangs.items()
         for name, group in gang.members.items()
     }
     by_set: dict[str, list[TaskView]] = {}
     for task in live:
-        if group := members.get((task.attempt, task.name)):
+        if group := members.get((task.generation, task.name)):
             by_set.setdefault(group, []).append(task)
     return tuple(
         _split_set(names.get(group, group), tasks, observed) for group, tasks in sorted(by_set.items())

@@ -145,13 +145,13 @@ def _record(news: Mapping[UUID, Condition]) -> int:
         rows = TaskGroup.objects.select_for_update(no_key=True).filter(pk__in=news).order_by("pk")
         now = database_now()
         changed, events = [], []
-        for group in rows.only("uuid", "name", "workflow_id", "status", "attempt", "conditions"):
+        for group in rows.only("uuid", "name", "workflow_id", "status", "generation", "conditions"):
             verdict = news[group.pk]
             if group.status in TERMINAL or not conditions.differs(group.conditions, verdict):
                 continue
             before = conditions.status_of(group.conditions, UNAVAILABLE)
             group.conditions = conditions.upsert(
-                group.conditions, [verdict], now=now, observed_revision=group.attempt
+                group.conditions, [verdict], now=now, observed_revision=group.generation
             )
             changed.append(group)
             if verdict.status != (before or "False"):

@@ -59,12 +59,12 @@ class NewTry:
     after: int
     retry_id: int
     pod_name: str
-    attempt: int
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class NewAttempt:
-    """From now on pods join the pod groups of this attempt."""
+class NewGeneration:
+    """From now on pods join the pod groups of this generation."""
 
     number: int
 
@@ -178,7 +178,7 @@ class Note:
 
 
 GroupChange = (
-    NewAttempt
+    NewGeneration
     | GroupMove
     | NewWaitingReason
     | ClusterContact
@@ -386,7 +386,7 @@ def _add_tries(tries: Sequence[NewTry], steps: _Steps) -> None:
             position=old.position,
             name=old.name,
             retry_id=new.retry_id,
-            attempt=new.attempt,
+            generation=new.generation,
             lead=old.lead,
             status=TaskStatus.PROCESSING,
             spec=old.spec,
@@ -419,8 +419,8 @@ _GROUP_TIMES = {
 def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -- one case for each kind of change
     group, now = steps.group, steps.now
     match change:
-        case NewAttempt(number):
-            steps.put(attempt=number)
+        case NewGeneration(number):
+            steps.put(generation=number)
         case GroupMove():
             _move_group(change, steps)
         case NewWaitingReason(reason):
@@ -453,7 +453,9 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
         case NewPlacementResult(result):
             steps.put(placement_result=dict(result))
         case Condition():
-            written = conditions.upsert(group.conditions, [change], now=now, observed_revision=group.attempt)
+            written = conditions.upsert(
+                group.conditions, [change], now=now, observed_revision=group.generation
+            )
             steps.put(conditions=written)
         case Note():
             key = f"note:{group.pk.hex}:{change.key}"

@@ -1,7 +1,7 @@
 """The part of a task group and its tasks that submission freezes, as values and as JSON.
 
 Everything needed to create, follow and take down a group is here, so no later edit of its pool,
-platform or backend reaches it; rows that may change (status, retries, attempt) do not. ``GroupPlacement``
+platform or backend reaches it; rows that may change (status, retries, generation) do not. ``GroupPlacement``
 is ``TaskGroup.placement``, ``TaskPlacement`` is ``Task.spec``.
 
 The JSON leaves out defaults, since a workflow may have 10,000 tasks. ``version`` is the format of the JSON: a
@@ -186,14 +186,14 @@ class TaskPlacement:
 class TaskTry:
     """One try of one task, as rendering sees it: the row's own values and the frozen ones.
 
-    ``attempt`` is the group's attempt whose pod group its pod joins.
+    ``generation`` is that of the group's pod groups that its pod joins.
     """
 
     task_uuid: UUID
     name: str
     retry_id: int
     placement: TaskPlacement
-    attempt: int = 0
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,19 +210,19 @@ class Easing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupValues:
-    """All that rendering a task group depends on. ``attempt`` counts its generations of pod groups, from 0.
+    """All that rendering a task group depends on.
 
-    ``tasks`` holds the latest try of each task, in the user's order; ``earlier`` the tries before those,
-    which give the number of pods of an earlier attempt's pod group. ``stage`` counts the preferences
-    relaxed so far (``scheduling.stages``), ``preference_levels`` the levels that preferences may still name
-    (``scheduling.free_preferences``, None: all), ``order`` is that of its sets (``scheduling.set_order``),
-    ``pins`` are the sets that node labels keep in a domain (``scheduling.pins``); all objects of the group
-    are rendered at them.
+    ``generation`` counts from 0 how often its pod groups were made anew. ``tasks`` holds the latest try of
+    each task, in the user's order; ``earlier`` the tries before those, which give the number of pods of an
+    earlier generation's pod group. ``stage`` counts the preferences relaxed so far (``scheduling.stages``),
+    ``preference_levels`` the levels that preferences may still name (``scheduling.free_preferences``, None:
+    all), ``order`` is that of its sets (``scheduling.set_order``), ``pins`` are the sets that node labels
+    keep in a domain (``scheduling.pins``); all objects of the group are rendered at them.
     """
 
     uuid: UUID
     name: str
-    attempt: int
+    generation: int
     placement: GroupPlacement
     tasks: tuple[TaskTry, ...]
     earlier: tuple[TaskTry, ...] = ()

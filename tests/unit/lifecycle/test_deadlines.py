@@ -29,7 +29,7 @@ def view(group, *tasks, after=timedelta(seconds=1), reason="", **changes):
         pk=UUID(int=7),
         status=str(group),
         ignore_nonlead_status=True,
-        attempt=0,
+        generation=0,
         waiting_reason=reason,
         **STARTS,
     )
@@ -39,7 +39,7 @@ def view(group, *tasks, after=timedelta(seconds=1), reason="", **changes):
             task_uuid=UUID(int=100 + number),
             name=f"t{number}",
             retry_id=0,
-            attempt=0,
+            generation=0,
             lead=number == 0,
             status=str(status),
             pod_name=f"p{number}",

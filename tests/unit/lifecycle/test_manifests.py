@@ -190,7 +190,7 @@ def test_tasks_of_a_new_attempt_join_a_pod_group_of_their_own_and_the_old_one_ke
     before = render_group(group(tasks, **common))
     after = render_group(
         group(
-            [one_try("t0", 0, retry_id=1, attempt=1, requirements=sets[0]), *tasks[1:]],
+            [one_try("t0", 0, retry_id=1, generation=1, requirements=sets[0]), *tasks[1:]],
             earlier=(tasks[0],),
             **common,
         )

@@ -30,10 +30,14 @@ def placement(**changes):
     return GroupPlacement(**{**base, **changes})
 
 
-def one_try(name, number, *, retry_id=0, attempt=0, **changes):
+def one_try(name, number, *, retry_id=0, generation=0, **changes):
     frozen = TaskPlacement(**{"image": "busybox", "command": ("true",), "gpu": 1, **changes})
     return TaskTry(
-        task_uuid=UUID(int=100 + number), name=name, retry_id=retry_id, placement=frozen, attempt=attempt
+        task_uuid=UUID(int=100 + number),
+        name=name,
+        retry_id=retry_id,
+        placement=frozen,
+        generation=generation,
     )
 
 
@@ -41,7 +45,7 @@ def group(tasks, *, earlier=(), **changes):
     return GroupValues(
         uuid=GROUP,
         name="group",
-        attempt=0,
+        generation=0,
         placement=placement(**changes),
         tasks=tuple(tasks),
         earlier=earlier,

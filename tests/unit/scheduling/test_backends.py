@@ -144,7 +144,7 @@ def test_only_low_is_preemptible():
 
 
 def test_kubernetes_gives_each_set_a_pod_group_at_one_level():
-    rendered = Kubernetes().render(request(gang("a b: rack! r", "c: zone! z", "d e"), POOL, attempt=2))
+    rendered = Kubernetes().render(request(gang("a b: rack! r", "c: zone! z", "d e"), POOL, generation=2))
     specs = {g["metadata"]["name"]: g["spec"] for g in rendered.pod_groups}
     assert specs == {
         f"{GROUP.hex}-2-0": {

@@ -13,7 +13,7 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 ALL = {
     "pod group": names.pod_group(GROUP),
-    "split pod group": names.split_pod_group(GROUP, attempt=10**6, place=99_999),
+    "split pod group": names.split_pod_group(GROUP, generation=10**6, place=99_999),
     "compute domain": names.compute_domain(GROUP),
     "claim template": names.claim_template(GROUP),
     "service": names.headless_service(GROUP),
@@ -44,7 +44,7 @@ def test_each_retry_has_its_own_pod_and_the_same_host():
 
 
 def test_each_attempt_has_its_own_split_pod_groups():
-    made = {names.split_pod_group(GROUP, attempt=a, place=p) for a in (0, 1, 11) for p in (None, 0, 1, 11)}
+    made = {names.split_pod_group(GROUP, generation=a, place=p) for a in (0, 1, 11) for p in (None, 0, 1, 11)}
     assert len(made) == 12
 
 

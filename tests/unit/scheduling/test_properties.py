@@ -244,7 +244,7 @@ def test_a_retried_pod_gets_the_same_parts_at_whatever_stage_and_attempt(case, d
     pool, gang = case
     stage = data.draw(st.integers(0, len(stage_begins(gang)) - 1))
     first = KAI.render(request(gang, pool))
-    again = KAI.render(request(gang, pool, attempt=3, stage=stage))
+    again = KAI.render(request(gang, pool, generation=3, stage=stage))
     assert first.pods == again.pods
     assert first.pod_groups[0]["metadata"]["name"] == again.pod_groups[0]["metadata"]["name"]
 

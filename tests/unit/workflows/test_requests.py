@@ -58,7 +58,7 @@ def group(placement, *tasks):
         TaskTry(task_uuid=UUID(int=i + 1), name=f"t{i}", retry_id=0, placement=task)
         for i, task in enumerate(tasks)
     )
-    return GroupValues(uuid=UUID(int=9), name="g", attempt=0, placement=placement, tasks=tries)
+    return GroupValues(uuid=UUID(int=9), name="g", generation=0, placement=placement, tasks=tries)
 
 
 def test_the_verdict_counts_what_the_pods_request():

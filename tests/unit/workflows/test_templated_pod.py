@@ -46,7 +46,7 @@ def pods(template):
         TaskTry(task_uuid=UUID(int=i + 1), name=name, retry_id=0, placement=task)
         for i, name in enumerate(("Task_1", "two"))
     )
-    values = GroupValues(uuid=UUID(int=9), name="g", attempt=0, placement=placement, tasks=tries)
+    values = GroupValues(uuid=UUID(int=9), name="g", generation=0, placement=placement, tasks=tries)
     return render_group(values).pods
 
 
