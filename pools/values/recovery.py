@@ -1,0 +1,75 @@
+"""What follows when a task group loses its place or fails: the recovery policy, frozen with each group.
+
+Three kinds of loss are told apart, and a policy has a response to each: the whole group again (an attempt),
+the lost task alone, or the group's end. A deletion that nothing explains counts as a preemption.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+
+class Loss(StrEnum):
+    """Why a group lost a task."""
+
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    FAILED = "failed"
+
+
+class Response(StrEnum):
+    """What follows a loss: the whole group again, the lost task alone, or the group's end."""
+
+    REQUEUE = "requeue"
+    TASK = "task"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPolicy:
+    """How a group recovers; the defaults are those of groups accepted before there was recovery.
+
+    ``most`` bounds the losses by failure and by node that are recovered from, ``most_preemptions`` those by
+    preemption (None: without a bound). ``backoff_first`` and ``backoff_limit`` are seconds before the
+    attempt after a loss that is no preemption: the first pause, doubled with each further one, and the
+    longest. ``replace_patience`` is for how many seconds the replacement of one task of a lost node may wait
+    for a place beside its peers before the group is requeued.
+    """
+
+    preempted: Response = Response.FAIL
+    node_lost: Response = Response.FAIL
+    failed: Response = Response.FAIL
+    most: int = 3
+    most_preemptions: int | None = None
+    backoff_first: float = 30.0
+    backoff_limit: float = 600.0
+    replace_patience: float = 600.0
+
+    def response(self, loss: Loss) -> Response:
+        return Response(getattr(self, loss.value))
+
+    def pause(self, loss: Loss, *, earlier: int) -> float:
+        """Seconds before the attempt after a loss, with so many earlier ones that were no preemptions."""
+        if loss == Loss.PREEMPTED:
+            return 0.0
+        return min(self.backoff_first * 2.0 ** min(earlier, 20), self.backoff_limit)
+
+    @property
+    def recovers(self) -> bool:
+        """Whether any loss is recovered from."""
+        return any(self.response(loss) != Response.FAIL for loss in Loss)
+
+    def to_json(self) -> dict[str, Any]:
+        """Values of JSON, without those that are the default; ``from_json`` is its inverse."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in values.items() if value != defaults[name]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "RecoveryPolicy":
+        read = dict(value)
+        for loss in Loss:
+            if loss.value in read:
+                read[loss.value] = Response(read[loss.value])
+        return cls(**read)

@@ -1,0 +1,29 @@
+"""A recovery policy as a value: pauses, and its form in a group's row."""
+
+import pytest
+
+from pools.values.recovery import Loss, RecoveryPolicy, Response
+
+
+def test_a_group_accepted_before_there_was_recovery_ends_with_every_loss():
+    policy = RecoveryPolicy.from_json({})
+    assert {policy.response(loss) for loss in Loss} == {Response.FAIL}
+    assert not policy.recovers
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        RecoveryPolicy(),
+        RecoveryPolicy(preempted=Response.REQUEUE, node_lost=Response.TASK, most=0, most_preemptions=2),
+        RecoveryPolicy(failed=Response.REQUEUE, backoff_first=1.0, backoff_limit=2.0, replace_patience=0.0),
+    ],
+)
+def test_a_policy_is_read_back_as_it_was_written(policy):
+    assert RecoveryPolicy.from_json(policy.to_json()) == policy
+
+
+def test_pauses_double_up_to_the_limit_and_a_preemption_has_none():
+    policy = RecoveryPolicy(backoff_first=30.0, backoff_limit=100.0)
+    assert [policy.pause(Loss.FAILED, earlier=n) for n in (0, 1, 2, 10_000)] == [30.0, 60.0, 100.0, 100.0]
+    assert policy.pause(Loss.PREEMPTED, earlier=5) == 0.0
