@@ -185,6 +185,9 @@ class TaskGroup(models.Model):
         db_default="",
         help_text="A digest of the free capacity for which an order was last sought while it waits.",
     )
+    searched_at = models.DateTimeField(
+        null=True, help_text="When a place was last sought for it while it waits."
+    )
     unplaced_since = models.DateTimeField(
         null=True, help_text="Since when all its pods exist without a node; patience counts from it."
     )

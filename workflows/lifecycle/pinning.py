@@ -1,18 +1,8 @@
-"""How often a waiting gang's pins may change, and the words of it."""
-
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+"""The words of a waiting gang's pins."""
 
 from scheduling.pins import Pins, sentence
 
 PINNED = "SetsPinned"
-REPIN_AFTER = timedelta(minutes=5)
-MOST_REPINS = 3
-
-
-def may_repin(times: Sequence[datetime], *, now: datetime) -> bool:
-    """Whether a gang whose pins changed at these times may change them again."""
-    return len(times) < MOST_REPINS and all(now - time >= REPIN_AFTER for time in times)
 
 
 def pins_message(pins: Pins, *, group: str) -> str:

@@ -92,6 +92,46 @@ def test_the_oldest_are_first_and_the_others_wait_for_a_later_turn(pool):
     assert row(younger).proposed_order is not None
 
 
+def test_every_gang_gets_its_turn_while_capacity_keeps_changing(pool):
+    """Older ones whose looks are in vain do not stand before it for ever."""
+    Node.objects.filter(name="n14").update(unschedulable=True)
+    groups = [waiting(pool, age=age) for age in (50, 40, 30)]
+    looked_at = []
+    for name in ("n10", "n11", "n12"):
+        Node.objects.filter(name=name).update(unschedulable=True)
+        ticks = iter(range(100))
+        assert propose(pool, seconds=1.5, clock=lambda ticks=ticks: float(next(ticks))) == 2
+        looked_at.append(max(map(row, groups), key=lambda group: str(group.searched_at or "")).pk)
+
+    assert looked_at == [group.pk for group in groups]
+
+
+def test_a_gang_for_which_nothing_changed_is_not_read_and_takes_no_turn(pool, monkeypatch):
+    Node.objects.filter(name="n14").update(unschedulable=True)
+    older = waiting(pool, age=50)
+    propose(pool)
+    younger = waiting(pool, age=5)
+    read, whole = [], orders.group_values
+
+    def reading(group, placement):
+        read.append(group.pk)
+        return whole(group, placement)
+
+    monkeypatch.setattr(orders, "group_values", reading)
+    ticks = iter(range(100))
+    assert propose(pool, seconds=2.5, clock=lambda: float(next(ticks))) == 0
+
+    assert row(older).searched_at < row(younger).searched_at
+    assert read == [younger.pk]
+
+
+def test_who_had_no_turn_is_counted_whether_its_nodes_were_read_or_not(pool):
+    for age in (50, 40, 30):
+        waiting(pool, age=age)
+
+    assert propose(pool, seconds=0) == 3
+
+
 def bound(group):
     Task.objects.filter(group=group, name="five-0").update(node_name="n00")
 

@@ -1,0 +1,194 @@
+"""The gangs of a cluster that wait for a place, and the gate before a search for one.
+
+A gang is looked at again only after something changed that the last look rested on: the free capacity of its
+nodes, its stage, or what may be changed of it. Most turns find that nothing did, so the gate comes first and
+reads a few columns of all gangs at once, never a gang. The gang that has gone longest without a look comes
+first, of those never looked at the oldest: none waits for ever behind older ones whose looks are in vain.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models.functions import Coalesce
+
+from pools.clusters.capabilities import capabilities_at
+from scheduling.backends.base import OrdersSets
+from scheduling.backends.registry import installed
+from scheduling.fit.snapshot import Snapshot
+from scheduling.levels import Level, Levels
+from workflows.feasibility.nodes import ObservedNodes, observed_nodes
+from workflows.lifecycle.patience import PREFERENCE_REASONS
+from workflows.lifecycle.pinning import PINNED
+from workflows.lifecycle.repeated_changes import may_change_again
+from workflows.lifecycle.statuses import TaskStatus
+from workflows.models import Event, Task, TaskGroup
+from workflows.services.record import database_now
+from workflows.values.placement import VERSIONS
+
+_COLUMNS = {
+    "levels": F("placement__levels"),
+    "scheduler_type": F("placement__scheduler_type"),
+    "scheduler_version": F("placement__scheduler_version"),
+    "free_preferences_after": F("placement__free_preferences_after"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """The nodes that tasks of a gang may use, as its scheduler sees them."""
+
+    selectors: tuple[tuple[tuple[str, str], ...], ...]
+    levels: Levels
+    scheduler_type: str
+    scheduler_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnplacedGang:
+    """What the gate knows of a gang; ``searched`` has its circumstances at the last search."""
+
+    pk: UUID
+    view: NodeView
+    stage: int
+    searched: str
+    may_ease: bool
+    may_pin: bool
+
+    def circumstances(self, capacity: str) -> str:
+        """What a search for the gang rests on, if this digest is of what is free on its nodes."""
+        return f"{capacity}{'e' if self.may_ease else ''}{'p' if self.may_pin else ''}{self.stage}"
+
+
+def waiting() -> QuerySet[TaskGroup]:
+    """Groups of which all objects exist and no pod has a node, and to which nothing is proposed."""
+    placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
+    groups = unanswered().filter(
+        ~Exists(placed),
+        released_at=None,
+        stop_status="",
+        status=TaskStatus.SCHEDULING,
+        created_in_cluster_at__isnull=False,
+        placement__version__in=VERSIONS,
+        placement__scheduler_type__in=_ordering_schedulers(),
+    )
+    return groups.exclude(constraints=[])
+
+
+def unanswered() -> QuerySet[TaskGroup]:
+    """Groups that nothing is proposed to, and that are given nothing at present.
+
+    Asked again when a proposal is written: searches of one cluster may overlap, and while a gang is repinned
+    its ``other_pins`` are those of before.
+    """
+    return TaskGroup.objects.filter(
+        reordering=False,
+        repinning=False,
+        proposed_order__isnull=True,
+        proposed_easing__isnull=True,
+        other_pins__isnull=True,
+    )
+
+
+def _ordering_schedulers() -> list[str]:
+    schedulers = installed().items()
+    return [name for name, each in schedulers if isinstance(each, OrdersSets) and each.orders_sets]
+
+
+def waiting_gangs(cluster: str) -> list[UnplacedGang]:
+    """The gangs of a cluster that wait, the one first that has gone longest without a look. Four queries."""
+    rows = (
+        waiting()
+        .filter(backend__cluster_id=cluster)
+        .order_by(Coalesce("searched_at", "submit_time"), "pk")
+        .values("pk", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
+    )
+    groups = list(rows)
+    if not groups:
+        return []
+    ids, now = [row["pk"] for row in groups], database_now()
+    selectors, changes = _selectors(ids), _changes(ids)
+    return [_gang(row, selectors[row["pk"]], changes[row["pk"]], now=now) for row in groups]
+
+
+def _selectors(groups: Sequence[UUID]) -> Mapping[UUID, set[tuple[tuple[str, str], ...]]]:
+    """Each distinct node selection of the groups' tasks."""
+    selectors: defaultdict[UUID, set[tuple[tuple[str, str], ...]]] = defaultdict(set)
+    rows = Task.objects.filter(group__in=groups, latest=True).order_by()
+    for group, selector in rows.values_list("group_id", "spec__node_selector").distinct():
+        selectors[group].add(tuple(sorted((selector or {}).items())))
+    return selectors
+
+
+def _changes(groups: Sequence[UUID]) -> Mapping[UUID, list[tuple[str, datetime]]]:
+    """What was changed of the groups while they waited, and when."""
+    changes: defaultdict[UUID, list[tuple[str, datetime]]] = defaultdict(list)
+    rows = Event.objects.filter(group__in=groups, reason__in=(*PREFERENCE_REASONS, PINNED)).order_by()
+    for group, reason, time in rows.values_list("group_id", "reason", "time"):
+        changes[group].append((reason, time))
+    return changes
+
+
+def _gang(
+    row: Mapping[str, Any],
+    selectors: Iterable[tuple[tuple[str, str], ...]],
+    changes: Sequence[tuple[str, datetime]],
+    *,
+    now: datetime,
+) -> UnplacedGang:
+    return UnplacedGang(
+        pk=row["pk"],
+        view=NodeView(
+            selectors=tuple(sorted(selectors)),
+            levels=tuple(Level(**level) for level in row["levels"] or ()),
+            scheduler_type=row["scheduler_type"],
+            scheduler_version=row["scheduler_version"] or "",
+        ),
+        stage=row["stage"],
+        searched=row["searched_capacity"],
+        may_ease=_may_ease(row, changes, now=now),
+        may_pin=may_change_again([time for reason, time in changes if reason == PINNED], now=now),
+    )
+
+
+def _may_ease(row: Mapping[str, Any], changes: Iterable[tuple[str, datetime]], *, now: datetime) -> bool:
+    """Whether preferences have blocked the group for long enough, and have not changed for as long."""
+    seconds, since = row["free_preferences_after"], row["unplaced_since"]
+    if not seconds or since is None:
+        return False
+    latest = now - timedelta(seconds=seconds)
+    return since <= latest and all(time <= latest for reason, time in changes if reason in PREFERENCE_REASONS)
+
+
+@dataclass(slots=True)
+class NodesOfTurn:
+    """The nodes of a cluster as gangs see them, each kind of view read once in a turn."""
+
+    cluster: str
+    views: dict[NodeView, tuple[ObservedNodes, str]] = field(default_factory=dict)
+
+    def of(self, view: NodeView) -> tuple[ObservedNodes, str]:
+        """The nodes of a view, and a digest of what is free on them."""
+        if view not in self.views:
+            observed = observed_nodes(
+                self.cluster,
+                selectors=[dict(selector) for selector in view.selectors],
+                levels=view.levels,
+                capabilities=capabilities_at(view.scheduler_type, view.scheduler_version),
+            )
+            self.views[view] = (observed, _digest(observed.snapshot))
+        return self.views[view]
+
+
+def _digest(snapshot: Snapshot) -> str:
+    digest = hashlib.sha256()
+    for node in snapshot.nodes:
+        digest.update(
+            repr((node.name, node.free, node.closed, node.taints, sorted(node.labels.items()))).encode()
+        )
+    return digest.hexdigest()[:24]
