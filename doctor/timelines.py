@@ -13,7 +13,7 @@ from doctor.facts import Backwards
 from doctor.rules.rows import LIVE
 from workflows.lifecycle.statuses import LIVE_ORDER, TaskStatus
 from workflows.models import Event, Task, TaskGroup
-from workflows.services.record import SOURCE
+from workflows.services.timeline import SOURCE
 
 PORTION = 100
 _ORDER = [str(status) for status in LIVE_ORDER]

@@ -363,6 +363,9 @@ class Event(models.Model):
     reason = models.CharField(max_length=128)
     message = models.TextField()
     dedupe = models.CharField(max_length=160)
+    repeats = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Events like it whose place it has taken (services.timeline)."
+    )
 
     class Meta:
         ordering = ["workflow_id", "time", "id"]

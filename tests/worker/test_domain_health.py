@@ -6,6 +6,7 @@ from cluster.kinds import COMPUTE_DOMAIN, POD
 from pools import conditions
 from tests.worker.world import fresh
 from workflows.models import Event
+from workflows.services.timeline import MOST_ALIKE
 
 
 @pytest.fixture
@@ -64,6 +65,19 @@ def test_a_node_that_a_running_group_loses_is_a_warning(report, group):
     assert "node-1" in condition["message"]
     assert events(group) == [("NVLinkReady", False), ("NVLinkNodesNotReady", True)]
     assert fresh(group).status == "RUNNING"
+
+
+def test_a_daemon_that_comes_and_goes_for_ever_writes_a_bounded_timeline(report, group):
+    for turn in range(MOST_ALIKE + 3):
+        report(node_0="Ready", node_1="Ready", node_2="Ready")
+        report(node_0="Ready", node_1=f"NotReady{turn}", node_2="Ready")
+    rows = Event.objects.filter(group=group, reason="NVLinkNodesNotReady").order_by("time", "id")
+    assert (len(rows), len(events(group))) == (MOST_ALIKE, 2 * MOST_ALIKE)
+    last = rows[MOST_ALIKE - 1]
+    assert last.repeats == 3
+    assert "4 events" in last.message
+    assert last.time > rows[MOST_ALIKE - 2].time
+    assert events(group)[-1] == ("NVLinkNodesNotReady", True)
 
 
 def test_a_domain_that_is_as_before_is_not_written_again(report, group):

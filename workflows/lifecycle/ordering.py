@@ -9,6 +9,9 @@ would name a sub-group that is gone.
 from dataclasses import dataclass
 from enum import StrEnum
 
+REORDERED = "SetsReordered"
+"""Reason of the event that a waiting gang is named in another order."""
+
 
 class OrderAction(StrEnum):
     """``BEGIN`` writes the order into the row; ``FINISH`` brings the objects to it; ``DROP`` forgets it."""

@@ -16,7 +16,7 @@ from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import scheduler_backend
 from scheduling.set_order import SetOrder
 from web.crashpoints import reached
-from workflows.lifecycle.ordering import OrderAction, OrderFacts, next_order_action
+from workflows.lifecycle.ordering import REORDERED, OrderAction, OrderFacts, next_order_action
 from workflows.reconcile import edit
 from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
@@ -108,7 +108,7 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgre
     _relabel(view, cluster)
     reached("before-order-recorded")
     message = "The pod group and all its pods are named in that order now."
-    note = Note(key=f"ordered:{view.now.isoformat()}", reason="SetsReordered", message=message)
+    note = Note(key=f"ordered:{view.now.isoformat()}", reason=REORDERED, message=message)
     record(lease, [OrderReached(), note])
     return EditProgress(moved=True)
 

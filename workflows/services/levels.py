@@ -27,8 +27,10 @@ from scheduling.capabilities import Capability
 from workflows.explain.levels import UNAVAILABLE, ExternalTopology, NamedLevels, condition_of, coverage_of
 from workflows.lifecycle.statuses import LIVE_ORDER, TERMINAL, TaskStatus
 from workflows.models import Event, TaskGroup
+from workflows.services import timeline
 from workflows.services.notify import mark_due
-from workflows.services.record import SOURCE, database_now
+from workflows.services.record import database_now
+from workflows.services.timeline import SOURCE
 from workflows.values.placement import GroupPlacement
 
 BATCH = 200
@@ -157,7 +159,7 @@ def _record(news: Mapping[UUID, Condition]) -> int:
             if verdict.status != (before or "False"):
                 events.append(_event(group, verdict, now))
         TaskGroup.objects.bulk_update(changed, ["conditions"])
-        Event.objects.bulk_create(events, ignore_conflicts=True)
+        timeline.add(events)
         mark_due([group.pk for group in changed if group.status != TaskStatus.RUNNING])
     return len(changed)
 

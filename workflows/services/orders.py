@@ -69,7 +69,7 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
     if row is None:
         return
     values = group_values(row, GroupPlacement.from_json(row.placement))
-    changes = _proposal(values, observed, may_ease=gang.may_ease)
+    changes = _proposal(values, observed, gang)
     if not changes and gang.may_pin:
         changes = _pins_proposal(values, observed)
     rows = unanswered().filter(
@@ -81,14 +81,14 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
     ORDER_SEARCHES.labels("proposed" if changes else "none").inc()
 
 
-def _proposal(values: GroupValues, observed: ObservedNodes, *, may_ease: bool) -> dict[str, object]:
+def _proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
     """The columns of what the gang is proposed; none if there is no place, or it needs no change."""
     if not observed.snapshot.nodes:
         return {}
-    order = _order_for(values, observed)
+    order = _order_for(values, observed) if gang.may_order else None
     if order is not None:
         return {"proposed_order": set_order.to_json(order)}
-    if not may_ease:
+    if not gang.may_ease:
         return {}
     demand = _demand(replace(values, preference_levels=None))
     count = freed_levels(observed.snapshot, demand)

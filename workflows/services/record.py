@@ -33,11 +33,11 @@ from workflows.lifecycle.statuses import (
     workflow_may_move,
 )
 from workflows.models import Event, Task, TaskGroup, Workflow
+from workflows.services import timeline
 from workflows.services.lease import Lease, LeaseLost
 from workflows.services.notify import mark_due
+from workflows.services.timeline import SOURCE
 from workflows.values.placement import ORDERED
-
-SOURCE = "osmo-topology"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class NewPlacementResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """An event that is no change of status. ``key`` makes it appear once."""
+    """An event that is no change of status. ``key`` makes it appear once; many of a reason are one line."""
 
     key: str
     reason: str
@@ -225,6 +225,7 @@ def record(lease: Lease, changes: Sequence[Change]) -> None:
         if workflow is not None and moved:
             _move_workflow(workflow, steps)
         Event.objects.bulk_create(steps.events, ignore_conflicts=True, batch_size=1000)
+        timeline.add(steps.notes)
         if moved and downstream:
             mark_due(downstream)
 
@@ -236,6 +237,7 @@ class _Steps:
         self.group, self.now = group, now
         self.fields: set[str] = set()
         self.events: list[Event] = []
+        self.notes: list[Event] = []
 
     def put(self, **values: object) -> None:
         for name, value in values.items():
@@ -247,18 +249,31 @@ class _Steps:
         self, *, key: str, reason: str, message: str, warning: bool, task: str = "", retry: int | None = None
     ) -> None:
         self.events.append(
-            Event(
-                workflow_id=self.group.workflow_id,
-                group=self.group,
-                task_name=task,
-                retry_id=retry,
-                time=self.now,
-                source=SOURCE,
-                warning=warning,
-                reason=reason[:128],
-                message=message,
-                dedupe=key[:160],
+            self._event(key=key, reason=reason, message=message, warning=warning, task=task, retry=retry)
+        )
+
+    def note(self, note: Note) -> None:
+        key = f"note:{self.group.pk.hex}:{note.key}"
+        self.notes.append(
+            self._event(
+                key=key, reason=note.reason, message=note.message, warning=note.warning, task="", retry=None
             )
+        )
+
+    def _event(
+        self, *, key: str, reason: str, message: str, warning: bool, task: str, retry: int | None
+    ) -> Event:
+        return Event(
+            workflow_id=self.group.workflow_id,
+            group=self.group,
+            task_name=task,
+            retry_id=retry,
+            time=self.now,
+            source=SOURCE,
+            warning=warning,
+            reason=reason[:128],
+            message=message,
+            dedupe=key[:160],
         )
 
 
@@ -458,8 +473,7 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             )
             steps.put(conditions=written)
         case Note():
-            key = f"note:{group.pk.hex}:{change.key}"
-            steps.event(key=key, reason=change.reason, message=change.message, warning=change.warning)
+            steps.note(change)
         case _:
             assert_never(change)
 

@@ -23,6 +23,7 @@ from scheduling.backends.registry import installed
 from scheduling.fit.snapshot import Snapshot
 from scheduling.levels import Level, Levels
 from workflows.feasibility.nodes import ObservedNodes, observed_nodes
+from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pinning import PINNED
 from workflows.lifecycle.repeated_changes import may_change_again
@@ -57,12 +58,14 @@ class UnplacedGang:
     view: NodeView
     stage: int
     searched: str
+    may_order: bool
     may_ease: bool
     may_pin: bool
 
     def circumstances(self, capacity: str) -> str:
         """What a search for the gang rests on, if this digest is of what is free on its nodes."""
-        return f"{capacity}{'e' if self.may_ease else ''}{'p' if self.may_pin else ''}{self.stage}"
+        changes = {"o": self.may_order, "e": self.may_ease, "p": self.may_pin}
+        return f"{capacity}{''.join(mark for mark, may in changes.items() if may)}{self.stage}"
 
 
 def waiting() -> QuerySet[TaskGroup]:
@@ -128,7 +131,9 @@ def _selectors(groups: Sequence[UUID]) -> Mapping[UUID, set[tuple[tuple[str, str
 def _changes(groups: Sequence[UUID]) -> Mapping[UUID, list[tuple[str, datetime]]]:
     """What was changed of the groups while they waited, and when."""
     changes: defaultdict[UUID, list[tuple[str, datetime]]] = defaultdict(list)
-    rows = Event.objects.filter(group__in=groups, reason__in=(*PREFERENCE_REASONS, PINNED)).order_by()
+    rows = Event.objects.filter(
+        group__in=groups, reason__in=(*PREFERENCE_REASONS, REORDERED, PINNED)
+    ).order_by()
     for group, reason, time in rows.values_list("group_id", "reason", "time"):
         changes[group].append((reason, time))
     return changes
@@ -152,6 +157,7 @@ def _gang(
         stage=row["stage"],
         searched=row["searched_capacity"],
         may_ease=_may_ease(row, changes, now=now),
+        may_order=may_change_again([time for reason, time in changes if reason == REORDERED], now=now),
         may_pin=may_change_again([time for reason, time in changes if reason == PINNED], now=now),
     )
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from pools.models import Node
 from tests.factories import RACK, ZONE, NodeFactory, PoolFactory, TaskFactory, TaskGroupFactory
 from workflows.manifests.group import render_group
-from workflows.models import Task, TaskGroup
+from workflows.models import Event, Task, TaskGroup
 from workflows.selectors import group_values
 from workflows.services import orders
 from workflows.values.placement import GroupPlacement
@@ -130,6 +130,46 @@ def test_who_had_no_turn_is_counted_whether_its_nodes_were_read_or_not(pool):
         waiting(pool, age=age)
 
     assert propose(pool, seconds=0) == 3
+
+
+def reordered(group, *, minutes):
+    """It was named in another order so many minutes ago."""
+    times = [timezone.now() - timedelta(minutes=ago) for ago in minutes]
+    Event.objects.bulk_create(
+        Event(
+            workflow_id=group.workflow_id,
+            group=group,
+            time=time,
+            source="osmo-topology",
+            reason="SetsReordered",
+            message="",
+            dedupe=f"earlier:{time.isoformat()}",
+        )
+        for time in times
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "proposed"), [((4,), False), ((6,), True), ((30, 6), True), ((60, 30, 6), False)]
+)
+def test_a_gang_is_re_ordered_at_most_every_five_minutes_and_three_times(pool, minutes, proposed):
+    group = waiting(pool, age=7200)
+    reordered(group, minutes=minutes)
+
+    propose(pool)
+
+    assert (row(group).proposed_order is not None) == proposed
+
+
+def test_a_gang_that_may_be_re_ordered_again_is_looked_at_without_a_change_of_capacity(pool):
+    group = waiting(pool, age=7200)
+    reordered(group, minutes=(4,))
+    propose(pool)
+    Event.objects.filter(group=group).update(time=timezone.now() - timedelta(minutes=6))
+
+    propose(pool)
+
+    assert row(group).proposed_order is not None
 
 
 def bound(group):
