@@ -23,7 +23,7 @@ from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import MAX_OBJECT_NAME, is_object_name
 from scheduling.levels import check_levels
 
-EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE")
+EXIT_ACTIONS = ("COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP")
 
 _MOUNT = re.compile(r"/[^:]*(:/[^:]*)?")
 

@@ -100,7 +100,7 @@ PLATFORM = shaped(
 )
 GPU = shaped(guarantee=st.floats(-2, 9), maximum=st.integers(-2, 9), weight=st.floats(0, 9))
 EXIT_ACTIONS = st.dictionaries(
-    often("COMPLETE", "FAIL", "RESCHEDULE"), often("1-3,7", "3006", "7-3"), max_size=2
+    often("COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"), often("1-3,7", "3006", "7-3"), max_size=2
 )
 LEVEL = st.fixed_dictionaries(
     {"key": often("zone", "rack", "clique", "host"), "label": often("a/b", "c", "kubernetes.io/hostname")}

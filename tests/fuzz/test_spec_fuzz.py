@@ -74,7 +74,9 @@ TASK = shaped(
     files=st.lists(shaped({"path": TEXTS, "contents": TEXTS}, base64=st.booleans()), max_size=2),
     volumeMounts=st.lists(TEXTS, max_size=2),
     credentials=st.dictionaries(TEXTS, TEXTS | st.dictionaries(TEXTS, TEXTS, max_size=2), max_size=2),
-    exitActions=st.dictionaries(st.sampled_from(["COMPLETE", "FAIL", "RESCHEDULE"]), TEXTS, max_size=2),
+    exitActions=st.dictionaries(
+        st.sampled_from(["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]), TEXTS, max_size=2
+    ),
     checkpoint=ANYTHING,
 )
 TOPOLOGY = st.lists(

@@ -1,7 +1,8 @@
 """OSMO's exit actions: what follows from the exit code of a task.
 
-A task's own actions come first, then its pool's. Codes above 255 are the service's own (301 to 4000),
-so an action may also name an eviction. Pure but for the names.
+A task's own actions come first, then its pool's. Codes above 255 are the service's own (301 to 4000), so an
+action may also name an eviction. RESTART_GROUP is ours: the whole group is tried again. Pure but for the
+names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ class ExitAction(StrEnum):
     COMPLETE = "COMPLETE"
     FAIL = "FAIL"
     RESCHEDULE = "RESCHEDULE"
+    RESTART_GROUP = "RESTART_GROUP"
 
 
 def exit_action(code: int, *sources: Mapping[str, str]) -> ExitAction | None:

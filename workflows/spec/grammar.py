@@ -31,6 +31,7 @@ def _no_bool(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
+ExitActionName = Literal["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
 
 
@@ -124,7 +125,7 @@ class TaskModel(Piece):
     nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.nvlink
     downloadType: Text | None = None  # noqa: N815 -- OSMO's field
     cacheSize: Text | None = None  # noqa: N815 -- OSMO's field
-    exitActions: dict[Literal["COMPLETE", "FAIL", "RESCHEDULE"], Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
+    exitActions: dict[ExitActionName, Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
     checkpoint: tuple[CheckpointModel, ...] = ()
     resources: Any = None
     backend: Text | None = None

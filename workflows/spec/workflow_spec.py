@@ -30,7 +30,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """One task. ``exit_actions`` maps COMPLETE, FAIL and RESCHEDULE to checked ranges (``1-3,7``).
+    """One task. ``exit_actions`` maps names of actions to checked ranges (``1-3,7``).
 
     ``nvlink`` says whether it claims its node's NVLink channel, None for ``auto``.
     """

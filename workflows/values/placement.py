@@ -18,19 +18,27 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 from uuid import UUID
 
+from pools.values.recovery import RecoveryPolicy
 from scheduling.checks import SplitGangs, UnsupportedPreferred
 from scheduling.levels import Level, Levels
 from scheduling.pins import Pins
 from scheduling.requirements import Gang, GangTask, Requirement
 from scheduling.set_order import SetOrder
 
-VERSIONS = (1, 2, 3, 4, 5)
+VERSIONS = (1, 2, 3, 4, 5, 6)
 """Those this release reads. 2 added patience, ignored preferences, external topologies; 3 pod templates; 4
 the start timeout; 5 reasons for claims, preferences that give way, orders of sets, pinned sets, delays of
-preemption."""
+preemption; 6 recovery, RESTART_GROUP, grace
+periods."""
 
 ORDERED = 5
 """The version of a group whose sets have an order of their own or are pinned; its row has both."""
+
+RESTART_GROUP = "RESTART_GROUP"
+"""The exit action with which the whole group is tried again."""
+
+NO_RECOVERY = RecoveryPolicy()
+"""The policy of groups accepted before there was one."""
 
 START_TIMEOUT = 1800.0
 """Seconds for a pod to start on its node, where nothing else is configured; all groups before version 4."""
@@ -53,8 +61,9 @@ class GroupPlacement:
     ``scheduling.nvlink.ChannelClaim``. ``default_exit_actions`` are the pool's, applied after a task's own:
     ``{"RESCHEDULE": "1-3,7"}``. ``external_topology`` is the name of an external Topology object
     that constraints name, empty if they name our own. ``free_preferences_after`` is after how many
-    seconds its preferences may give way, 0 for never. ``templates`` are by platform, here and not with
-    each of the tasks; ``template_revisions`` has the revisions of their sources.
+    seconds its preferences may give way, 0 for never. ``recovery`` says what follows when it loses a task.
+    ``templates`` are by platform, here and not with each of the tasks; ``template_revisions`` has the
+    revisions of their sources.
     """
 
     version: int = VERSIONS[0]
@@ -84,6 +93,7 @@ class GroupPlacement:
     start_timeout: float = START_TIMEOUT
     default_exit_actions: Mapping[str, str] = field(default_factory=dict)
     max_retry_per_task: int = 0
+    recovery: RecoveryPolicy = NO_RECOVERY
     workflow_name: str
     workflow_uuid: UUID
     submitted_by: str
@@ -101,6 +111,7 @@ class GroupPlacement:
             workflow_uuid=self.workflow_uuid.hex,
             levels=[{"key": level.key, "label": level.label} for level in self.levels],
             templates={name: _without_defaults(template) for name, template in self.templates.items()},
+            recovery=self.recovery.to_json(),
         )
 
     @classmethod
@@ -117,6 +128,7 @@ class GroupPlacement:
         read["levels"] = tuple(Level(**level) for level in read.get("levels", ()))
         templates = read.get("templates", {})
         read["templates"] = {name: FrozenTemplate(**template) for name, template in templates.items()}
+        read["recovery"] = RecoveryPolicy.from_json(read.get("recovery", {}))
         return cls(**read)
 
 
@@ -139,7 +151,8 @@ class TaskPlacement:
     not what the user called it, to the directory it is mounted at or to ``{variable: key}``. A mount's
     source is a directory of the node up to ``/./``; the rest is looked up inside it. ``exit_actions`` are
     the task's own.
-    ``claims_channel``: the user container claims a channel of the group's ComputeDomain.
+    ``claims_channel``: the user container claims a channel of the group's ComputeDomain. ``grace_period`` is
+    how many seconds it may go on after it was asked to end, 0 for Kubernetes' own choice.
     """
 
     image: str
@@ -163,6 +176,7 @@ class TaskPlacement:
     exit_actions: Mapping[str, str] = field(default_factory=dict)
     lead: bool = False
     claims_channel: bool = False
+    grace_period: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Values of JSON alone; ``from_json`` is its inverse, but for where requirements were written."""
@@ -218,6 +232,8 @@ class GroupValues:
     ``preference_levels`` the levels that preferences may still name (``scheduling.free_preferences``, None:
     all), ``order`` is that of its sets (``scheduling.set_order``), ``pins`` are the sets that node labels
     keep in a domain (``scheduling.pins``); all objects of the group are rendered at them.
+    ``attempt_number`` counts from 1 how often the group is tried as a whole, ``last_end`` is the loss that
+    ended the attempt before, empty for the first.
     """
 
     uuid: UUID
@@ -230,6 +246,8 @@ class GroupValues:
     preference_levels: int | None = None
     order: SetOrder = ()
     pins: Pins = ()
+    attempt_number: int = 1
+    last_end: str = ""
 
     @property
     def easing(self) -> Easing:
@@ -258,6 +276,11 @@ def gang_of(name: str, tasks: Iterable[TaskTry]) -> Gang:
 
 def version_for(placement: GroupPlacement, tasks: Iterable[TaskPlacement]) -> int:
     """The oldest version whose readers understand a group's placement and its tasks'."""
+    tasks = tuple(tasks)
+    actions = (placement.default_exit_actions, *(task.exit_actions for task in tasks))
+    restarts = any(RESTART_GROUP in of_one for of_one in actions)
+    if placement.recovery.recovers or restarts or any(task.grace_period for task in tasks):
+        return 6
     if placement.claims or placement.free_preferences_after or placement.preemption_delay:
         return 5
     if placement.start_timeout != START_TIMEOUT:

@@ -85,6 +85,7 @@ def test_shares_of_gpus(gpu, want):
 @pytest.mark.parametrize("codes", ["1", "1-3,7", " 1 - 3 , 7 ", "3006"])
 def test_exit_codes_are_numbers_and_ranges(codes):
     assert pool(default_exit_actions={"RESCHEDULE": codes}) == []
+    assert pool(default_exit_actions={"RESTART_GROUP": codes}) == []
 
 
 @pytest.mark.parametrize("codes", ["", "a", "1-", "1,,2", "1-2-3"])

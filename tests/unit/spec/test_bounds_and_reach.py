@@ -216,6 +216,11 @@ def test_exit_codes_are_kept_in_one_way_of_writing():
     assert spec.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3,7,9"}
 
 
+def test_a_group_may_be_restarted_by_an_exit_code():
+    spec = parse(bare(task("exitActions: {RESCHEDULE: '1-3', RESTART_GROUP: '75,134-139'}")))
+    assert spec.groups[0].tasks[0].exit_actions == {"RESCHEDULE": "1-3", "RESTART_GROUP": "75,134-139"}
+
+
 def test_a_task_that_names_no_resource_among_several_is_refused():
     (fault,) = refusal(bare(task(), more="  resources: {shard: {gpu: 1}}\n")).faults
     assert (fault.code, fault.line, fault.allowed) == ("unknown_resource", 4, ("shard",))
