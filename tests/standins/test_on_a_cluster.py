@@ -130,6 +130,50 @@ def test_claims_are_allocated_and_a_domain_goes_away_under_running_pods(version,
     assert len(corner.all("resourceclaims")) == 8
 
 
+@pytest.fixture
+def mark_daemon(cluster_api):
+    """A function that marks the daemon of a node: ``not-ready``, ``absent``, or None for well."""
+
+    def mark(node, word):
+        annotations = {"sim.osmo.local/compute-domain-daemon": word}
+        cluster_api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": annotations}})
+
+    return mark
+
+
+def test_a_pod_is_created_only_once_its_daemon_is_ready_and_runs_on_when_that_is_lost(
+    standins, make_corner, mark_daemon
+):
+    corner = make_corner(standins, {"a/r1": 2}, cliques=True)
+    node = f"{corner.name}-r1-1"
+    mark_daemon(node, "not-ready")
+    corner.compute_domain("cd")
+    corner.pod_group("g", minMember=2)
+    corner.pods("g", 2, gpus=4, template="cd-channel")
+
+    def entries():
+        nodes = corner.api.get(corner.path("computedomains", "cd")).get("status", {}).get("nodes") or ()
+        return {entry["name"]: entry["status"] for entry in nodes}
+
+    def creating():
+        pods = (pod for pod in corner.all("pods") if pod["spec"].get("nodeName") == node)
+        statuses = [status for pod in pods for status in pod["status"].get("containerStatuses") or ()]
+        return [status["state"]["waiting"]["reason"] for status in statuses if "waiting" in status["state"]]
+
+    assert corner.until(creating) == ["ContainerCreating"]
+    corner.until(lambda: "FailedPrepareDynamicResources" in reasons_of_pods(corner))
+    corner.until(lambda: len(corner.running()) == 1)
+    assert entries()[node] == "NotReady"
+
+    mark_daemon(node, None)
+    corner.until(lambda: len(corner.running()) == 2)
+    corner.until(lambda: set(entries().values()) == {"Ready"})
+
+    mark_daemon(node, "absent")
+    corner.until(lambda: node not in entries())
+    assert len(corner.running()) == 2
+
+
 def test_a_second_gang_waits_for_the_channels_of_the_first(standins, make_corner):
     corner = make_corner(standins, {"a/r1": 2}, cliques=True)
     for name in ("one", "two"):

@@ -10,7 +10,12 @@ and seen on the running controller. Played here:
   claim of the domain is in use;
 - deletion in the original's order, which waits for no pod: a domain goes away under running tasks;
 - one ResourceSlice per NVLink node, with the one channel that a node has;
-- the node label that says which domain a node serves, kept as long as a claim of it is in use there.
+- the node label that says which domain a node serves, kept as long as a claim of it is in use there,
+- what the kubelet does with claims (``kubelet``): a pod stays in ContainerCreating until the daemon of its
+  node is ready, and while the node still carries the label of another domain,
+- marks on objects (``values``): daemons that are not ready or gone, a template that comes back late,
+- switches of the process: the original's slow pace, no DNS names, faults.
 
-Not played: daemon pods (no DaemonSet controller runs here), ComputeDomainCliques, metrics.
+Not played: daemon pods (no DaemonSet controller runs here), ComputeDomainCliques, metrics, the period of two
+seconds in which the status follows, the retries of 45 s in which the kubelet asks again.
 """

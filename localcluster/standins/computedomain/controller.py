@@ -1,7 +1,8 @@
 """The controller's loop: wait for a change, plan, act.
 
 The answer to every write is entered into the mirrors at once, so a step is not taken twice. What fails is
-logged and tried again after a pause that grows; nothing is given up.
+logged and tried again after a pause that grows; nothing is given up. A ``Pace`` says how fast the controller
+may go; what the driver's plugins do on their nodes is never held up by it.
 """
 
 import logging
@@ -10,20 +11,24 @@ import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import urllib3
 
 from localcluster.api import Access, Api, ApiError, Json
 from localcluster.standins.computedomain import objects, values
-from localcluster.standins.computedomain.plan import DOMAINS, Action, Faults, plan
+from localcluster.standins.computedomain.actions import DOMAINS, Action
+from localcluster.standins.computedomain.pace import FAST, Bucket, Pace
+from localcluster.standins.computedomain.plan import Faults, is_workload, plan
 from localcluster.standins.computedomain.values import DRIVER_NAMESPACE, View
 from localcluster.standins.mirror import Mirror, start_all
 
 PERIOD = 0.02
 SWEEP_SECONDS = 600.0
-PAUSES = (0.2, 10.0)
 THREADS = 4
+MISSING_SECONDS = 0.5
+"""How often it is looked whether a removed template is due."""
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +38,9 @@ T = TypeVar("T")
 class Controller:
     """The stand-in for NVIDIA's ComputeDomain controller on one API server."""
 
-    def __init__(self, access: Access, *, faults: Faults | None = None) -> None:
-        self.faults = faults or Faults()
+    def __init__(self, access: Access, *, faults: Faults | None = None, pace: Pace = FAST) -> None:
+        self.faults, self.pace = faults or Faults(), pace
+        self.bucket = Bucket(pace)
         self.api = Api(access, connections=16)
         self.stop = threading.Event()
         self.changed = threading.Event()
@@ -47,7 +53,11 @@ class Controller:
         self.machines = self._mirror("/api/v1/nodes", values.machine)
         self.claims = self._mirror(f"{resources}/resourceclaims", values.use)
         self.slices = self._mirror(f"{resources}/resourceslices", values.slice_of)
+        self.pods = self._mirror("/api/v1/pods", values.claimant)
         self.known_uids: set[str] = set()
+        self.with_template: set[str] = set()
+        self.lost: dict[str, float] = {}
+        """When a domain's template was first seen gone, by uid."""
         self.swept = 0.0
         self.failing: dict[str, tuple[float, float]] = {}
         """By action: when to try again, and the pause before that."""
@@ -57,6 +67,7 @@ class Controller:
             "DaemonSet": self.daemon_sets,
             "Node": self.machines,
             "ResourceSlice": self.slices,
+            "Pod": self.pods,
         }
 
     def _mirror(self, path: str, read: Callable[[Json], T]) -> Mirror[T]:
@@ -89,35 +100,63 @@ class Controller:
             domains=self.domains.values(),
             owned=(*self.templates.values(), *self.daemon_sets.values()),
             machines=self.machines.values(),
-            uses=tuple(use for use in self.claims.values() if use is not None),
+            uses=self.claims.values(),
             slices=self.slices.values(),
+            claimants=tuple(pod for pod in self.pods.values() if pod is not None),
         )
 
     def _step(self) -> float | None:
         """Plan and act once; return how long to wait at most before the next step."""
         view = self.view()
         uids = {domain.uid for domain in view.domains}
-        sweep = bool(uids - self.known_uids) or time.monotonic() - self.swept > SWEEP_SECONDS
-        if sweep:
-            self.swept = time.monotonic()
-        self.known_uids = uids
         now = time.monotonic()
+        sweep = bool(uids - self.known_uids) or now - self.swept > SWEEP_SECONDS
+        if sweep:
+            self.swept = now
+        self.known_uids = uids
+        view = replace(view, missing=self._missing(view, now))
         actions = plan(view, sweep=sweep, faults=self.faults)
         due = [action for action in actions if self.failing.get(_key(action), (0.0, 0.0))[0] <= now]
-        done = dict(zip(map(_key, due), self.pool.map(self._act, due), strict=True))
+        done = self._carry_out(due)
         self._reckon(done, {_key(action) for action in actions})
         if any(done.values()):
             return PERIOD
-        return max(min(self.failing.values())[0] - time.monotonic(), 0) if self.failing else None
+        waits = [MISSING_SECONDS] if self.lost else []
+        waits += [self.bucket.wait()] if len(done) < len(due) else []
+        waits += [min(self.failing.values())[0] - time.monotonic()] if self.failing else []
+        return max(min(waits), 0) if waits else None
+
+    def _missing(self, view: View, now: float) -> Mapping[str, float]:
+        """For how long each domain has missed a template that it had; a restart forgets, as in reality."""
+        living = {domain.uid for domain in view.domains if not domain.deleting}
+        present = {obj.domain for obj in view.owned if obj.domain in living and is_workload(obj)}
+        self.with_template = (self.with_template & living) | {uid for uid in present if uid}
+        gone = self.with_template - present
+        self.lost = {uid: self.lost.get(uid, now) for uid in gone}
+        return {uid: now - since for uid, since in self.lost.items()}
+
+    def _carry_out(self, due: list[Action]) -> dict[str, bool]:
+        """Send the plugins' requests, and of the controller's what its pace allows, in order."""
+        if self.pace.requests_per_second is None:
+            return dict(zip(map(_key, due), self.pool.map(self._act, due), strict=True))
+        plugins = [action for action in due if action.by == "plugin"]
+        done = dict(zip(map(_key, plugins), self.pool.map(self._act, plugins), strict=True))
+        for action in due:
+            if action.by == "controller":
+                if not self.bucket.take():
+                    break
+                done[_key(action)] = self._act(action)
+        return done
 
     def _reckon(self, done: Mapping[str, bool], keys: AbstractSet[str]) -> None:
         """Let what failed wait longer each time, and forget what is not wanted any more."""
         now = time.monotonic()
+        first, longest = self.pace.pauses
         for key, ok in done.items():
             if ok:
                 self.failing.pop(key, None)
             else:
-                pause = min(self.failing.get(key, (0.0, PAUSES[0] / 2))[1] * 2, PAUSES[1])
+                pause = min(self.failing.get(key, (0.0, first / 2))[1] * 2, longest)
                 self.failing[key] = (now + pause, pause)
         self.failing = {key: entry for key, entry in self.failing.items() if key in keys}
 
@@ -155,10 +194,11 @@ class Controller:
                 addresses.pop(0)
             except (ApiError, urllib3.exceptions.HTTPError, OSError) as error:
                 log.warning("%s", error)
-                self.stop.wait(PAUSES[0])
+                self.stop.wait(FAST.pauses[0])
 
 
 def _key(action: Action) -> str:
     """Verb and object of an action, for the log and to count its failures."""
-    name = f"/{action.body['metadata']['name']}" if action.verb == "POST" else ""
-    return f"{action.verb} {action.path}{name}"
+    meta = action.body["metadata"] if action.verb == "POST" else {}
+    name = meta.get("name") or meta.get("generateName")
+    return f"{action.verb} {action.path}{f'/{name}' if name else ''}"

@@ -10,11 +10,12 @@ and whenever a domain is created.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from localcluster.api import MERGE_PATCH
-from localcluster.standins.computedomain import objects
+from localcluster.standins.computedomain import kubelet, objects
+from localcluster.standins.computedomain.actions import DOMAINS, Action, Client
 from localcluster.standins.computedomain.values import (
     DRIVER,
     FINALIZER,
@@ -29,17 +30,6 @@ from localcluster.standins.computedomain.values import (
 YAML = "application/yaml"
 """How objects are created. The API server keeps opaque parameters byte by byte, and calls a later patch of
 the finalizers a change of an immutable spec if they are not as it would write them; YAML it rewrites."""
-DOMAINS = "/apis/resource.nvidia.com/v1beta1"
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One request; ``body`` is JSON."""
-
-    verb: str
-    path: str
-    body: Any = None
-    content_type: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +40,10 @@ class Faults:
     """The ComputeDomain's own finalizer never comes off."""
     absent_template: bool = False
     """The workload's claim template is never made."""
+    restore_after: float = 0.0
+    """Seconds until a template that was removed by hand is made again; a mark on the domain wins."""
+    dns_names: bool = True
+    """The driver's gate IMEXDaemonsWithDNSNames. Without it daemons start once they are ``numNodes``."""
 
 
 def plan(view: View, *, sweep: bool = False, faults: Faults | None = None) -> tuple[Action, ...]:
@@ -62,6 +56,7 @@ def plan(view: View, *, sweep: bool = False, faults: Faults | None = None) -> tu
         else:
             actions.extend(_build(domain, view, faults))
     actions.extend(_slices(view))
+    actions.extend(kubelet.prepare(view))
     if sweep:
         actions.extend(_sweep(view))
     return tuple(actions)
@@ -78,23 +73,29 @@ def _build(domain: Domain, view: View, faults: Faults) -> list[Action]:
         actions.append(_create(objects.daemon_template(domain)))
     if not any(obj.kind == "DaemonSet" for obj in owned):
         actions.append(_create(objects.daemon_set(domain)))
-    if not faults.absent_template and not any(_is_workload(obj, domain) for obj in owned):
+    if not any(is_workload(obj) for obj in owned) and _may_make(domain, view, faults):
         actions.append(_create(objects.workload_template(domain)))
-    return actions + _labels(domain, view) + _status(domain, view)
+    return actions + _labels(domain, view) + _status(domain, view, faults)
 
 
-def _is_workload(owned: Owned, domain: Domain) -> bool:
-    return owned.kind == "ResourceClaimTemplate" and owned.name != objects.daemon_name(domain.uid)
+def _may_make(domain: Domain, view: View, faults: Faults) -> bool:
+    """A first template is made at once; one that was removed only when the domain is looked at again."""
+    wait = faults.restore_after if domain.restore_after is None else domain.restore_after
+    return not faults.absent_template and view.missing.get(domain.uid, wait) >= wait
+
+
+def is_workload(owned: Owned) -> bool:
+    """Whether it is the template of a domain's workload, not one of its daemons' objects."""
+    return owned.kind == "ResourceClaimTemplate" and owned.name != objects.daemon_name(owned.domain or "")
 
 
 def _serving(domain: Domain, view: View) -> list[Machine]:
-    """Nodes where a claim of the domain is in use, and which no other living domain holds."""
-    living = {domain.uid for domain in view.domains}
+    """Nodes where a claim of the domain is in use, and which carry no label of another one, living or not."""
     used = {use.node for use in view.uses if use.domain == domain.uid}
     return [
         machine
         for machine in sorted(view.machines, key=lambda machine: machine.name)
-        if machine.name in used and (machine.domain in (None, domain.uid) or machine.domain not in living)
+        if machine.name in used and machine.domain in (None, domain.uid)
     ]
 
 
@@ -102,19 +103,19 @@ def _labels(domain: Domain, view: View) -> list[Action]:
     """Label nodes whose plugin prepares a claim of the domain, unlabel those where none is left."""
     serving = {machine.name for machine in _serving(domain, view)}
     actions = [
-        _label(machine, domain.uid)
+        _label(machine, domain.uid, by="plugin")
         for machine in view.machines
         if machine.name in serving and machine.domain != domain.uid
     ]
     return actions + [
-        _label(machine, None)
+        _label(machine, None, by="plugin")
         for machine in view.machines
         if machine.domain == domain.uid and machine.name not in serving
     ]
 
 
-def _status(domain: Domain, view: View) -> list[Action]:
-    members = _members(domain, _serving(domain, view))
+def _status(domain: Domain, view: View, faults: Faults) -> list[Action]:
+    members = _members(domain, _serving(domain, view), faults)
     missing = len(members) < domain.num_nodes
     status = "NotReady" if missing or any(member.status != "Ready" for member in members) else "Ready"
     if status == domain.status and members == domain.members:
@@ -133,9 +134,14 @@ def _status(domain: Domain, view: View) -> list[Action]:
     return [_patch(f"{_domain_path(domain)}/status", body)]
 
 
-def _members(domain: Domain, machines: Iterable[Machine]) -> tuple[Member, ...]:
-    """Entries in the order of names; a node keeps its index, a new one gets the lowest free of its clique."""
-    machines = tuple(machines)
+def _members(domain: Domain, machines: Iterable[Machine], faults: Faults) -> tuple[Member, ...]:
+    """Entries in the order of names; a node keeps its index, a new one gets the lowest free of its clique.
+
+    A node whose daemon is gone has no entry. Without DNS names a daemon learns its peers only while they are
+    exactly ``numNodes``, and is not ready before; a node without clique runs none and is.
+    """
+    machines = tuple(machine for machine in machines if machine.daemon != "absent")
+    complete = faults.dns_names or len(machines) == domain.num_nodes
     names = {machine.name for machine in machines}
     remaining = {member.name: member for member in domain.members if member.name in names}
     used_indices = {(member.clique, member.index) for member in remaining.values()}
@@ -148,7 +154,8 @@ def _members(domain: Domain, machines: Iterable[Machine]) -> tuple[Member, ...]:
             while not (old and old.index == index) and (machine.clique, index) in used_indices:
                 index += 1
             used_indices.add((machine.clique, index))
-        status = "Ready" if machine.daemon_ready else "NotReady"
+        up = machine.daemon == "ready" and (complete or not machine.clique)
+        status = "Ready" if up else "NotReady"
         members.append(Member(machine.name, machine.address, machine.clique, index, status))
     return tuple(members)
 
@@ -158,8 +165,8 @@ def _tear_down(domain: Domain, view: View, faults: Faults) -> list[Action]:
     if not domain.finalized:
         return []
     owned = [obj for obj in view.owned if obj.domain == domain.uid]
-    workload = [obj for obj in owned if _is_workload(obj, domain)]
-    daemons = [obj for obj in owned if not _is_workload(obj, domain)]
+    workload = [obj for obj in owned if is_workload(obj)]
+    daemons = [obj for obj in owned if not is_workload(obj)]
     for group in (workload, daemons):
         if alive := [obj for obj in group if not obj.deleting]:
             return [Action("DELETE", _owned_path(obj)) for obj in alive]
@@ -179,12 +186,13 @@ def _slices(view: View) -> list[Action]:
     slices = {piece.node: piece for piece in view.slices if piece.driver == DRIVER}
     nvlink = {machine.name for machine in view.machines if machine.nvlink}
     actions = [
-        _create(objects.resource_slice(machine))
+        replace(_create(objects.resource_slice(machine)), by="plugin")
         for machine in view.machines
         if machine.nvlink and machine.name not in slices
     ]
     stale = [piece for node, piece in slices.items() if node not in nvlink]
-    return actions + [Action("DELETE", f"{objects.RESOURCES}/resourceslices/{piece.name}") for piece in stale]
+    slices_path = f"{objects.RESOURCES}/resourceslices"
+    return actions + [Action("DELETE", f"{slices_path}/{piece.name}", by="plugin") for piece in stale]
 
 
 def _sweep(view: View) -> list[Action]:
@@ -217,8 +225,9 @@ def _patch(path: str, body: dict[str, Any]) -> Action:
     return Action("PATCH", path, body, MERGE_PATCH)
 
 
-def _label(machine: Machine, uid: str | None) -> Action:
-    return _patch(f"/api/v1/nodes/{machine.name}", {"metadata": {"labels": {LABEL: uid}}})
+def _label(machine: Machine, uid: str | None, *, by: Client = "controller") -> Action:
+    body = {"metadata": {"labels": {LABEL: uid}}}
+    return Action("PATCH", f"/api/v1/nodes/{machine.name}", body, MERGE_PATCH, by)
 
 
 def _unfinalize(path: str, finalizers: Iterable[str]) -> Action:
