@@ -145,6 +145,7 @@ def test_a_claim_is_in_use_while_it_is_allocated_and_reserved():
     }
     allocation = {"devices": {"results": [result]}}
 
-    assert values.use(claim(allocation=allocation, reservedFor=[{"uid": "p"}])) == values.Use("cd-uid", "n1")
-    assert values.use(claim(allocation=allocation)) is None
-    assert values.use(claim()) is None
+    used = values.use(claim(allocation=allocation, reservedFor=[{"uid": "p"}]))
+    assert (used.domain, used.node, used.claim) == ("cd-uid", "n1", META["name"])
+    assert values.use(claim(allocation=allocation)).node is None
+    assert values.use(claim()).node is None
