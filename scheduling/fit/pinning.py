@@ -8,6 +8,7 @@ pinned to it, by the scheduler's rules alone: what is given is a place that it f
 from scheduling.fit.board import Board
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import Placer, is_placed
+from scheduling.fit.snapshot import Snapshot
 from scheduling.pins import Pin, Pins
 from scheduling.tree import ConstraintNode, lasting
 
@@ -27,6 +28,11 @@ def pins_for(board: Board, gang: GangDemand) -> Pins:
     nodes = dict(placer.where)
     pins = tuple(Pin(node.path, _domain(board, node, nodes)) for node in sets)
     return pins if is_placed(board, gang.pinned(pins)) else ()
+
+
+def is_lost(snapshot: Snapshot, gang: GangDemand) -> bool:
+    """Whether the domains that a gang is pinned to hold it no more, were all their open nodes empty."""
+    return not is_placed(Board(snapshot.usable()), gang)
 
 
 def _is_counted(gang: GangDemand, node: ConstraintNode) -> bool:

@@ -161,6 +161,10 @@ class Snapshot:
         nodes = (changed for node in self.nodes if (changed := change(node)) is not None)
         return Snapshot.of([*nodes, *added], self.levels, paths=self.paths, is_complete=self.is_complete)
 
+    def usable(self) -> "Snapshot":
+        """The snapshot without any pods, and without the nodes that are closed."""
+        return self.edited(lambda node: None if node.closed else _emptied(node))
+
     def emptied(self) -> "Snapshot":
         """The snapshot without any pods and with every node open."""
         return replace(self, nodes=tuple(_emptied(node) for node in self.nodes))

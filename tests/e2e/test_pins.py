@@ -10,8 +10,8 @@ SPEC = workflow(
 )
 
 
-def add_node(world, pool, number, gpus):
-    labels = {"osmo.local/pool": pool, RACK: f"{world.prefix}r"}
+def add_node(world, pool, number, gpus, *, rack="r"):
+    labels = {"osmo.local/pool": pool, RACK: f"{world.prefix}{rack}"}
     made = nodes.rack(f"{pool}-n{number}", count=1, gpus=gpus, labels=labels)
     nodes.create(world.api, made)
     nodes.wait_ready(world.api, made)
@@ -42,3 +42,34 @@ def test_a_waiting_gang_is_pinned_once_its_place_exists(world):
         world.annotate(pod, run_for="0s")
     assert world.wait_released(name)["status"] == "COMPLETED"
     assert world.left(name) == []
+
+
+def test_a_gang_whose_rack_is_lost_as_a_whole_runs_in_another_one(world):
+    world.service.call("PATCH", "/api/configs/workflow", {"configs_dict": {"max_retry_per_task": 1}})
+    pool = world.make_pool(racks=0, default_exit_actions={"RESCHEDULE": "3"})
+    for number, gpus in enumerate((4, 2, 4, 2)):
+        add_node(world, pool, number, gpus)
+    name = world.submit(pool, SPEC)
+    world.wait_group(name, "g", "RUNNING")
+    assert all(pod["spec"]["nodeSelector"][RACK] == f"{world.prefix}r" for pod in world.pods(name))
+
+    for number in range(4):
+        world.api.patch(f"/api/v1/nodes/{pool}-n{number}-0", {"spec": {"unschedulable": True}})
+    for pod in world.pods(name):
+        world.annotate(pod, exit_code="3", run_for="0s")
+    world.wait(
+        lambda: world.service.events(name),
+        lambda lines: any(" SetsUnpinned: " in line for line in lines),
+    )
+    for number in range(4, 8):
+        add_node(world, pool, number, 4, rack="s")
+
+    def second_tries():
+        tasks = world.groups(name)["g"]["tasks"]
+        return {(task["retry_id"], task["status"]) for task in tasks}
+
+    world.wait(second_tries, lambda tries: {status for _, status in tries} == {"RUNNING"})
+    (row,) = world.groups(name)["g"]["constraints"]
+    assert (row["requirementType"], row.get("domain")) == ("required", None)
+    world.service.cancel(name)
+    world.wait_released(name)

@@ -13,10 +13,11 @@ from tests.worker.test_freeing import node
 from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, pod_group
 from tests.worker.world import World, fresh, statuses
 from web import crashpoints
-from workflows.models import Event, Task, TaskGroup
+from workflows.models import Event, ObservedPod, Task, TaskGroup
 from workflows.services import orders
 
 MARK = "osmo.nvidia.com/pinned-sets"
+RETRY = {"max_retry_per_task": 2, "default_exit_actions": {"RESCHEDULE": "2"}}
 TOGETHER = {"key": "rack", "group": "r", "required": True}
 
 
@@ -35,9 +36,13 @@ def world(db):
 @pytest.fixture
 def group(world):
     """A driver with four GPUs and three workers with two, in one rack that holds them."""
+    return mixed(world, frozen={"version": 5})
+
+
+def mixed(world, **changes):
     for number, gpus in enumerate((4, 2, 4, 2)):
         node(world, f"n{number}", zone="a", rack="r1", gpus=gpus)
-    group = patient(world, TOGETHER, sets=((), (), (), ()), frozen={"version": 5})
+    group = patient(world, TOGETHER, sets=((), (), (), ()), **changes)
     for task, gpus in zip(group.tasks.order_by("position"), (4, 2, 2, 2), strict=True):
         Task.objects.filter(pk=task.pk).update(spec={**task.spec, "gpu": gpus})
     world.settle()
@@ -59,7 +64,9 @@ def is_pinned(world, rack="r1"):
 
 
 def notes(group):
-    rows = Event.objects.filter(group=group, reason__in=["SetsPinned", "PinsLeftOut"]).order_by("id")
+    rows = Event.objects.filter(
+        group=group, reason__in=["SetsPinned", "SetsUnpinned", "PinsLeftOut"]
+    ).order_by("id")
     return list(rows.values_list("reason", flat=True))
 
 
@@ -159,7 +166,114 @@ def test_pins_follow_the_room_but_not_at_once(world, group):
     assert notes(group) == ["SetsPinned", "SetsPinned"]
 
 
-def test_after_three_times_pins_stay(world, group):
+def again(world, group):
+    """End every pod with a code that its tasks are tried again for."""
+    world.finish(group, 2)
+    world.settle()
+    assert statuses(group) == ["SCHEDULING"] * 4
+
+
+@pytest.fixture
+def begun(world):
+    """The same gang, pinned and running in rack r1; its tasks may be tried again."""
+    group = mixed(world, frozen={"version": 5, **RETRY}, ignore_nonlead_status=False)
+    world.cluster.players.insert(0, counting)
+    seek(world)
+    world.settle()
+    assert statuses(group) == ["RUNNING"] * 4
+    world.cluster.players.pop(0)
+    return group
+
+
+def lose_rack(world):
+    for number in range(4):
+        world.cluster.remove(NODE, f"n{number}")
+    world.observe()
+
+
+def second_rack(world):
+    for number, gpus in enumerate((4, 2, 4, 2)):
+        node(world, f"m{number}", zone="a", rack="r2", gpus=gpus)
+    world.observe()
+
+
+def test_a_gang_whose_rack_is_lost_as_a_whole_is_pinned_elsewhere(world, begun):
+    again(world, begun)
+    lose_rack(world)
+    second_rack(world)
+    seek(world)
+    world.settle()
+    assert is_pinned(world, "r1")
+    long_ago()
+    seek(world)
+    world.settle()
+    world.cluster.players.insert(0, counting)
+    world.cluster._play()
+    world.settle()
+    assert is_pinned(world, "r2")
+    assert (statuses(begun), fresh(begun).repinning) == (["RUNNING"] * 4, False)
+    assert [task.retry_id for task in begun.tasks.filter(latest=True)] == [1] * 4
+
+
+def test_a_gang_whose_rack_is_lost_while_there_is_room_nowhere_is_pinned_no_more(world, begun):
+    """It waits for what its scheduler can do, and is pinned again once that takes pins."""
+    again(world, begun)
+    lose_rack(world)
+    seek(world)
+    world.settle()
+    assert (selectors(world), fresh(begun).pins) == ([{}] * 4, [])
+    assert pod_group(world)["spec"]["topologyConstraint"]["requiredTopologyLevel"] == RACK
+    assert notes(begun) == ["SetsPinned", "SetsUnpinned"]
+    assert "too few usable nodes" in Event.objects.get(group=begun, reason="SetsUnpinned").message
+    second_rack(world)
+    long_ago()
+    seek(world)
+    world.cluster.players.insert(0, counting)
+    world.settle()
+    assert is_pinned(world, "r2")
+    assert statuses(begun) == ["RUNNING"] * 4
+
+
+def test_a_gang_that_never_ran_is_pinned_no_more_once_its_rack_is_lost(world, group):
+    seek(world)
+    world.settle()
+    assert is_pinned(world)
+    for number in range(4):
+        world.cluster.edit(NODE, f"n{number}", lambda node: node.update(spec={"unschedulable": True}))
+    world.observe()
+    seek(world)
+    world.settle()
+    assert (selectors(world), fresh(group).pins) == ([{}] * 4, [])
+
+
+def test_a_gang_of_which_a_task_runs_keeps_its_pins(world, begun):
+    world.finish(begun, 2, tasks=["task-0", "task-1", "task-2"])
+    world.settle()
+    lose_rack(world)
+    seek(world)
+    world.settle()
+    assert fresh(begun).pins
+    assert notes(begun) == ["SetsPinned"]
+
+
+def test_new_pods_of_a_gang_that_ran_are_not_lost_while_nobody_has_observed_them(world, begun):
+    again(world, begun)
+    lose_rack(world)
+    seek(world)
+    for _ in range(6):  # the observer sees the old pods go, and is slow to see the new ones
+        world.look(begun)
+        if not world.pods():
+            world.observe()
+            ObservedPod.objects.filter(absent=True).update(seen_at=timezone.now() - timedelta(minutes=1))
+    assert len(world.pods()) == 4
+    assert statuses(begun) == ["SCHEDULING"] * 4
+    world.settle()
+    assert [task.retry_id for task in begun.tasks.filter(latest=True)] == [1] * 4
+    assert (selectors(world), fresh(begun).repinning) == ([{}] * 4, False)
+
+
+def pinned_before(group, *, times):
+    """It was pinned so often, the last time an hour ago."""
     Event.objects.bulk_create(
         Event(
             workflow_id=group.workflow_id,
@@ -170,8 +284,23 @@ def test_after_three_times_pins_stay(world, group):
             message="",
             dedupe=f"earlier:{number}",
         )
-        for number in range(3)
+        for number in range(times)
     )
+
+
+def test_the_loss_of_a_rack_does_not_count_against_the_three_times(world, begun):
+    pinned_before(begun, times=2)
+    again(world, begun)
+    lose_rack(world)
+    second_rack(world)
+    long_ago()
+    seek(world)
+    world.settle()
+    assert is_pinned(world, "r2")
+
+
+def test_after_three_times_pins_stay(world, group):
+    pinned_before(group, times=3)
     seek(world)
     world.settle()
     assert selectors(world) == [{}] * 4

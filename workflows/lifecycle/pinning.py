@@ -3,6 +3,7 @@
 from scheduling.pins import Pins, sentence
 
 PINNED = "SetsPinned"
+UNPINNED = "SetsUnpinned"
 
 
 def pins_message(pins: Pins, *, group: str) -> str:
@@ -15,6 +16,6 @@ def pins_message(pins: Pins, *, group: str) -> str:
 
 def unpinned_message(*, group: str) -> str:
     return (
-        f'The scheduler finds a place for group "{group}" by itself now, so no set of it is pinned any more. '
-        "Its pods, which had no node, are made again."
+        f'No set of group "{group}" is pinned any more: its scheduler finds a place by itself now, or too '
+        "few usable nodes are left where it was pinned. Its pods, which have no node, are made again."
     )

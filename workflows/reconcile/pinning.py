@@ -7,7 +7,7 @@ anywhere; then the pods are made. Every reconciliation may be the first after a 
 a digest of their pins. If a pod got a node before the first was deleted, the pins of before stay.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
@@ -18,13 +18,14 @@ from scheduling import pins as pinning
 from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import scheduler_backend
 from web.crashpoints import reached
-from workflows.lifecycle.pinning import PINNED, pins_message, unpinned_message
+from workflows.lifecycle.pinning import PINNED, UNPINNED, pins_message, unpinned_message
+from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit
 from workflows.reconcile.apply import create_objects
 from workflows.reconcile.create import desired_group
 from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_reader import GroupReader
+from workflows.reconcile.group_reader import GroupReader, ObjectsByName
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.plan import Create
@@ -38,7 +39,7 @@ def advance_pins(
 ) -> EditProgress:
     """Do the next step in pinning the group's sets. Raises ClusterError."""
     if view.row.repinning:
-        return _finish(view, lease, cluster)
+        return _finish(view, observed, lease, cluster)
     if view.row.other_pins is None or view.row.reordering:
         return EditProgress()
     record(lease, _beginning(view, observed, cluster))
@@ -49,14 +50,21 @@ def advance_pins(
 def _beginning(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) -> list[Change]:
     """The decision, on the cluster as it is now; nothing is begun once a pod may have a node."""
     pins = pinning.from_json(view.row.other_pins or [])
-    tasks_are_new = all(task.live and not task.retry_id and not task.node_name for task in view.tasks)
-    is_bound = any(pod.node_name for pod in observed.pods.values())
-    if pins == view.pins or is_bound or not tasks_are_new or _may_be_bound(view, cluster, complete=True):
+    gangs = view.pinned(pins).gangs
+    may_begin = pins != view.pins and len(gangs) == 1 and _waits(view, observed)
+    if not may_begin or _may_be_bound(view, cluster, complete=True):
         return [PinsSettled()]
-    (gang,) = view.pinned(pins).gangs.values()
+    (gang,) = gangs.values()
     message = pins_message(pins, group=view.row.name) if pins else unpinned_message(group=view.row.name)
-    note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED, message=message)
+    note = Note(key=f"pins:{view.now.isoformat()}", reason=PINNED if pins else UNPINNED, message=message)
     return [NewPins(pins), NewConstraints([entry.as_json() for entry in gang.constraints]), note]
+
+
+def _waits(view: GroupView, observed: ObservedPods) -> bool:
+    """Whether every task waits for a node, be it tried again or not."""
+    pods = (observed.pods.get(task.pod_name) for task in view.tasks)
+    tasks_wait = all(task.status == TaskStatus.SCHEDULING and not task.node_name for task in view.tasks)
+    return tasks_wait and not any(pod is not None and pod.node_name for pod in pods)
 
 
 def _may_be_bound(view: GroupView, cluster: LeasedCluster, *, complete: bool) -> bool:
@@ -76,7 +84,7 @@ def _may_be_bound(view: GroupView, cluster: LeasedCluster, *, complete: bool) ->
     return any(pod.node_name or name in chosen for name, pod in pods.items() if name in expected)
 
 
-def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:
+def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster) -> EditProgress:
     """Replace the pods that have other pins than the row, and bring the pod group to the row's."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
@@ -100,8 +108,16 @@ def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgre
     missing = tuple(task for task in view.tasks if task.pod_name not in pods)
     if missing and create_objects(Create(POD, desired_group(view, missing).pods), cluster=cluster):
         return EditProgress(unfinished=True)
+    if not _are_observed(pods, observed, expected):
+        return EditProgress(unfinished=True)
     record(lease, [PinsSettled()])
     return EditProgress(moved=True)
+
+
+def _are_observed(pods: ObjectsByName, observed: ObservedPods, expected: Collection[str]) -> bool:
+    """Whether all new pods were observed; until then the old ones would seem to have vanished."""
+    seen = {name: pod.uid for name, pod in observed.pods.items() if not pod.absent}
+    return expected == pods.keys() and all(seen.get(name) == pod.uid for name, pod in pods.items())
 
 
 def _mark(labels: Mapping[str, Mapping[str, str]], name: str) -> str | None:

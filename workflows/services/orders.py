@@ -21,7 +21,7 @@ from scheduling.fit.board import Board
 from scheduling.fit.freeing import freed_levels
 from scheduling.fit.gang_demand import GangDemand
 from scheduling.fit.greedy import is_placed
-from scheduling.fit.pinning import pins_for
+from scheduling.fit.pinning import is_lost, pins_for
 from scheduling.fit.reorder import fitting_order
 from scheduling.pins import to_json
 from scheduling.set_order import SetOrder
@@ -70,8 +70,8 @@ def _consider(gang: UnplacedGang, observed: ObservedNodes, circumstances: str) -
         return
     values = group_values(row, GroupPlacement.from_json(row.placement))
     changes = _proposal(values, observed, gang)
-    if not changes and gang.may_pin:
-        changes = _pins_proposal(values, observed)
+    if not changes and (gang.may_pin or values.pins):
+        changes = _pins_proposal(values, observed, gang)
     rows = unanswered().filter(
         pk=row.pk, set_order=row.set_order, preference_levels=row.preference_levels, pins=row.pins
     )
@@ -95,16 +95,21 @@ def _proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) 
     return {} if count == values.preference_levels else {"proposed_easing": {"preference_levels": count}}
 
 
-def _pins_proposal(values: GroupValues, observed: ObservedNodes) -> dict[str, object]:
-    """The column of pins that the gang is proposed; none if it is placed as it is, or nowhere."""
+def _pins_proposal(values: GroupValues, observed: ObservedNodes, gang: UnplacedGang) -> dict[str, object]:
+    """The column of pins that the gang is proposed; nothing if it is placed as it is.
+
+    Where it is placed nowhere it keeps its pins, unless their domains are lost.
+    """
     demand, free = _demand(values), _demand(replace(values, pins=()))
     board = Board(observed.snapshot)
     if not demand.is_pinnable or is_placed(board, demand):
         return {}
     if values.pins and is_placed(board, free):
         return {"other_pins": []}
-    pins = pins_for(board, free)
-    return {"other_pins": to_json(pins)} if pins and pins != values.pins else {}
+    pins, lost = pins_for(board, free), bool(values.pins) and is_lost(observed.snapshot, demand)
+    if pins and pins != values.pins and (gang.may_pin or (lost and gang.may_leave)):
+        return {"other_pins": to_json(pins)}
+    return {"other_pins": []} if lost and not pins else {}
 
 
 def _demand(values: GroupValues) -> GangDemand:

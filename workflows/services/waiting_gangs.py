@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from pools.clusters.capabilities import capabilities_at
@@ -26,7 +26,7 @@ from workflows.feasibility.nodes import ObservedNodes, observed_nodes
 from workflows.lifecycle.ordering import REORDERED
 from workflows.lifecycle.patience import PREFERENCE_REASONS
 from workflows.lifecycle.pinning import PINNED
-from workflows.lifecycle.repeated_changes import may_change_again
+from workflows.lifecycle.repeated_changes import is_paused, may_change_again
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.models import Event, Task, TaskGroup
 from workflows.services.record import database_now
@@ -52,7 +52,11 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnplacedGang:
-    """What the gate knows of a gang; ``searched`` has its circumstances at the last search."""
+    """What the gate knows of a gang; ``searched`` has its circumstances at the last search.
+
+    Of a gang that had begun nothing but its pins may be changed. ``may_leave``: it may be pinned elsewhere if
+    the domain that it is pinned to is lost, however often it was pinned.
+    """
 
     pk: UUID
     view: NodeView
@@ -61,21 +65,27 @@ class UnplacedGang:
     may_order: bool
     may_ease: bool
     may_pin: bool
+    may_leave: bool
 
     def circumstances(self, capacity: str) -> str:
         """What a search for the gang rests on, if this digest is of what is free on its nodes."""
-        changes = {"o": self.may_order, "e": self.may_ease, "p": self.may_pin}
+        changes = {"o": self.may_order, "e": self.may_ease, "p": self.may_pin, "l": self.may_leave}
         return f"{capacity}{''.join(mark for mark, may in changes.items() if may)}{self.stage}"
 
 
 def waiting() -> QuerySet[TaskGroup]:
-    """Groups of which all objects exist and no pod has a node, and to which nothing is proposed."""
-    placed = Task.objects.filter(group=OuterRef("pk"), latest=True).exclude(node_name="")
+    """Groups of which all objects exist and no pod has a node, and to which nothing is proposed.
+
+    One of which a task had a node is among them if every task is tried again.
+    """
+    tasks = Task.objects.filter(group=OuterRef("pk"), latest=True)
+    placed, others = tasks.exclude(node_name=""), tasks.exclude(status=TaskStatus.SCHEDULING)
+    begun = Q(status__in=(TaskStatus.INITIALIZING, TaskStatus.RUNNING)) & ~Exists(others)
     groups = unanswered().filter(
+        Q(status=TaskStatus.SCHEDULING) | begun,
         ~Exists(placed),
         released_at=None,
         stop_status="",
-        status=TaskStatus.SCHEDULING,
         created_in_cluster_at__isnull=False,
         placement__version__in=VERSIONS,
         placement__scheduler_type__in=_ordering_schedulers(),
@@ -109,7 +119,7 @@ def waiting_gangs(cluster: str) -> list[UnplacedGang]:
         waiting()
         .filter(backend__cluster_id=cluster)
         .order_by(Coalesce("searched_at", "submit_time"), "pk")
-        .values("pk", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
+        .values("pk", "status", "searched_capacity", "stage", "unplaced_since", **_COLUMNS)
     )
     groups = list(rows)
     if not groups:
@@ -146,6 +156,9 @@ def _gang(
     *,
     now: datetime,
 ) -> UnplacedGang:
+    has_begun = row["status"] != TaskStatus.SCHEDULING
+    ordered = [time for reason, time in changes if reason == REORDERED]
+    pinned = [time for reason, time in changes if reason == PINNED]
     return UnplacedGang(
         pk=row["pk"],
         view=NodeView(
@@ -156,9 +169,10 @@ def _gang(
         ),
         stage=row["stage"],
         searched=row["searched_capacity"],
-        may_ease=_may_ease(row, changes, now=now),
-        may_order=may_change_again([time for reason, time in changes if reason == REORDERED], now=now),
-        may_pin=may_change_again([time for reason, time in changes if reason == PINNED], now=now),
+        may_order=not has_begun and may_change_again(ordered, now=now),
+        may_ease=not has_begun and _may_ease(row, changes, now=now),
+        may_pin=may_change_again(pinned, now=now),
+        may_leave=not is_paused(pinned, now=now),
     )
 
 
