@@ -116,8 +116,8 @@ def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: Leas
 
 def _are_observed(pods: ObjectsByName, observed: ObservedPods, expected: Collection[str]) -> bool:
     """Whether all new pods were observed; until then the old ones would seem to have vanished."""
-    seen = {name: pod.uid for name, pod in observed.pods.items() if not pod.absent}
-    return expected == pods.keys() and all(seen.get(name) == pod.uid for name, pod in pods.items())
+    uids = {name: pod.uid for name, pod in observed.pods.items() if not pod.absent}
+    return expected == pods.keys() and all(uids.get(name) == pod.uid for name, pod in pods.items())
 
 
 def _mark(labels: Mapping[str, Mapping[str, str]], name: str) -> str | None:
