@@ -12,8 +12,11 @@ directory may hold a cluster of an earlier run, which is then as it was. What is
 - ``--shutdown-watch-termination-grace-period``: without it a watch that a client leaves open keeps the
   API server from its end for as long as the watch may last;
 - ``--allow-privileged``: a pool may allow it, so the cluster does;
-- no node controller runs: nobody moves pods off nodes, and nobody would take away the not-ready
-  taint that admission puts on a new node, so that admission plugin is off.
+- Kubernetes' own controllers taint nodes that are not ready or cordoned, and evict pods from them. kwok
+  renews a lease for each node it plays; ``nodes.stop_kubelet`` ends that for one node. A renewal may be late
+  by minutes before a node counts as unreachable, because a loaded machine must not lose its nodes. While no
+  node of a cluster is ready, that controller keeps the taints that evict pods to itself;
+- the admission plugin that taints new nodes until they are ready is off: a pod would wait for it.
 
 Identities are static tokens in files that only their owner can read. RBAC is on.
 """
@@ -34,20 +37,23 @@ import yaml
 from localcluster.api import Access, Api, ApiError
 from localcluster.build import Binaries
 from localcluster.crds import kai, nvidia
+from localcluster.nodes import KUBELET_LABEL
 from localcluster.ports import LOOPBACK, free_ports
 from localcluster.supervisor import Command, Supervisor
 
 FEATURE_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller,"
-    "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller"
+    "resourceclaim-controller,podgroup-protection-controller,pod-garbage-collector-controller,"
+    "node-lifecycle-controller,taint-eviction-controller"
 )
 WORKLOAD_CONTROLLERS = (
     "deployment-controller,replicaset-controller,job-controller,endpointslice-controller,"
     "root-ca-certificate-publisher-controller"
 )
-KUBELET_LABEL = "osmo.local/kubelet"
-"""A node that carries it has a kubelet of its own (``localcluster.kubelet``), and kwok leaves it alone."""
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+LEASE_SECONDS = 120  # kwok renews a quarter before
+NODE_GRACE_SECONDS = 240
 STAGES = Path(__file__).with_name("stages.yaml")
 READY_SECONDS = 150
 MANAGER = "localcluster"
@@ -112,7 +118,8 @@ def start(
         supervisor.start(command)
     api = Api(plane.access())
     install_definitions(api, kai_version=kai_version)
-    _start_kwok(supervisor, plane, binaries, port=kwok_port, workloads=workloads)
+    api.call("DELETE", LEASES)  # of a kwok before this one, whose nodes would wait for their end
+    _start_kwok(supervisor, plane, binaries, port=kwok_port)
     _wait_for_service_accounts(supervisor, api)
     supervisor.check()
     api.close()
@@ -258,14 +265,14 @@ def _controller_manager(plane: Plane, binaries: Binaries, *, workloads: bool) ->
         f"--kubeconfig={plane.kubeconfig('controller-manager')}",
         *controllers, f"--feature-gates={FEATURE_GATES}",
         "--kube-api-qps=500", "--kube-api-burst=1000",
+        f"--node-monitor-grace-period={NODE_GRACE_SECONDS}s",
+        "--node-eviction-rate=10", "--secondary-node-eviction-rate=10",
         "--leader-elect=false", "--secure-port=0",
     ]  # fmt: skip
     return Command(name="kube-controller-manager", argv=argv)
 
 
-def _start_kwok(
-    supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int, workloads: bool
-) -> None:
+def _start_kwok(supervisor: Supervisor, plane: Plane, binaries: Binaries, *, port: int) -> None:
     config = plane.directory / "kwok.yaml"
     log = plane.directory / "pod.log"
     log.write_text(
@@ -279,11 +286,11 @@ def _start_kwok(
     }
     _write_private(config, f"{STAGES.read_text()}---\n{yaml.safe_dump(logs)}")
     certs = plane.directory / "certs"
-    others = ["--manage-all-nodes=false", f"--manage-nodes-with-label-selector=!{KUBELET_LABEL}"]
-    which = others if workloads else ["--manage-all-nodes=true"]
     argv = [
         str(binaries.kwok),
-        f"--kubeconfig={plane.kubeconfig('kwok')}", *which, f"--config={config}",
+        f"--kubeconfig={plane.kubeconfig('kwok')}", f"--config={config}",
+        "--manage-all-nodes=false", f"--manage-nodes-with-label-selector=!{KUBELET_LABEL}",
+        f"--node-lease-duration-seconds={LEASE_SECONDS}",
         f"--server-address={LOOPBACK}:{port}", f"--node-ip={LOOPBACK}", f"--node-port={port}",
         f"--tls-cert-file={certs / 'apiserver.crt'}", f"--tls-private-key-file={certs / 'apiserver.key'}",
     ]  # fmt: skip

@@ -9,13 +9,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from localcluster.api import Api, Json
+from localcluster.api import STRATEGIC_PATCH, Api, Json
 
 PATH = "/api/v1/nodes"
 THREADS = 8
 READY_SECONDS = 150
 POLL_SECONDS = 0.05
+KUBELET_LABEL = "osmo.local/kubelet"
+"""A node with it has a kubelet of its own (``localcluster.kubelet``) or none; kwok leaves it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,39 @@ def delete(api: Api, nodes: Iterable[Node]) -> None:
     """Delete the nodes; pods that run on them are not ended by it."""
     with ThreadPoolExecutor(max_workers=THREADS) as pool:
         list(pool.map(lambda node: api.delete(f"{PATH}/{node.name}"), nodes))
+
+
+def stop_kubelet(api: Api, name: str) -> None:
+    """Let a node's kubelet die: no heartbeat, and its pods neither start nor end.
+
+    The status is written here as Kubernetes' node controller writes it after its grace period, which is too
+    long for a test; the taints and evictions that follow are that controller's own.
+    """
+    _label(api, name, {KUBELET_LABEL: "none"})
+    _post_ready(api, name, status="Unknown", reason="NodeStatusUnknown")
+
+
+def start_kubelet(api: Api, name: str) -> None:
+    """Let it live again: kwok plays the node as before."""
+    _label(api, name, {KUBELET_LABEL: None})
+    _post_ready(api, name, status="True", reason="KubeletReady")
+
+
+def report_not_ready(api: Api, name: str, *, reason: str = "KubeletNotReady") -> None:
+    """Let a node's kubelet say that it is not ready, as with a broken network plugin."""
+    _post_ready(api, name, status="False", reason=reason)
+
+
+def _label(api: Api, name: str, labels: Mapping[str, str | None]) -> None:
+    body = {"metadata": {"labels": labels}}
+    api.call("PATCH", f"{PATH}/{name}", body=body, content_type=STRATEGIC_PATCH)
+
+
+def _post_ready(api: Api, name: str, *, status: str, reason: str) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": now}
+    body = {"status": {"conditions": [condition]}}
+    api.call("PATCH", f"{PATH}/{name}/status", body=body, content_type=STRATEGIC_PATCH)
 
 
 def wait_ready(api: Api, nodes: Iterable[Node]) -> None:

@@ -1,6 +1,6 @@
 """A kubelet for one node, which runs containers as processes of this machine.
 
-kwok's nodes only look like nodes. The one node that carries ``controlplane.KUBELET_LABEL`` is played by this
+kwok's nodes only look like nodes. The one node that carries ``nodes.KUBELET_LABEL`` is played by this
 program: of each pod that the scheduler binds to it, it runs every container's command with its environment,
 volumes, service-account token and probes, and writes the status that controllers act on. So a chart can be
 installed with its Jobs, and an upgrade rolls as its probes allow.

@@ -8,23 +8,26 @@ import asyncio
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from localcluster.api import Access, Api, ApiError
-from localcluster.controlplane import KUBELET_LABEL
+from localcluster.api import STRATEGIC_PATCH, Access, Api, ApiError
 from localcluster.kubelet.cluster import Cluster
 from localcluster.kubelet.image import Image, image_link
 from localcluster.kubelet.pod import Pod
-from localcluster.nodes import Node, manifest
+from localcluster.nodes import KUBELET_LABEL, Node, manifest
 
 POLL_SECONDS = 0.2
+HEARTBEAT_SECONDS = 30
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 
 async def play(cluster: Cluster, directory: Path) -> None:
     """Run what is bound to the node until this task is cancelled; then every process is ended."""
     await _register(cluster)
+    next_heartbeat = 0.0
     addresses = _addresses()
     lives: dict[str, tuple[Pod, asyncio.Task[None]]] = {}
 
@@ -34,6 +37,9 @@ async def play(cluster: Cluster, directory: Path) -> None:
 
     try:
         while True:
+            if time.monotonic() >= next_heartbeat:
+                await _post_ready(cluster)
+                next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
             bodies = {body["metadata"]["uid"]: body for body in await cluster.pods()}
             for uid, body in bodies.items():
                 if uid not in lives:
@@ -56,10 +62,14 @@ async def _register(cluster: Cluster) -> None:
     except ApiError as error:
         if error.code != 409:
             raise
+
+
+async def _post_ready(cluster: Cluster) -> None:
+    """Post the heartbeat, without which Kubernetes' node controller taints the node in time."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {"status": {"conditions": [READY | {"lastHeartbeatTime": now}]}}
     path = f"/api/v1/nodes/{cluster.node}/status"
-    await cluster.call(
-        "PATCH", path, body={"status": {"conditions": [READY]}}, content_type="application/merge-patch+json"
-    )
+    await cluster.call("PATCH", path, body=body, content_type=STRATEGIC_PATCH)
 
 
 def _addresses() -> Iterator[str]:

@@ -15,9 +15,9 @@ import requests
 import urllib3
 
 from localcluster import nodes, servers
-from localcluster.controlplane import KUBELET_LABEL
 from localcluster.demo.view import View
 from localcluster.kubelet.relay import Relay
+from localcluster.nodes import KUBELET_LABEL
 from localcluster.rest import Refused, Rest
 from tests.chart.values import CHART, ROOT, merged
 
