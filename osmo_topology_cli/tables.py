@@ -156,7 +156,7 @@ def places(group: Json) -> Table:
         (
             task["name"],
             task["status"],
-            task["node_name"] or NONE,
+            _node(task),
             str(task["retry_id"] or NONE),
             task.get("pod_name") or NONE,
             task.get("pod_ip") or NONE,
@@ -165,6 +165,13 @@ def places(group: Json) -> Table:
     ]
     columns = ("TASK", "STATUS", "NODE", "RETRY", "POD", "ADDRESS")
     return Table(columns, tuple(rows), wide=frozenset({"POD", "ADDRESS"}))
+
+
+def _node(task: Json) -> str:
+    """A task's node, and its state where it is not healthy; an older service does not report that."""
+    condition = task.get("node_condition")
+    name = task["node_name"] or NONE
+    return f"{name} ({condition['state'].replace('_', ' ')})" if condition else name
 
 
 def nearest(verdict: Json) -> Table:

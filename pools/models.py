@@ -179,6 +179,9 @@ class Node(models.Model):
     )
     unschedulable = models.BooleanField(default=False)
     ready = models.BooleanField(default=False)
+    conditions = models.JSONField(
+        default=list, db_default=[], help_text="type, status, reason and since of each; empty: not known."
+    )
     resource_version = models.CharField(max_length=64, blank=True, default="", db_default="")
     seen_at = models.DateTimeField()
 
@@ -404,6 +407,16 @@ class Pool(models.Model):
             "Seconds of waiting after which a preference gives way, if there is room now that it does not "
             "see; 0: never."
         ),
+    )
+    node_lost_after = models.PositiveIntegerField(
+        default=300,
+        db_default=300,
+        help_text="Seconds for which a node may be not ready or unreachable before it is lost; 0: for ever.",
+    )
+    force_lost_pods = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Delete pods of a lost node from the cluster although nobody can confirm their end.",
     )
     topology_source = models.CharField(
         max_length=8,

@@ -10,7 +10,10 @@ from uuid import UUID
 from django.db.models import Count
 
 from pages.workflows.labels import Badge, span, status_badge
+from scheduling.node_health import NodeHealth
+from workflows.lifecycle.statuses import LIVE_ORDER
 from workflows.models import Task, Workflow
+from workflows.nodes.health import unhealthy_nodes_of
 
 TASKS_A_PAGE = 100
 
@@ -23,6 +26,7 @@ class TaskLine:
     retry_id: int
     badge: Badge
     node: str
+    node_sentence: str
     start_time: datetime | None
     run_time: str
     exit_code: int | None
@@ -86,9 +90,13 @@ def task_page(
         *("start_time", "end_time", "exit_code", "failure_message"),
     )
     end = selection.offset + TASKS_A_PAGE
+    page = list(rows[selection.offset : end])
+    nodes = unhealthy_nodes_of(
+        workflow, {row[_NODE] for row in page if row[_NODE] and row[_STATUS] in LIVE_ORDER}
+    )
     of = counts[selection.status] if selection.status else counts.total()
     return TaskPage(
-        rows=tuple(_task(row, now=now) for row in rows[selection.offset : end]),
+        rows=tuple(_task(row, nodes=nodes.by_name, now=now) for row in page),
         status=selection.status,
         in_status=tuple((status_badge(status), number) for status, number in sorted(counts.items())),
         total=counts.total(),
@@ -99,8 +107,12 @@ def task_page(
     )
 
 
-def _task(row: Sequence[Any], *, now: datetime) -> TaskLine:
+_STATUS, _NODE = 4, 5
+
+
+def _task(row: Sequence[Any], *, nodes: Mapping[str, NodeHealth], now: datetime) -> TaskLine:
     name, group, lead, retry_id, status, node, start, end, exit_code, failure = row
+    health = nodes.get(node) if status in LIVE_ORDER else None
     return TaskLine(
         name=name,
         group=group,
@@ -108,6 +120,7 @@ def _task(row: Sequence[Any], *, now: datetime) -> TaskLine:
         retry_id=retry_id,
         badge=status_badge(status),
         node=node,
+        node_sentence=health.sentence(node) if health else "",
         start_time=start,
         run_time=span(start, end, now=now),
         exit_code=exit_code,

@@ -148,7 +148,10 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                 )
             },
         ),
-        ("Nodes", {"fields": ("node_selector", "tolerations")}),  # the editor of keys comes after these
+        (  # the editor of keys comes after these
+            "Nodes",
+            {"fields": ("node_selector", "tolerations", "node_lost_after", "force_lost_pods")},
+        ),
         (
             "Topology",
             {

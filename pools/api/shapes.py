@@ -107,6 +107,12 @@ class PoolShape(PoolBaseShape):
         "Seconds of waiting after which a preference gives way, if there is room now that it does not see; "
         "0: never."
     )
+    node_lost_after: int = about(
+        "Seconds for which a node may be not ready or unreachable before it is lost; 0: for ever."
+    )
+    force_lost_pods: bool = about(
+        "Whether pods of a lost node are deleted although nobody can confirm their end."
+    )
     topology_source: str = about("managed: this service makes the Topology objects; external: it uses one.")
     topology_name: str = about("Name of the external Topology object.")
     shared_credentials: list[str] = about(

@@ -21,6 +21,7 @@ from scheduling.capabilities import (
 from scheduling.errors import Fault, Path, in_order
 from scheduling.kubernetes_syntax import is_dns_label, is_label_key, is_label_value
 from scheduling.levels import Levels
+from scheduling.node_health import STATUSES, rule_fault
 
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUOTA = re.compile(r"nodes|unlimited|[0-9]{1,7}")
@@ -50,6 +51,7 @@ def check_backend(
         faults.append(Fault(("k8s_namespace",), "invalid_namespace", message))
     faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
     faults += _durations(document)
+    faults += _node_conditions(document)
     faults += _kubeconfig(document)
     for field in ("dashboard_url", "grafana_url"):
         url = getattr(document, field)
@@ -154,6 +156,12 @@ def _durations(document: BackendDocument) -> Iterator[Fault]:
                 parse_duration(text)
             except ValueError as error:
                 yield Fault(("queue_settings", field), "invalid_duration", str(error), allowed=ACCEPTED)
+
+
+def _node_conditions(document: BackendDocument) -> Iterator[Fault]:
+    for pattern, statuses in document.node_conditions.rules.items():
+        if fault := rule_fault(pattern, statuses):
+            yield Fault(("node_conditions", "rules", pattern), "invalid_rule", fault, allowed=STATUSES)
 
 
 def check_shard(

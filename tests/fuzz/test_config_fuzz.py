@@ -118,6 +118,8 @@ POOL = {
     "split_gangs": st.sampled_from(["refuse", "warn"]),
     "unsupported_preferred": st.sampled_from(["refuse", "warn"]),
     "free_preferences_after": st.integers(-1, 600),
+    "node_lost_after": st.integers(-1, 600),
+    "force_lost_pods": st.booleans(),
     "infeasible": st.sampled_from(["accept", "warn", "refuse"]),
     "topology_source": st.sampled_from(["managed", "external"]),
     "topology_name": often("", "floor"),

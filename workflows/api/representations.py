@@ -1,12 +1,13 @@
 """Rows as the shapes that OSMO's client reads."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from scheduling import names
+from scheduling.node_health import NodeHealth
 from scheduling.nvlink import ChannelClaim
 from workflows.api import shapes
 from workflows.explain.report import WaitExplanation, WorkflowExplanation
@@ -14,7 +15,9 @@ from workflows.explain.summary import group_sentence, workflow_sentence
 from workflows.feasibility.placed import PlacementResult
 from workflows.lifecycle import patience
 from workflows.lifecycle.domain_health import domain_nodes
+from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import ObservedObject, Task, TaskGroup, Workflow
+from workflows.nodes.health import UnhealthyNodes
 from workflows.selectors import Neighbours, variables_of
 
 MOST_NODES = 20
@@ -74,6 +77,7 @@ def detailed(
     groups: list[TaskGroup],
     neighbours: Mapping[UUID, Neighbours],
     domains: Mapping[UUID, ObservedObject],
+    nodes: UnhealthyNodes,
     base: str,
     now: datetime,
 ) -> shapes.WorkflowShape:
@@ -109,6 +113,7 @@ def detailed(
                 group,
                 neighbours.get(group.pk) or Neighbours(),
                 domains.get(group.pk),
+                nodes=_node_conditions(nodes),
                 address=address,
                 now=now,
             )
@@ -130,7 +135,13 @@ def detailed(
 
 
 def _group(
-    group: TaskGroup, neighbours: Neighbours, domain: ObservedObject | None, *, address: str, now: datetime
+    group: TaskGroup,
+    neighbours: Neighbours,
+    domain: ObservedObject | None,
+    *,
+    nodes: Mapping[str, shapes.NodeConditionShape],
+    address: str,
+    now: datetime,
 ) -> shapes.GroupShape:
     return shapes.GroupShape(
         name=group.name,
@@ -155,7 +166,7 @@ def _group(
         template_revisions=group.placement.get("template_revisions", {}),
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
-        tasks=[_task(task, address=address) for task in group.tasks.all()],
+        tasks=[_task(task, nodes=nodes, address=address) for task in group.tasks.all()],
     )
 
 
@@ -227,7 +238,22 @@ def _claim(claim: ChannelClaim, tasks: int) -> shapes.ChannelClaimShape:
     )
 
 
-def _task(task: Task, *, address: str) -> shapes.TaskShape:
+def _node_conditions(nodes: UnhealthyNodes) -> dict[str, shapes.NodeConditionShape]:
+    return {name: node_condition(name, node, nodes.lost_after) for name, node in nodes.by_name.items()}
+
+
+def node_condition(name: str, node: NodeHealth, lost_after: timedelta | None) -> shapes.NodeConditionShape:
+    """What is wrong with a node that is not healthy."""
+    return shapes.NodeConditionShape(
+        state=node.state.value,
+        reason=node.reason,
+        since=node.since,
+        lost_at=node.lost_at(lost_after),
+        sentence=node.sentence(name),
+    )
+
+
+def _task(task: Task, *, nodes: Mapping[str, shapes.NodeConditionShape], address: str) -> shapes.TaskShape:
     tail = urlencode({"task_name": task.name, "retry_id": task.retry_id})
     return shapes.TaskShape(
         name=task.name,
@@ -251,6 +277,7 @@ def _task(task: Task, *, address: str) -> shapes.TaskShape:
         pod_ip=task.pod_ip or None,
         task_uuid=task.task_uuid.hex,
         node_name=task.node_name or None,
+        node_condition=nodes.get(task.node_name) if task.status not in TERMINAL else None,
         lead=task.lead,
     )
 

@@ -264,6 +264,16 @@ class WorkflowListShape(Shape):
     more_entries: bool
 
 
+class NodeConditionShape(Shape):
+    """What is wrong with a node."""
+
+    state: Literal["cordoned", "unhealthy", "not_ready", "unreachable", "removed"]
+    reason: str = about("The cluster's word for it; the type of condition of one that is unhealthy.")
+    since: Instant | None = about(TIME)
+    lost_at: Instant | None = about("When it is lost, or was; null for never. By the pool's node_lost_after.")
+    sentence: str
+
+
 class TaskShape(Shape):
     name: str
     retry_id: int
@@ -286,6 +296,9 @@ class TaskShape(Shape):
     pod_ip: str | None
     task_uuid: str
     node_name: str | None
+    node_condition: NodeConditionShape | None = about(
+        "Where its node is not healthy; null for a healthy one, and for a task that has ended."
+    )
     lead: bool
 
 

@@ -28,6 +28,7 @@ from workflows import selectors
 from workflows.api import queries, representations, shapes
 from workflows.explain.report import explain
 from workflows.models import Event, Workflow
+from workflows.nodes.health import live_nodes, unhealthy_nodes_of
 from workflows.services.stop import cancel_workflow
 from workflows.submission.idempotency import checked_key
 from workflows.submission.request import Mode, SubmissionRequest
@@ -226,6 +227,9 @@ class WorkflowDetailView(APIView):
             groups=groups,
             neighbours={} if skip else selectors.neighbours_of(workflow),
             domains=selectors.compute_domains_of(groups),
+            nodes=unhealthy_nodes_of(
+                workflow, live_nodes(task for group in groups for task in group.tasks.all())
+            ),
             base=base_address(request),
             now=timezone.now(),
         )

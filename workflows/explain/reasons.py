@@ -21,6 +21,7 @@ from typing import Any
 from scheduling.backends.base import UNRECOGNISED, SchedulerBackend, Waiting, WaitingReason
 from scheduling.backends.claims import PluginMessage, plugin_messages
 from scheduling.coverage import LabelCoverage, LevelCoverage
+from scheduling.node_health import NodeHealth
 from scheduling.sentences import agree, count_of, listing, plain_listing, plural
 from web.times import naive_utc
 from workflows.explain.levels import ADVICE
@@ -74,6 +75,7 @@ class Why(StrEnum):
     PATIENCE = "patience"
     IMAGE = "image"
     NVLINK = "nvlink_domain"
+    NODE_AWAY = "node_away"
     STARTING = "starting"
     RETRY = "retry"
     UNKNOWN_SCHEDULER = "unknown_scheduler"
@@ -138,6 +140,7 @@ HELP: Mapping[Why, str] = {
     Why.PATIENCE: "Wait: the preference stops being required when its time is over.",
     Why.IMAGE: "Cancel, correct the image's name or its registry's credentials, and submit again.",
     Why.NVLINK: "Nothing to do for a minute; then an administrator looks at NVIDIA's daemon on these nodes.",
+    Why.NODE_AWAY: "An administrator repairs or removes the node; if it comes back in time, work goes on.",
     Why.STARTING: "Nothing to do while images are pulled; read the workflow's events if it takes long.",
     Why.RETRY: "Wait until a node for the retry is free.",
     Why.UNKNOWN_SCHEDULER: "An administrator installs the scheduler's package again.",
@@ -154,6 +157,35 @@ class Reason:
     evidence: Json = field(default_factory=dict)
 
 
+MOST_AWAY = 3
+"""Nodes that are away and named in the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAway:
+    """A node that is not ready or unreachable; ``lost_at`` is when it is lost, None for never."""
+
+    name: str
+    health: NodeHealth
+    lost_at: datetime | None
+
+    @property
+    def sentence(self) -> str:
+        text = self.health.sentence(self.name)
+        if self.lost_at is None:
+            return f"{text} Its pods may still run."
+        return f"{text} Its pods may still run; it is lost at {self.lost_at:%H:%M:%S} UTC."
+
+    def as_json(self) -> Json:
+        return {
+            "node": self.name,
+            "state": str(self.health.state),
+            "reason": self.health.reason,
+            "since": naive_utc(self.health.since, precision="seconds"),
+            "lost_at": naive_utc(self.lost_at, precision="seconds"),
+        }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
     """A task group as last observed.
@@ -167,7 +199,8 @@ class ObservedGroup:
     and have no node yet, ``queued_behind`` counts groups of its pool that the scheduler serves before these.
     ``split_sets`` are the sets of a gang that became several pod groups, ``occupied`` nodes with another
     group's ComputeDomain, ``domain`` is the health of its own. ``drift`` is a manual change of its Topology
-    object.
+    object. ``nodes_away`` are nodes of its pods that are not ready or unreachable, ``node_wait`` says which
+    nodes keep pods of earlier tries.
     """
 
     status: str
@@ -187,12 +220,16 @@ class ObservedGroup:
     occupied: Sequence[OccupiedNode] = ()
     domain: DomainHealth | None = None
     drift: TopologyDrift | None = None
+    nodes_away: Sequence[NodeAway] = ()
+    node_wait: str = ""
 
 
 def waiting_reason(group: ObservedGroup, *, scheduler: SchedulerBackend) -> Reason | None:
     """The reason why the group, or a task of it that is tried again, does not run; None if nothing waits."""
     if group.status in TERMINAL:
         return None
+    if group.node_wait:
+        return Reason(Why.NODE_AWAY, group.node_wait)
     if group.status == TaskStatus.RUNNING:
         return _of_running(group, scheduler)
     if obstacle := _before_the_cluster(group) or _before_the_scheduler(group):
@@ -330,6 +367,8 @@ def _of_claims(group: ObservedGroup, reasons: Sequence[WaitingReason]) -> tuple[
 
 def _of_starting(group: ObservedGroup) -> Reason:
     """All tasks have nodes: why their containers have not started."""
+    if group.nodes_away:
+        return away_reason(group.nodes_away)
     evidence: Json = {"containers": evidence_of(group.starting)} if group.starting else {}
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), evidence)
@@ -351,8 +390,21 @@ def _of_starting(group: ObservedGroup) -> Reason:
     return Reason(Why.STARTING, _starting_sentence(counts), evidence)
 
 
+def away_reason(nodes: Sequence[NodeAway]) -> Reason:
+    """The reason of a group that has pods on nodes that are away."""
+    text = " ".join(node.sentence for node in nodes[:MOST_AWAY])
+    more = f" {count_of(len(nodes) - MOST_AWAY, 'more node')} too." if len(nodes) > MOST_AWAY else ""
+    return Reason(
+        Why.NODE_AWAY,
+        f"{text}{more}",
+        {"nodes_away": [node.as_json() for node in nodes[:MOST_EVIDENCE]]},
+    )
+
+
 def _of_running(group: ObservedGroup, scheduler: SchedulerBackend) -> Reason | None:
     """Why tasks of a running group wait."""
+    if group.nodes_away:
+        return away_reason(group.nodes_away)
     if images := [container for container in group.starting if container.is_image]:
         return Reason(Why.IMAGE, image_sentence(images), {"containers": evidence_of(images)})
     if group.waiting is None or group.waiting.placed:

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from scheduling.backends.base import Eviction, EvictionCause
+from scheduling.node_health import NodeHealth
 from web.times import read_instant
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.values.observation import DISRUPTION, PREEMPTED, PodSeen
@@ -76,10 +77,12 @@ def read_gone(
     now: datetime,
     start_timeout: timedelta,
     node_gone: bool = False,
+    node: NodeHealth | None = None,
 ) -> Reading:
     """Read a pod that is no longer there.
 
-    ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed.
+    ``eviction`` is how its scheduler evicted it, if it did; ``node_gone`` says that its node was removed,
+    ``node`` is the health of its node where that is not healthy.
     """
     last = read_pod(pod, now=now, start_timeout=start_timeout) if pod is not None else None
     if last is not None and last.code is not None:
@@ -90,9 +93,17 @@ def read_gone(
         return _backend(f"Its pod was disrupted: {why}")
     if pod is not None and node_gone:
         return _backend(f"Its node {pod.node_name} was removed from the cluster, and its pod with it.")
+    if pod is not None and node is not None and node.is_away:
+        return _backend(f"Its pod was deleted from a node that is away. {node.sentence(pod.node_name)}")
     return _backend(
         "Its pod vanished from the cluster: it was deleted from outside, or its node was removed."
     )
+
+
+def read_lost(pod: PodSeen, node: NodeHealth, *, lost_after: timedelta) -> Reading:
+    """Read a pod that has not ended on a node that is lost: nobody knows whether it still runs."""
+    seconds = f"{lost_after.total_seconds():g} seconds"
+    return _backend(f"Its node is lost: it is away for longer than {seconds}. {node.sentence(pod.node_name)}")
 
 
 def _evicted(eviction: Eviction) -> Reading:

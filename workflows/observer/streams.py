@@ -111,7 +111,7 @@ def _slim(change: Change) -> Change:
     """The part of an object that a deletion needs."""
     match change:
         case NodeSeen():
-            return replace(change, labels={}, taints=(), allocatable={})
+            return replace(change, labels={}, taints=(), allocatable={}, conditions=())
         case PodSeen() | ObjectSeen():
             return replace(change, digest={})
         case TopologySeen():

@@ -7,7 +7,8 @@ unless a complete list had it. The usage of other tenants' pods is written in a 
 failure stops nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
@@ -18,7 +19,7 @@ from django.db.models import Case, F, Q, Value, When
 from pools.models import Cluster, ForeignUsage, Node, ObservedQueue, ObservedTopology
 from scheduling.backends.registry import installed
 from web.times import read_instant
-from workflows.homes import Home, homes_of
+from workflows.homes import Home, at_home, homes_of
 from workflows.models import Event, ObservedObject, ObservedPod, Task
 from workflows.observer.inbox import Batch, ForeignUsageChanges, key_of
 from workflows.observer.pod_usage import NO_USAGE
@@ -49,6 +50,7 @@ _OBJECT_KEY = ("kind", "namespace", "name")
 _NODE_KEY = ("name",)
 _RESOURCE_KEY = ("resource", "name")
 _USAGE_FIELDS = ("gpu", "cpu", "memory", "storage", "pods")
+_HEALTH_FIELDS = ("ready", "unschedulable", "conditions", "taints")
 _NODE_FIELDS = (
     "uid",
     "labels",
@@ -56,6 +58,7 @@ _NODE_FIELDS = (
     "allocatable",
     "unschedulable",
     "ready",
+    "conditions",
     "resource_version",
     "seen_at",
 )
@@ -70,15 +73,17 @@ def write(cluster: str, batch: Batch) -> int:
         _write_objects(
             cluster, _newest(cluster, batch, batch.objects, ObservedObject.objects, _OBJECT_KEY), now
         )
-        moved = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
+        nodes = _write_nodes(cluster, _newest(cluster, batch, batch.nodes, Node.objects, _NODE_KEY), now)
         topologies = _newest(cluster, batch, batch.topologies, ObservedTopology.objects, _RESOURCE_KEY)
         _write_topologies(cluster, topologies, now)
         _write_queues(
             cluster, _newest(cluster, batch, batch.queues, ObservedQueue.objects, _RESOURCE_KEY), now
         )
         named_groups = _write_events(cluster, batch.events, now)
-        _note(cluster, batch, now, moved=moved)
-        groups = _owners(cluster, [*batch.pods, *batch.objects]) | named_groups
+        _note(cluster, batch, now, moved=nodes.moved)
+        groups = (
+            _owners(cluster, [*batch.pods, *batch.objects]) | named_groups | _on_nodes(cluster, nodes.health)
+        )
         if groups:
             mark_due(groups)
     return len(groups)
@@ -221,11 +226,21 @@ def _columns(value: PodSeen | ObjectSeen, names: Sequence[str]) -> dict[str, Any
     return {name: getattr(value, name) for name in names}
 
 
-def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool:
-    """Write nodes; returns whether one came, went or moved, rather than merely changed its health."""
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """``moved``: a node came, went or has other labels. ``health``: those whose health may differ."""
+
+    moved: bool = False
+    health: tuple[str, ...] = ()
+
+
+def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> NodeChanges:
+    """Write nodes; returns how they differ from before."""
+    if not nodes:
+        return NodeChanges()
     rows = Node.objects.filter(cluster_id=cluster, name__in=[node.name for node in nodes])
-    before = dict(rows.values_list("name", "labels")) if nodes else {}
-    moved = any(before.get(node.name) != (None if node.absent else node.labels) for node in nodes)
+    before = {row.name: row for row in rows.only("name", "labels", *_HEALTH_FIELDS)}
+    changes = _node_changes(before, nodes)
     deleted = [node.name for node in nodes if node.absent]
     if deleted:
         Node.objects.filter(cluster_id=cluster, name__in=deleted).delete()
@@ -240,6 +255,7 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
                 allocatable=node.allocatable,
                 unschedulable=node.unschedulable,
                 ready=node.ready,
+                conditions=list(node.conditions),
                 resource_version=node.resource_version,
                 seen_at=now,
             )
@@ -251,7 +267,27 @@ def _write_nodes(cluster: str, nodes: Sequence[NodeSeen], now: datetime) -> bool
         update_fields=_NODE_FIELDS,
         batch_size=500,
     )
-    return moved
+    return changes
+
+
+def _node_changes(before: Mapping[str, Node], nodes: Sequence[NodeSeen]) -> NodeChanges:
+    pairs = [(node, row) for node in nodes if (row := before.get(node.name)) is not None]
+    return NodeChanges(
+        moved=len(pairs) < len(nodes) or any(node.absent or node.labels != row.labels for node, row in pairs),
+        health=tuple(node.name for node, row in pairs if node.absent or _health(node) != _health(row)),
+    )
+
+
+def _health(node: NodeSeen | Node) -> tuple[Any, ...]:
+    return (node.ready, node.unschedulable, list(node.conditions), list(node.taints))
+
+
+def _on_nodes(cluster: str, nodes: Sequence[str]) -> set[UUID]:
+    """The groups that have a pod on these nodes."""
+    if not nodes:
+        return set()
+    rows = ObservedPod.objects.filter(cluster_id=cluster, node_name__in=nodes, absent=False)
+    return {row.group_uuid for row in at_home(rows)}
 
 
 def _write_topologies(cluster: str, topologies: Sequence[TopologySeen], now: datetime) -> None:

@@ -45,7 +45,7 @@ def apply(
         if isinstance(step, Create):
             failure = create_objects(step, cluster=cluster)
         else:
-            failure = _delete(step, cluster, archive, grace_seconds)
+            failure = _delete(step, cluster, archive, 0 if step.forced else grace_seconds)
         if failure is not None:
             return failure
     return None

@@ -20,8 +20,9 @@ from workflows.reconcile.domains import Pins, check_domains, pins_text
 from workflows.reconcile.group_reader import GroupReader, LiveGroup, pod_group_kind
 from workflows.reconcile.group_view import GroupView, TaskView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
+from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import Failed, RequeueAfter, Retry
-from workflows.reconcile.plan import DesiredGroup, plan_create
+from workflows.reconcile.plan import DesiredGroup, GroupPlan, plan_create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, ClusterContact, Creation, GroupMove, Note, TaskMove, record
 from workflows.values.observation import PINS_ANNOTATION
@@ -45,9 +46,16 @@ class TemplateWait:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class NodeWait:
+    """Pods of earlier tries do not end, because their nodes are away; says what a person can do."""
+
+    sentence: str
+
+
 def create(
     view: GroupView, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> Created | TemplateWait | RequeueAfter | Retry | Failed:
+) -> Created | TemplateWait | NodeWait | RequeueAfter | Retry | Failed:
     """Create the missing objects. Raises ClusterError."""
     tasks = tuple(task for task in view.tasks if task.status == TaskStatus.PROCESSING)
     try:
@@ -80,7 +88,7 @@ def _missing_api(view: GroupView, cluster: LeasedCluster) -> str:
 
 def _in_rounds(
     view: GroupView, desired: DesiredGroup, lease: Lease, cluster: LeasedCluster, archive: LogArchive
-) -> TemplateWait | RequeueAfter | Retry | Failed | None:
+) -> TemplateWait | NodeWait | RequeueAfter | Retry | Failed | None:
     """Plan and apply until all objects exist (None) or a round has to wait."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     fresh = not view.row.touched_cluster
@@ -99,17 +107,21 @@ def _in_rounds(
         if observed.template is not None:
             reached("after-template-seen")
         plan = plan_create(desired, observed)
-        if failure := apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=None):
+        away = pods_away(view, {name: pod for name, pod in observed.pods.items() if name in plan.remaining})
+        steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
+        if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=None):
             return failure
         if not plan.wait:
             return None  # each reply has come, so there is no need to list once more
-        if not plan.steps:
-            return (
-                TemplateWait(plan.remaining[0])
-                if plan.wait == "template"
-                else RequeueAfter(seconds=POLL_SECONDS)
-            )
+        if not steps:
+            return _wait(plan, away)
     return RequeueAfter(seconds=POLL_SECONDS)
+
+
+def _wait(plan: GroupPlan, away: PodsAway) -> TemplateWait | NodeWait | RequeueAfter:
+    if plan.wait == "template":
+        return TemplateWait(plan.remaining[0])
+    return NodeWait(away.sentence) if away.sentence else RequeueAfter(seconds=POLL_SECONDS)
 
 
 def desired_group(view: GroupView, tasks: tuple[TaskView, ...]) -> DesiredGroup:

@@ -15,6 +15,7 @@ from scheduling import names
 from scheduling.backends.base import Eviction
 from scheduling.backends.evictions import eviction_of
 from scheduling.backends.registry import installed
+from scheduling.node_health import NodeHealth
 from web.times import naive_utc
 from workflows.lifecycle.derive import LatestTry, ends_siblings, group_status
 from workflows.lifecycle.exit_actions import ExitAction, exit_action
@@ -23,6 +24,7 @@ from workflows.lifecycle.pod_status import (
     Reading,
     not_started,
     read_gone,
+    read_lost,
     read_pod,
 )
 from workflows.lifecycle.statuses import CREATED, TERMINAL, TaskStatus, may_move
@@ -50,7 +52,8 @@ class ObservedPods:
     observer is at work. ``evictions`` are the messages of the scheduler's evictions, oldest first,
     ``nodes_gone`` nodes that were removed from the cluster. ``exit_actions`` are the tasks' own, by row;
     ``uncounted_tries`` are how many earlier tries of a task do not count as retries. ``unfollowed`` is the
-    time in which nobody followed the cluster, if these pods were missed after it.
+    time in which nobody followed the cluster, if these pods were missed after it. ``nodes`` are those of its
+    pods that are not healthy; after ``lost_after`` one that is away is lost.
     """
 
     pods: Mapping[str, PodSeen]
@@ -61,6 +64,8 @@ class ObservedPods:
     evictions: Sequence[str] = ()
     exit_actions: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     uncounted_tries: Mapping[int, int] = field(default_factory=dict)
+    nodes: Mapping[str, NodeHealth] = field(default_factory=dict)
+    lost_after: timedelta | None = None
     unfollowed: tuple[datetime, datetime] | None = None
 
 
@@ -215,6 +220,8 @@ class _TaskReader:
     def _present(self, task: TaskView, pod: PodSeen) -> Reading | None:
         """Read the pod; one that cannot be read, or that never says since when it starts, ends in time."""
         reading = read_pod(pod, now=self._view.now, start_timeout=self._start_timeout)
+        if (reading is None or reading.code is None) and (lost := self._on_lost_node(pod)):
+            return lost
         if reading is None or reading.status in (TaskStatus.SCHEDULING, TaskStatus.INITIALIZING):
             deadline = _start_deadline(task, self._start_timeout)
             if deadline is not None and deadline <= self._view.now:
@@ -222,6 +229,17 @@ class _TaskReader:
         if reading is not None and reading.code == START_TIMEOUT_CODE and self._view.row.waiting_reason:
             return replace(reading, message=f"{reading.message} {self._view.row.waiting_reason}")
         return reading
+
+    def _on_lost_node(self, pod: PodSeen) -> Reading | None:
+        """How a pod ends whose node is lost, None while it is not; read again when it would be."""
+        node, lost_after = self._observed.nodes.get(pod.node_name), self._observed.lost_after
+        lost_at = node.lost_at(lost_after) if node else None
+        if node is None or lost_after is None or lost_at is None:
+            return None
+        if lost_at <= self._view.now:
+            return read_lost(pod, node, lost_after=lost_after)
+        self._recheck(lost_at)
+        return None
 
     def _absent(self, task: TaskView, pod: PodSeen | None) -> Reading | None:
         now = self._view.now
@@ -244,7 +262,8 @@ class _TaskReader:
             self._recheck(now + VANISHED_GRACE)
             return None
         node_gone = pod is not None and pod.node_name in self._observed.nodes_gone
-        gone = read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone)
+        node = self._observed.nodes.get(pod.node_name) if pod is not None else None
+        gone = read_gone(pod, eviction=eviction, now=now, start_timeout=limit, node_gone=node_gone, node=node)
         if explained or node_gone or self._observed.unfollowed is None:
             return gone
         return replace(gone, message=f"{gone.message} {self._unfollowed_sentence(self._observed.unfollowed)}")

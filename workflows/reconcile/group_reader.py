@@ -30,11 +30,12 @@ from workflows.values.placement import GroupPlacement
 
 @dataclass(frozen=True, slots=True)
 class LiveObject:
-    """An object of the group. ``deleting`` says that its deletion has begun."""
+    """An object of the group. ``deleting`` says that its deletion has begun; ``node`` is a pod's."""
 
     name: str
     uid: str
     deleting: bool
+    node: str = ""
 
 
 ObjectsByName = Mapping[str, LiveObject]
@@ -184,8 +185,9 @@ def _owned(claim: Obj, pods: frozenset[str]) -> str:
 
 
 def _live_object(obj: Obj) -> LiveObject:
-    metadata = obj["metadata"]
-    return LiveObject(str(metadata["name"]), str(metadata["uid"]), "deletionTimestamp" in metadata)
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    deleting = "deletionTimestamp" in metadata
+    return LiveObject(str(metadata["name"]), str(metadata["uid"]), deleting, str(spec.get("nodeName") or ""))
 
 
 def _labels(pod: Obj) -> tuple[str, Mapping[str, str]] | None:

@@ -7,11 +7,13 @@ from typing import Any
 from pools.models import Cluster, Node
 from scheduling.backends.base import ReadBack
 from scheduling.backends.registry import installed
+from scheduling.node_health import NodeHealth
 from workflows.explain.obstacles import OccupiedNode
 from workflows.feasibility.sentences import ANOTHER_WORKFLOW
 from workflows.homes import at_home
 from workflows.lifecycle.statuses import TERMINAL
 from workflows.models import Event, ObservedObject, ObservedPod, TaskGroup
+from workflows.nodes.health import node_policy, unhealthy_nodes
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, exit_actions_of, uncounted_tries_of
 from workflows.values.observation import POD_COLUMNS, POD_GROUP, PodSeen
@@ -32,7 +34,11 @@ def observed_pods(view: GroupView) -> ObservedPods:
         pods[pod.name] = pod
         if pod.absent:
             gone_at[pod.name] = seen_at
-    ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name))]
+    nodes = unhealthy_nodes(
+        cluster_of(view), {pod.node_name for pod in pods.values()} - {""}, backend=view.backend
+    )
+    away = any(node.is_away for node in nodes.values())
+    ending = [t.pk for t in view.tasks if t.live and _has_ended(pods.get(t.pod_name), nodes)]
     return ObservedPods(
         pods=pods,
         gone_at=gone_at,
@@ -41,6 +47,8 @@ def observed_pods(view: GroupView) -> ObservedPods:
         exit_actions=exit_actions_of(view.row, ending) if ending else {},
         uncounted_tries=uncounted_tries_of(view.row, ending) if ending else {},
         unfollowed=_unfollowed(view, gone_at.values()) if gone_at else None,
+        nodes=nodes,
+        lost_after=node_policy(view.placement.pool).lost_after if away else None,
     )
 
 
@@ -69,8 +77,13 @@ def _nodes_gone(view: GroupView, pods: Mapping[str, PodSeen]) -> frozenset[str]:
     return frozenset(names.difference(rows.values_list("name", flat=True)))
 
 
-def _has_ended(pod: PodSeen | None) -> bool:
-    return pod is not None and (pod.absent or pod.phase not in ("Pending", "Running") or _unstartable(pod))
+def _has_ended(pod: PodSeen | None, nodes: Mapping[str, NodeHealth]) -> bool:
+    """Whether a pod may have ended; one on a node that is away may be lost with it."""
+    if pod is None:
+        return False
+    node = nodes.get(pod.node_name)
+    is_away = node is not None and node.is_away
+    return pod.absent or is_away or pod.phase not in ("Pending", "Running") or _unstartable(pod)
 
 
 def _unstartable(pod: PodSeen) -> bool:

@@ -29,8 +29,11 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """``forced``: at once, without the kubelet's word."""
+
     kind: Kind
     targets: tuple[DeleteTarget, ...]
+    forced: bool = False
 
 
 Step = Create | Delete

@@ -25,7 +25,14 @@ from workflows.lifecycle.statuses import TERMINAL, TaskStatus
 from workflows.metrics import UNRECOGNISED_REASONS
 from workflows.reconcile import observations, waiting
 from workflows.reconcile.apply import NameTaken, retry_for
-from workflows.reconcile.create import Created, TemplateWait, create, created_changes, edits_pod_groups
+from workflows.reconcile.create import (
+    Created,
+    NodeWait,
+    TemplateWait,
+    create,
+    created_changes,
+    edits_pod_groups,
+)
 from workflows.reconcile.domain_health import record_domain_health
 from workflows.reconcile.follow import (
     UNSEEN_GRACE,
@@ -39,6 +46,7 @@ from workflows.reconcile.follow import (
 from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView, load
 from workflows.reconcile.leased import LeasedCluster, LogArchive
+from workflows.reconcile.node_health import record_node_health
 from workflows.reconcile.outcomes import Failed, Outcome, RequeueAfter, Retry, backoff
 from workflows.reconcile.pinning import advance_pins
 from workflows.reconcile.placement_result import record_placement_result
@@ -57,6 +65,7 @@ TURNS = 6
 SAFETY_SECONDS = 120.0  # a running group is reconciled this often even without a notification
 WAITING_SECONDS = 300.0  # the end of a group makes its downstream groups due in the same transaction
 TEMPLATE_SECONDS = 2.0
+NODE_SECONDS = 10.0  # a person must act, or a node come back
 RECHECK_AFTER = timedelta(seconds=1)
 SILENT_SECONDS = 10.0  # as SAFETY_SECONDS, while no observer is at work
 TRY_EVERY = 4  # failures, while a cluster is known not to answer
@@ -120,6 +129,7 @@ class Reconciliation:
     view: GroupView | None = None
     observed: ObservedPods | None = None
     claim_template: str = ""
+    node_wait: str = ""
 
     def run(self) -> Outcome:
         outcome = self._turns()
@@ -151,7 +161,7 @@ class Reconciliation:
     def _turn(self) -> Outcome | None:
         """Do the next step; None when the rows have moved and should be read again."""
         self.view = view = load(self.lease)
-        self.observed, self.claim_template = None, ""
+        self.observed, self.claim_template, self.node_wait = None, "", ""
         if not view.ended and (changes := self._settle(view)) is not None:
             record(self.lease, changes)
             return None
@@ -194,6 +204,9 @@ class Reconciliation:
         if isinstance(outcome, TemplateWait):
             self.claim_template = outcome.name
             return RequeueAfter(seconds=TEMPLATE_SECONDS)
+        if isinstance(outcome, NodeWait):
+            self.node_wait = outcome.sentence
+            return RequeueAfter(seconds=NODE_SECONDS)
         return outcome
 
     def _follow(self, view: GroupView) -> Outcome | None:
@@ -217,6 +230,7 @@ class Reconciliation:
             return None
         record_placement_result(view, observed, self.lease)
         record_domain_health(view, observed, self.lease)
+        record_node_health(view, observed, self.lease)
         edits = self._edit(view, observed, silent=silent)
         if edits is None:
             return None
@@ -253,6 +267,8 @@ class Reconciliation:
             evictions=observations.evictions(view),
             exit_actions=observations.exit_actions_of_live_tasks(view),
             uncounted_tries=observations.uncounted_tries_of_live_tasks(view),
+            nodes={} if silent else observed.nodes,  # of a silent observer they are old, too
+            lost_after=observed.lost_after,
         )
 
     def _explain(self, trouble: Retry | None) -> None:
@@ -262,7 +278,12 @@ class Reconciliation:
             return
         status = view.row.status
         reason = waiting.reason_of(
-            view, status=status, observed=self.observed, trouble=trouble, template=self.claim_template
+            view,
+            status=status,
+            observed=self.observed,
+            trouble=trouble,
+            template=self.claim_template,
+            node_wait=self.node_wait,
         )
         recorded = (view.row.waiting_why, view.row.waiting_reason, view.row.waiting_evidence)
         current = (reason.why, reason.text, reason.evidence) if reason else ("", "", {})

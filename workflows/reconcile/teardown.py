@@ -16,9 +16,10 @@ from workflows.models import Task
 from workflows.reconcile import observations
 from workflows.reconcile.apply import apply
 from workflows.reconcile.create import check_cluster
-from workflows.reconcile.group_reader import GroupReader, pod_group_kind
+from workflows.reconcile.group_reader import GroupReader, ObjectsByName, pod_group_kind
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster, LogArchive
+from workflows.reconcile.lost_pods import PodsAway, pods_away
 from workflows.reconcile.outcomes import RequeueAfter, Retry, Settled
 from workflows.reconcile.plan import GroupPlan, plan_pods_down, plan_rest_down
 from workflows.services.lease import Lease
@@ -43,23 +44,26 @@ def take_down(
     reader = GroupReader(cluster, view.uuid, view.placement)
     grace = 0 if view.row.force else None
     for turn in range(ROUNDS):
-        plan = _plan(view, reader, again=view.row.force and turn == 0)
+        pods = reader.pods()
+        plan = _plan(view, reader, pods, again=view.row.force and turn == 0)
         if plan.finished:
             reached("before-released-recorded")
             record(lease, release_changes(view, "None of its objects is left in the cluster."))
             return Settled()
-        if failure := apply(plan.steps, cluster=cluster, archive=archive, grace_seconds=grace):
+        away = pods_away(view, pods)
+        steps = (*plan.steps, *away.steps(namespace=view.placement.namespace))
+        if failure := apply(steps, cluster=cluster, archive=archive, grace_seconds=grace):
             return failure if isinstance(failure, Retry) else Retry(trouble=failure.message)
-        if not plan.steps:
+        if not steps:
             break
-    return _wait(view, lease, plan)
+    return _wait(view, lease, plan, away)
 
 
-def _plan(view: GroupView, reader: GroupReader, *, again: bool) -> GroupPlan:
+def _plan(view: GroupView, reader: GroupReader, pods: ObjectsByName, *, again: bool) -> GroupPlan:
     namespace = view.placement.namespace
-    pods = plan_pods_down(reader.pods(), namespace=namespace, again=again)
-    if not pods.finished:
-        return pods
+    down = plan_pods_down(pods, namespace=namespace, again=again)
+    if not down.finished:
+        return down
     observed = reader.remaining_objects()
     claims = _claims(view, reader) if view.placement.nvlink and not observed.domains else ()
     return plan_rest_down(
@@ -77,14 +81,15 @@ def _claims(view: GroupView, reader: GroupReader) -> tuple[str, ...]:
         return ()  # a cluster without resource claims has none
 
 
-def _wait(view: GroupView, lease: Lease, plan: GroupPlan) -> RequeueAfter:
-    """Requeue, sooner at first; report it once it takes too long."""
+def _wait(view: GroupView, lease: Lease, plan: GroupPlan, away: PodsAway) -> RequeueAfter:
+    """Requeue, sooner at first; report it once it takes too long, or at once where a person must help."""
     waited = waited_for(view)
-    if waited < STUCK_AFTER:
+    if waited < STUCK_AFTER and not away.needs_help:
         return RequeueAfter(seconds=1.0 if waited < timedelta(seconds=15) else 3.0)
     objects = plain_listing(plan.remaining)
     message = f"Still in the cluster {int(waited.total_seconds())} seconds after the group's end: {objects}."
-    record(lease, stuck_changes("StillThere", message))
+    reason = "NodeLost" if away.needs_help else "StillThere"
+    record(lease, stuck_changes(reason, f"{message} {away.sentence}".strip()))
     return RequeueAfter(seconds=STUCK_SECONDS)
 
 

@@ -21,7 +21,7 @@ from web.times import read_instant
 from workflows.explain import obstacles
 from workflows.explain.levels import NamedLevels, condition_of, coverage_of
 from workflows.explain.obstacles import OccupiedNode, SplitSet, TopologyDrift, WaitingContainer
-from workflows.explain.reasons import ObservedGroup, Reason, Why, waiting_reason
+from workflows.explain.reasons import NodeAway, ObservedGroup, Reason, Why, waiting_reason
 from workflows.lifecycle.statuses import CREATED, WORKFLOW_LIVE, TaskStatus
 from workflows.models import TaskGroup, Workflow
 from workflows.reconcile import observations
@@ -29,6 +29,7 @@ from workflows.reconcile.create import edits_pod_groups
 from workflows.reconcile.domain_health import observed_health
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_view import GroupView, TaskView
+from workflows.reconcile.node_health import ill_nodes
 from workflows.reconcile.outcomes import Retry
 from workflows.services.levels import named_of
 from workflows.values.observation import DOMAIN_LABEL, PodSeen
@@ -39,9 +40,18 @@ MOST_NODES = 200
 
 
 def reason_of(
-    view: GroupView, *, status: str, observed: ObservedPods | None, trouble: Retry | None, template: str
+    view: GroupView,
+    *,
+    status: str,
+    observed: ObservedPods | None,
+    trouble: Retry | None,
+    template: str,
+    node_wait: str,
 ) -> Reason | None:
-    """Why the group waits, or None if it does not. ``template`` is a claim template waited for."""
+    """Why the group waits, or None if it does not.
+
+    ``template`` is a claim template waited for; ``node_wait`` says which nodes keep pods of earlier tries.
+    """
     try:
         scheduler = scheduler_backend(view.placement.scheduler_type)
     except TopologyError as error:
@@ -69,8 +79,19 @@ def reason_of(
         occupied=_occupied_nodes(view, observed, waiting) if observed and status in _STARTING else (),
         compute_domains_unserved=bool(trouble and _lacks_compute_domains(view, trouble)),
         drift=levels.drift,
+        nodes_away=_nodes_away(observed) if observed else (),
+        node_wait=node_wait,
     )
     return waiting_reason(group, scheduler=scheduler)
+
+
+def _nodes_away(observed: ObservedPods) -> tuple[NodeAway, ...]:
+    """The nodes of its pods that are away, and when each is lost."""
+    return tuple(
+        NodeAway(name, node, node.lost_at(observed.lost_after))
+        for name, node in ill_nodes(observed).items()
+        if node.is_away
+    )
 
 
 def _tried_again(view: GroupView, observed: ObservedPods) -> list[str]:

@@ -16,6 +16,7 @@ from uuid import UUID
 from cluster.quantities import quantity
 from scheduling import names
 from scheduling.backends.base import AdmitsByQueue, ReadBack, TopologyOwner
+from scheduling.node_health import MOST_CONDITIONS, MOST_TYPE, READY
 
 Json = dict[str, Any]
 
@@ -108,6 +109,7 @@ class NodeSeen:
     allocatable: Mapping[str, str]
     unschedulable: bool
     ready: bool
+    conditions: tuple[Mapping[str, str], ...] = ()
     absent: bool = False
     resource_version: str = field(default="", repr=False)
 
@@ -293,7 +295,7 @@ def _object(kind: str, metadata: Mapping[str, Any], **digest: Any) -> ObjectSeen
 
 def see_node(obj: Mapping[str, Any]) -> NodeSeen:
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
+    conditions = [_node_condition(c) for c in status.get("conditions") or ()]
     return NodeSeen(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -301,9 +303,20 @@ def see_node(obj: Mapping[str, Any]) -> NodeSeen:
         taints=tuple(spec.get("taints") or ()),
         allocatable=status.get("allocatable") or {},
         unschedulable=bool(spec.get("unschedulable")),
-        ready=conditions.get("Ready") == "True",
+        ready=any(c["type"] == READY and c["status"] == "True" for c in conditions),
+        conditions=tuple(conditions[:MOST_CONDITIONS]),
         resource_version=_version(metadata),
     )
+
+
+def _node_condition(condition: Mapping[str, Any]) -> dict[str, str]:
+    """Without its message and heartbeat, which change when nothing else does."""
+    return {
+        "type": str(condition.get("type") or "")[:MOST_TYPE],
+        "status": str(condition.get("status") or "")[:MOST_TYPE],
+        "reason": str(condition.get("reason") or "")[:MOST_TYPE],
+        "since": str(condition.get("lastTransitionTime") or "")[:MOST_TYPE],
+    }
 
 
 def see_topology(owner: TopologyOwner, obj: Mapping[str, Any]) -> TopologySeen:

@@ -19,6 +19,8 @@ FULL = {
     "split_gangs": "warn",
     "unsupported_preferred": "warn",
     "free_preferences_after": 90,
+    "node_lost_after": 600,
+    "force_lost_pods": True,
     "topology_source": "external",
     "topology_name": "dgx-floor.example",
     "default_platform": "h100",

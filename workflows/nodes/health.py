@@ -1,0 +1,99 @@
+"""The health of nodes, from what the observer wrote and what backend and pool say about it.
+
+``node_lost_after`` and ``force_lost_pods`` are read from the pool as it is now, not as it was when a workflow
+was submitted: they are an operator's answer to a failure, and hold for the groups that it hits.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from pools.models import Backend, Node, Pool
+from scheduling.node_health import ConditionRules, NodeHealth, NodeState, node_health, rules_of
+from workflows.lifecycle.statuses import TERMINAL
+from workflows.models import Task, Workflow
+
+HEALTH_FIELDS = ("conditions", "taints", "unschedulable", "ready")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePolicy:
+    """``lost_after``: how long a node may be away before it is lost, None for ever."""
+
+    lost_after: timedelta | None
+    force_lost_pods: bool
+
+
+def node_policy(pool_name: str) -> NodePolicy:
+    """What a pool says of nodes that fail; the defaults for one that is gone. One query."""
+    fields = ("node_lost_after", "force_lost_pods")
+    row = Pool.objects.filter(name=pool_name).only(*fields).first() or Pool()
+    return NodePolicy(
+        lost_after=timedelta(seconds=row.node_lost_after) if row.node_lost_after else None,
+        force_lost_pods=row.force_lost_pods,
+    )
+
+
+def rules_for(backend: Backend) -> ConditionRules:
+    """The backend's rules on conditions of nodes."""
+    return rules_of(backend.node_conditions.get("rules"))
+
+
+def health_of(row: Mapping[str, Any], rules: ConditionRules) -> NodeHealth:
+    """A node's health from the columns HEALTH_FIELDS of its row."""
+    return node_health(
+        row["conditions"],
+        taints=row["taints"],
+        unschedulable=row["unschedulable"],
+        ready=row["ready"],
+        rules=rules,
+    )
+
+
+def unhealthy_nodes(cluster: str, names: Collection[str], *, backend: Backend) -> dict[str, NodeHealth]:
+    """Which of these nodes are not healthy. One query, none for no node."""
+    if not names:
+        return {}
+    rules = rules_for(backend)
+    nodes = Node.objects.filter(cluster_id=cluster, name__in=names)
+    if not rules.rules:
+        nodes = nodes.filter(Q(ready=False) | Q(unschedulable=True))
+    rows = nodes.values("name", *HEALTH_FIELDS)
+    health = {row["name"]: health_of(row, rules) for row in rows}
+    return {name: node for name, node in health.items() if not node.is_healthy}
+
+
+def removed_nodes(cluster: str, names: Collection[str]) -> frozenset[str]:
+    """Which of these nodes are not in the cluster any more, as far as its nodes are known."""
+    if not names:
+        return frozenset()
+    nodes = Node.objects.filter(cluster_id=cluster)
+    missing = frozenset(names).difference(nodes.filter(name__in=names).values_list("name", flat=True))
+    return missing if missing and nodes.exists() else frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnhealthyNodes:
+    """Nodes of a workflow that are not healthy, by name; ``lost_after`` is its pool's."""
+
+    by_name: Mapping[str, NodeHealth] = field(default_factory=dict)
+    lost_after: timedelta | None = None
+
+
+def live_nodes(tasks: Iterable[Task]) -> set[str]:
+    """The nodes of tasks that have not ended."""
+    return {task.node_name for task in tasks if task.node_name and task.status not in TERMINAL}
+
+
+def unhealthy_nodes_of(workflow: Workflow, names: Collection[str]) -> UnhealthyNodes:
+    """Which of a workflow's nodes are not healthy; its backend came with it. Two queries if all are."""
+    cluster = workflow.backend.cluster_id or ""
+    removed = dict.fromkeys(removed_nodes(cluster, names), NodeHealth(NodeState.REMOVED))
+    nodes = unhealthy_nodes(cluster, names, backend=workflow.backend) | removed
+    away = any(node.is_away for node in nodes.values())
+    return UnhealthyNodes(
+        by_name=nodes, lost_after=node_policy(workflow.pool_name).lost_after if away else None
+    )
