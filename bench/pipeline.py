@@ -111,6 +111,7 @@ def _timed(run: dict[str, float], stage: str, call: Callable[[], T]) -> T:
 
 def _facts() -> Any:
     """A pool with two levels on KAI 0.13, whose nodes nobody has seen."""
+    from pools.documents.recovery import words_of  # noqa: PLC0415
     from pools.documents.workflow import WorkflowConfigDocument, WorkflowLimits  # noqa: PLC0415
     from scheduling.backends.registry import scheduler_backend  # noqa: PLC0415
     from scheduling.capabilities import SchedulerVersion  # noqa: PLC0415
@@ -158,6 +159,9 @@ def _facts() -> Any:
         exec_timeout=Timeouts(default=3600, most=3600),
         queue_timeout=Timeouts(default=3600, most=3600),
         default_exit_actions={},
+        recovery=words_of({}),
+        max_recoveries=10,
+        max_grace_period=600,
         gpu_maximum=None,
         shared_credentials=frozenset(),
         limits=WorkflowLimits.of(WorkflowConfigDocument()),

@@ -458,6 +458,17 @@ class Pool(models.Model):
     max_exec_timeout = models.CharField(max_length=32, blank=True, default="")
     max_queue_timeout = models.CharField(max_length=32, blank=True, default="")
     default_exit_actions = models.JSONField(default=dict, blank=True)
+    recovery = models.JSONField(
+        default=dict, db_default={}, blank=True, help_text="What follows when a task group loses a task."
+    )
+    max_recoveries = models.PositiveIntegerField(
+        default=10, db_default=10, help_text="The most that recovery.max of a workflow or group may say."
+    )
+    max_grace_period_seconds = models.PositiveIntegerField(
+        default=600,
+        db_default=600,
+        help_text="The most that a task's terminationGracePeriodSeconds may say.",
+    )
     resources = models.JSONField(default=dict, blank=True, help_text="gpu: {guarantee, maximum, weight}.")
     max_num_workflows = models.PositiveIntegerField(
         null=True, blank=True, help_text="Most workflows of the pool that have not ended; empty: no limit."

@@ -21,6 +21,7 @@ from scheduling.levels import Level
 class Capability(StrEnum):
     GANG = "gang"
     GANG_MULTI_SET = "gang.multi_set"
+    GANG_REPLACE_TASK = "gang.replace_task"
     TOPOLOGY_REQUIRED = "topology.required"
     TOPOLOGY_PREFERRED = "topology.preferred"
     TOPOLOGY_NESTED = "topology.nested"
@@ -37,6 +38,7 @@ class Capability(StrEnum):
 MEANING: Mapping[Capability, str] = {
     Capability.GANG: "starts the tasks of a task group together or not at all",
     Capability.GANG_MULTI_SET: "holds a task group of several co-location sets as one gang",
+    Capability.GANG_REPLACE_TASK: "places one task again while its peers go on, within their domain",
     Capability.TOPOLOGY_REQUIRED: "keeps a co-location set in one domain of a topology key",
     Capability.TOPOLOGY_PREFERRED: "tries to keep a co-location set in one domain before spreading it",
     Capability.TOPOLOGY_NESTED: "holds a co-location set inside another one",

@@ -49,6 +49,11 @@ class PoolForm(DocumentForm):
     common_pod_template = YamlField(empty=[], help_text=TEMPLATES)
     common_default_variables = YamlField(empty={}, help_text=VARIABLES)
     default_exit_actions = YamlField(empty={}, help_text="As YAML, such as: RESCHEDULE: 1-3,7")
+    recovery = YamlField(
+        empty={},
+        help_text="What follows when a task group loses a task, as YAML, such as: "
+        "{preempted: requeue, node_lost: task, failed: fail, max: 3}. Empty: the service's defaults.",
+    )
     resources = YamlField(
         empty={}, help_text="As YAML, such as: gpu: {guarantee: 8, maximum: -1, weight: 1}; -1 is unlimited."
     )
@@ -59,7 +64,7 @@ class PoolForm(DocumentForm):
 
     class Meta:
         model = Pool
-        fields: ClassVar = [*COLUMNS, "name", "backend", "tolerations", "resources"]
+        fields: ClassVar = [*COLUMNS, "name", "backend", "tolerations", "resources", "recovery"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -193,6 +198,9 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
                     "default_queue_timeout",
                     "max_queue_timeout",
                     "default_exit_actions",
+                    "recovery",
+                    "max_recoveries",
+                    "max_grace_period_seconds",
                     "download_type",
                 ),
             },
@@ -256,6 +264,7 @@ class PoolAdmin(RenameAction, Previewing, KeyEditor, ConfigurationAdmin):
             "backend": cleaned["backend"].name,
             "tolerations": cleaned["tolerations"],
             "resources": cleaned["resources"],
+            "recovery": cleaned["recovery"],
             "topology_keys": keys.documents(),
             "platforms": {
                 row.cleaned_data["name"]: {

@@ -63,6 +63,23 @@ class ResourcesShape(Shape):
     gpu: GpuShape | None
 
 
+class BackoffShape(Shape):
+    first: str = about("The first pause, such as 30s; doubled with each further one.")
+    limit: str = about("The longest.")
+
+
+class RecoveryShape(Shape):
+    """What follows when a task group loses a task: requeue (the whole group again), task (that one), fail."""
+
+    preempted: str
+    node_lost: str
+    failed: str
+    max: int = about("Losses by failure or node that are recovered from.")
+    max_preemptions: int | None = about("Preemptions that are recovered from; null: no limit.")
+    replace_patience: str = about("How long one task may wait for a place beside its peers.")
+    backoff: BackoffShape = about("Pauses before attempts that do not follow a preemption.")
+
+
 class PoolBaseShape(Shape):
     needed_in_requests = ("backend",)
 
@@ -79,6 +96,9 @@ class PoolBaseShape(Shape):
     max_exec_timeout: str
     max_queue_timeout: str
     default_exit_actions: dict[str, str]
+    recovery: Annotated[RecoveryShape, AsStored()]
+    max_recoveries: int = about("The most that `recovery.max` of a workflow or task group may say.")
+    max_grace_period_seconds: int = about("The most that a task's terminationGracePeriodSeconds may say.")
     resources: Annotated[ResourcesShape, AsStored()]
     topology_keys: Annotated[list[TopologyKeyShape], AsStored()] = about("Broadest first; at most 16.")
     revision: int = read_only()

@@ -12,6 +12,7 @@ from pools.checks.pool import owns_no_topologies
 from pools.documents.backend import BackendDocument
 from pools.documents.reading import suggestion
 from pools.values.durations import ACCEPTED, parse_duration
+from pools.values.recovery_words import RecoveryWords, check_responses
 from scheduling.capabilities import (
     QUEUE_CAPABILITIES,
     Capabilities,
@@ -80,6 +81,18 @@ def check_scheduler_shares_pools(
     for name, share in sorted(shares.items()):
         for fault in check_share(share, {}, capabilities=capabilities, path=path):
             message = f'Pool "{name}" of this backend has a share of GPUs. {fault.message}'
+            faults.append(replace(fault, path=path, message=message))
+    return faults
+
+
+def check_scheduler_recovers_pools(
+    words_by_pool: Mapping[str, RecoveryWords], *, capabilities: Capabilities, path: Path
+) -> list[Fault]:
+    """Find the pools of a backend whose recovery its new scheduler could not carry out."""
+    faults = []
+    for name, words in sorted(words_by_pool.items()):
+        for fault in check_responses([words], capabilities=capabilities):
+            message = f'Pool "{name}" of this backend has recovery by `task`. {fault.message}'
             faults.append(replace(fault, path=path, message=message))
     return faults
 

@@ -16,6 +16,7 @@ from pools.documents.reading import suggestion
 from pools.pod_templates.rules import default_faults
 from pools.values.durations import ACCEPTED, parse_duration
 from pools.values.exit_codes import exit_codes
+from pools.values.recovery_words import RecoveryWords, check_amounts, check_responses, read_words
 from pools.values.selection import label_faults, toleration_faults
 from scheduling import names
 from scheduling.capabilities import Capabilities, check_pool_levels, check_share
@@ -45,6 +46,8 @@ def check_pool(document: PoolDocument) -> list[Fault]:
     faults += _timeouts(document)
     faults += _exit_actions(document.default_exit_actions, path=("default_exit_actions",))
     faults += _gpus(document)
+    words, unreadable = recovery_words(document)
+    faults += [*unreadable, *check_amounts([words], most=document.max_recoveries)]
     return in_order(faults)
 
 
@@ -78,6 +81,7 @@ def check_placement(
     gpu = document.resources.gpu
     share = gpu.model_dump() if gpu else {}
     faults += check_share(share, share_before, capabilities=capabilities, path=("resources", "gpu"))
+    faults += check_responses([recovery_words(document)[0]], capabilities=capabilities)
     for field, explanations in lacks.items():
         message = f'Backend "{backend}" does not serve what this needs: {"; ".join(explanations)}.'
         faults.append(Fault((field,), "not_served", message))
@@ -191,6 +195,11 @@ def _exit_actions(actions: Mapping[str, str], *, path: Path) -> Iterator[Fault]:
             exit_codes(codes)
         except ValueError as error:
             yield Fault((*path, action), "invalid_exit_codes", str(error), allowed=("1-3,7", "3006"))
+
+
+def recovery_words(document: PoolDocument) -> tuple[RecoveryWords, list[Fault]]:
+    """What a pool says of recovery, and the faults of its durations."""
+    return read_words(document.recovery.model_dump(), path=("recovery",))
 
 
 def _gpus(document: PoolDocument) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import Document, FlagOrAuto, Line, Text
+from pools.documents.recovery import RecoveryDocument
 from pools.models import Platform, Pool, TopologyKey
 from scheduling.levels import Level, Levels
 
@@ -131,6 +132,9 @@ class PoolDocument(Document):
     max_exec_timeout: Line = ""
     max_queue_timeout: Line = ""
     default_exit_actions: Annotated[dict[Line, Line], Field(max_length=16)] = {}
+    recovery: RecoveryDocument = RecoveryDocument()
+    max_recoveries: Annotated[int, Field(ge=0, le=1000)] = 10
+    max_grace_period_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     resources: ResourcesDocument = ResourcesDocument()
     max_num_workflows: Most | None = None
     max_num_tasks: Most | None = None
@@ -155,6 +159,7 @@ COLUMNS = tuple(
     not in {
         "backend",
         "tolerations",
+        "recovery",
         "resources",
         "topology_keys",
         "platforms",
@@ -180,6 +185,7 @@ def write(document: PoolDocument, pool: Pool) -> None:
         setattr(pool, name, getattr(document, name))
     pool.tolerations = tolerations(document.tolerations)
     pool.resources = document.resources.model_dump()
+    pool.recovery = document.recovery.model_dump()
 
 
 def platform_rows(document: PoolDocument, pool: Pool) -> list[Platform]:
@@ -225,6 +231,7 @@ def _assembled(pool: Pool, keys: list[dict[str, Any]], platforms: Iterable[Platf
         "backend": pool.backend.name,
         "tolerations": pool.tolerations,
         "resources": {"gpu": None, **pool.resources},
+        "recovery": RecoveryDocument.model_validate(pool.recovery).model_dump(),
         "topology_keys": keys,
         "platforms": {row.name: _platform(row) for row in platforms},
         "common_resource_validations": [],

@@ -18,6 +18,7 @@ from pools.checks.backend import (
     check_backend,
     check_backend_serves_pools,
     check_scheduler_holds_pools,
+    check_scheduler_recovers_pools,
     check_scheduler_shares_pools,
     check_shard,
 )
@@ -27,6 +28,7 @@ from pools.clusters.connect import cluster_for
 from pools.clusters.probe import READ_SECONDS, Address, Probe, lacks, probe_cluster
 from pools.documents import backend as shape
 from pools.documents.reading import merged, read
+from pools.documents.recovery import words_of
 from pools.interfaces import usage
 from pools.models import Backend, ConfigRevision, Pool
 from pools.services import notices
@@ -242,6 +244,8 @@ def _check(backend: Backend | None, document: shape.BackendDocument, probe: Prob
     levels = {pool.name: selectors.pool_levels(pool) for pool in pools}
     faults += _other_shards(document, pools)
     faults += check_scheduler_holds_pools(levels, capabilities=capabilities, path=SCHEDULER)
+    recovery = {pool.name: words_of(pool.recovery) for pool in pools}
+    faults += check_scheduler_recovers_pools(recovery, capabilities=capabilities, path=SCHEDULER)
     if not stays:
         shares = {pool.name: pool.resources.get("gpu") or {} for pool in pools}
         faults += check_scheduler_shares_pools(shares, capabilities=capabilities, path=SCHEDULER)

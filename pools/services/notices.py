@@ -30,6 +30,7 @@ FROZEN = (
     "common_default_variables",
     "shared_credentials",
     "default_exit_actions",
+    "recovery",
 )
 """Fields of a pool that a workflow keeps as they were when it was accepted."""
 

@@ -29,7 +29,7 @@ class Default(ByTable):
 
     name = "default"
     oldest = OLDEST
-    needs: Mapping[Capability, SchedulerVersion] = {}
+    needs: Mapping[Capability, SchedulerVersion] = {Capability.GANG_REPLACE_TASK: OLDEST}
     max_levels = 0
     scheduler_name = "default-scheduler"
     pod_group: ResourceKind | None = None

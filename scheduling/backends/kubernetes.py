@@ -63,6 +63,7 @@ class Kubernetes(ByTable):
     oldest = OLDEST
     needs: Mapping[Capability, SchedulerVersion] = {
         Capability.GANG: OLDEST,
+        Capability.GANG_REPLACE_TASK: OLDEST,
         Capability.TOPOLOGY_REQUIRED: OLDEST,
     }
     pod_group = ResourceKind(ALPHA_API, "PodGroup", "podgroups", other_versions=("v1beta1",))

@@ -22,6 +22,9 @@ ALERTS = {
     for rule in group["rules"]
 }
 OTHER_VARIABLES = {
+    "OSMO_ATTEMPT": "is a task's",
+    "OSMO_MAX_ATTEMPTS": "is a task's",
+    "OSMO_LAST_END": "is a task's",
     "OSMO_SECRETS_DIR": "is read before the settings",
     "OSMO_ADMIN_PASSWORD": "is for make_administrator alone",
     "OSMO_TOKEN": "is the caller's",

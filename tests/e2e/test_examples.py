@@ -43,6 +43,7 @@ GANGS = {
     "mixed": Want(pods=4, gpu_pods=3, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "inherited": Want(pods=5, gpu_pods=4, together=(("zone", "left"), *SETS)),
     "torchrun": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
+    "saving": Want(pods=2, gpu_pods=2, together=(("rack", "worker"),), busy=("a-0", "b-0")),
     "templated": Want(
         pods=4, gpu_pods=4, together=(("spine", ""),), variables=("workers=4", "key=spine"), busy=("c-0",)
     ),

@@ -130,6 +130,20 @@ POOL = {
     "default_exec_timeout": often("8h", "PT8H", ""),
     "max_queue_timeout": often("60d", "90", "1m"),
     "default_exit_actions": EXIT_ACTIONS,
+    "recovery": st.fixed_dictionaries(
+        {},
+        optional={
+            "preempted": often("requeue", "task", "fail"),
+            "failed": often("requeue", "fail"),
+            "max": st.integers(-1, 12),
+            "replace_patience": often("10m", "0"),
+            "backoff": st.fixed_dictionaries(
+                {}, optional={"first": often("30s", "1h"), "limit": often("10m")}
+            ),
+        },
+    ),
+    "max_recoveries": st.integers(-1, 12),
+    "max_grace_period_seconds": st.integers(0, 700),
     "resources": st.fixed_dictionaries({}, optional={"gpu": GPU}),
 }  # fmt: skip
 

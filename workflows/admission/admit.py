@@ -16,6 +16,8 @@ from typing import Any
 from uuid import UUID
 
 from pools.checks.backend import check_shard
+from pools.values.recovery import RecoveryPolicy
+from pools.values.recovery_words import check_amounts, check_responses, policy_of
 from scheduling import names
 from scheduling.backends.base import Checked, SchedulerBackend
 from scheduling.backends.priorities import effective_priority
@@ -86,6 +88,7 @@ class _Admission:
     notices: list[Notice] = field(default_factory=list)
     platforms: dict[str, PlatformFacts | None] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
+    reported: set[Path] = field(default_factory=set)
 
     def groups(self, *, name: str, workflow: UUID) -> tuple[GroupValues, ...]:
         shared = self.shared(name=name, workflow=workflow)
@@ -195,6 +198,7 @@ class _Admission:
             nvlink=nvlink,
             claims=counts,
             free_preferences_after=self.free_preferences_after(tries),
+            recovery=self.recovery(group),
             **_templates({p.name: p for _, p in placed}),
         )
         version = version_for(placement, (task.placement for task in tries))
@@ -211,6 +215,20 @@ class _Admission:
         prefers = any(not r.required for task in tries for r in task.placement.requirements)
         editable = Capability.TOPOLOGY_RELAX_PENDING in self.facts.capabilities
         return self.facts.free_preferences_after if prefers and editable else 0
+
+    def recovery(self, group: GroupSpec) -> RecoveryPolicy:
+        """The policy of a group; what the workflow says for all its groups is a fault once."""
+        facts, places = self.facts, (self.facts.recovery, *group.recovery)
+        if group.recovery:  # the pool's own words were checked when it was saved
+            faults = [
+                *check_amounts(places, most=facts.max_recoveries),
+                *check_responses(places, capabilities=facts.capabilities),
+            ]
+            for fault in faults:
+                if fault.path not in self.reported:
+                    self.reported.add(fault.path)
+                    self.faults.append(fault)
+        return policy_of(places)
 
     def claims(
         self, group: GroupSpec, placed: Sequence[tuple[TaskSpec, PlatformFacts]]
@@ -304,6 +322,7 @@ class _Admission:
     ) -> TaskPlacement:
         """Freeze a task; ``topology`` is in force for it, its task group's included."""
         self.faults += check_use(task, platform)
+        self.check_grace_period(task)
         resource = task.resource
         return TaskPlacement(
             image=task.image,
@@ -327,7 +346,18 @@ class _Admission:
             exit_actions=task.exit_actions,
             lead=task.lead,
             claims_channel=claim.is_made,
+            grace_period=task.grace_period,
         )
+
+    def check_grace_period(self, task: TaskSpec) -> None:
+        most = self.facts.max_grace_period
+        if task.grace_period > most:
+            message = (
+                f"{task.grace_period} seconds are over what pool {quoted(self.facts.name)} allows "
+                f"(max_grace_period_seconds), which is {most}."
+            )
+            path = (*task.path, "terminationGracePeriodSeconds")
+            self.faults.append(Fault(path, "over_maximum", message, allowed=(str(most),)))
 
     def secret(self, name: str, task: TaskSpec) -> str:
         """The Secret of a credential: one that the pool shares, or the user's own of that name."""

@@ -16,11 +16,13 @@ from django.db.models.functions import Cast
 from pools import conditions
 from pools.clusters.capabilities import capabilities_of
 from pools.documents.backend import queues_of, shard_label
+from pools.documents.recovery import words_of
 from pools.documents.workflow import WorkflowLimits
 from pools.models import Node, Platform, Pool
 from pools.pod_templates.applied import frozen_pod, node_selection, tolerations_of
 from pools.selectors import installation, pool_levels, pool_nodes, pool_places, workflow_limits
 from pools.values.durations import parse_duration
+from pools.values.recovery_words import RecoveryWords
 from scheduling.backends.base import QueueSettings
 from scheduling.capabilities import Capabilities, Capability
 from scheduling.checks import SplitGangs, UnsupportedPreferred
@@ -68,7 +70,8 @@ class PoolFacts:
     """A pool as a submission sees it. ``places`` counts its nodes by their domains; empty: none known.
 
     ``domain_for_every_group``: with NVLink a group gets a ComputeDomain although none of its tasks claims a
-    channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``gpu_maximum`` is the
+    channel. ``free_preferences_after`` is in seconds, 0: preferences never give way. ``recovery`` is what
+    the pool says of it, whole; ``max_grace_period`` is in seconds. ``gpu_maximum`` is the
     pool's limit on GPUs, None for none. ``external_topology`` is the name of
     a Topology object that the service does not own, empty where it makes its own.
     """
@@ -100,6 +103,9 @@ class PoolFacts:
     exec_timeout: Timeouts
     queue_timeout: Timeouts
     default_exit_actions: Mapping[str, str]
+    recovery: RecoveryWords
+    max_recoveries: int
+    max_grace_period: int
     gpu_maximum: float | None
     shared_credentials: frozenset[str]
     limits: WorkflowLimits
@@ -148,6 +154,9 @@ def pool_facts(pool: Pool) -> PoolFacts:
             service=Timeouts(default=limits.default_queue_timeout, most=limits.max_queue_timeout),
         ),
         default_exit_actions=pool.default_exit_actions,
+        recovery=words_of(pool.recovery),
+        max_recoveries=pool.max_recoveries,
+        max_grace_period=pool.max_grace_period_seconds,
         gpu_maximum=_gpu_maximum(pool),
         shared_credentials=frozenset(pool.shared_credentials),
         limits=limits,

@@ -6,6 +6,9 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from pools.api.shapes import RecoveryShape
+from pools.values.recovery import RecoveryPolicy
+from pools.values.recovery_words import document_of
 from scheduling import names
 from scheduling.node_health import NodeHealth
 from scheduling.nvlink import ChannelClaim
@@ -163,11 +166,17 @@ def _group(
         got=_placement(group.placement_result),
         conditions=group.conditions,
         compute_domain=_compute_domain(group, domain),
+        recovery=_recovery(group),
         template_revisions=group.placement.get("template_revisions", {}),
         created_in_cluster_at=group.created_in_cluster_at,
         released_at=group.released_at,
         tasks=[_task(task, nodes=nodes, address=address) for task in group.tasks.all()],
     )
+
+
+def _recovery(group: TaskGroup) -> RecoveryShape:
+    policy = RecoveryPolicy.from_json(group.placement.get("recovery", {}))
+    return RecoveryShape.model_validate(document_of(policy))
 
 
 def explained(explanation: WorkflowExplanation) -> shapes.ExplanationShape:

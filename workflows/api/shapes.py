@@ -6,7 +6,7 @@ digits. OSMO's fields that have no meaning here are null.
 
 from typing import Annotated, Any, Literal
 
-from pools.api.shapes import ConditionShape
+from pools.api.shapes import ConditionShape, RecoveryShape
 from web.shapes import AsStored, Instant, Shape, about, absent, absent_or_null, choice
 from workflows.explain.reasons import Why
 from workflows.feasibility.pool_outcomes import OUTCOMES
@@ -220,6 +220,12 @@ class PoolVerdictShape(Shape):
     groups: list[GroupVerdictShape] = about("Empty for a pool that does not take it.")
 
 
+class GroupRecoveryShape(RecoveryShape):
+    """The recovery of a task group: of pool, workflow and group together."""
+
+    group: str
+
+
 class SubmissionShape(Shape):
     """Exactly one of ``logs`` and ``spec`` is not null. ``objects`` is there for a dry run."""
 
@@ -233,6 +239,7 @@ class SubmissionShape(Shape):
     warnings: list[str]
     constraints: Annotated[list[GroupConstraintsShape], AsStored()]
     feasibility: Annotated[list[GroupFeasibilityShape], AsStored()]
+    recovery: list[GroupRecoveryShape] | None = absent("What is in force for each group; for a dry run.")
     objects: list[dict[str, Any]] | None = absent("Whole manifests, in order of creation.")
 
 
@@ -383,6 +390,7 @@ class GroupShape(Shape):
     )
     conditions: Conditions
     compute_domain: ComputeDomainShape | None
+    recovery: RecoveryShape = about("What follows when it loses a task, as frozen when it was accepted.")
     template_revisions: dict[str, int] = about("Revisions of the pod templates it was accepted under.")
     created_in_cluster_at: Instant | None = about(TIME)
     released_at: Instant | None = about(TIME)

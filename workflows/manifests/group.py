@@ -8,6 +8,7 @@ pods of a generation are those that ever joined it, so a later rendering gives i
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pools.values.recovery import Loss, Response
 from scheduling import names, pins, set_order
 from scheduling.backends.base import AppliedConstraint, GangRequest, Manifest, PodParts, RenderedGang
 from scheduling.backends.registry import scheduler_backend
@@ -22,7 +23,7 @@ from workflows.values.observation import (
     PREFERENCE_LEVELS_ANNOTATION,
     STAGE_ANNOTATION,
 )
-from workflows.values.placement import GroupValues, TaskTry, gang_of
+from workflows.values.placement import RESTART_GROUP, GroupValues, TaskTry, gang_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ class Renderer:
             claim_template=self.claim_template,
             templates=placement.templates,
             user_labels=labels.users(placement.labels),
+            variables=_variables(values),
             tokens=tokens,
             files=FileSecrets(values, tokens, self._labels),
         )
@@ -210,6 +212,20 @@ def _marks(values: GroupValues) -> dict[str, str]:
     if values.pins:
         marks[PINNED_SETS_ANNOTATION] = pins.digest_of(values.pins)
     return marks
+
+
+def _variables(values: GroupValues) -> dict[str, str]:
+    """What a program is told of the attempts of its group; preemptions do not count to the most."""
+    placement = values.placement
+    policy = placement.recovery
+    actions = (placement.default_exit_actions, *(task.placement.exit_actions for task in values.tasks))
+    again = any(policy.response(loss) != Response.FAIL for loss in (Loss.NODE_LOST, Loss.FAILED))
+    again = again or any(RESTART_GROUP in of_one for of_one in actions)
+    return {
+        "OSMO_ATTEMPT": str(values.attempt_number),
+        "OSMO_MAX_ATTEMPTS": str(policy.most + 1 if again else 1),
+        "OSMO_LAST_END": values.last_end,
+    }
 
 
 def _hosts(values: GroupValues, subdomain: str) -> dict[str, str]:

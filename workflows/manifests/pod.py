@@ -19,11 +19,15 @@ from workflows.manifests.tokens import Tokens
 from workflows.values.placement import FrozenTemplate, TaskPlacement, TaskTry
 
 HOSTNAME = "kubernetes.io/hostname"
+GRACE_PERIOD = "terminationGracePeriodSeconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFrame:
-    """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none."""
+    """The values that all pods of a group share. ``subdomain`` and ``claim_template`` are empty for none.
+
+    ``variables`` are the service's own in every container; the user's of the same name replace them.
+    """
 
     namespace: str
     submitted_by: str
@@ -34,6 +38,7 @@ class PodFrame:
     files: FileSecrets
     user_labels: Mapping[str, str] = field(default_factory=dict)
     templates: Mapping[str, FrozenTemplate] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
@@ -55,6 +60,7 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
     template = frame.templates.get(task.placement.platform)
     if template is None:
         return pod
+    graced = {GRACE_PERIOD} if task.placement.grace_period else set()
     return apply_template(
         pod,
         template,
@@ -62,7 +68,7 @@ def render_pod(task: TaskTry, parts: PodParts, *, frame: PodFrame) -> Manifest:
             names.container(task.name), task.placement, submitted_by=frame.submitted_by, labels=service_labels
         ),
         labels=service_labels,
-        fixed={"schedulerName", *parts.spec},
+        fixed={"schedulerName", *parts.spec, *graced},
     )
 
 
@@ -99,6 +105,8 @@ def _spec(task: TaskTry, frame: PodFrame) -> Manifest:
         spec["resourceClaims"] = [
             {"name": names.CHANNEL_CLAIM, "resourceClaimTemplateName": frame.claim_template}
         ]
+    if placement.grace_period:
+        spec[GRACE_PERIOD] = placement.grace_period
     if placement.host_network:
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if volumes.entries:
@@ -141,6 +149,10 @@ def _container(task: TaskTry, frame: PodFrame, volumes: "_Volumes") -> Manifest:
 
 
 def _environment(placement: TaskPlacement, frame: PodFrame) -> Iterator[Manifest]:
+    own = {name for use in placement.credentials.values() if not isinstance(use, str) for name in use}
+    for name, value in frame.variables.items():
+        if name not in placement.environment and name not in own:
+            yield {"name": name, "value": value}
     for name, value in placement.environment.items():
         yield {"name": name, "value": frame.tokens.fill(value)}
     for secret, use in placement.credentials.items():

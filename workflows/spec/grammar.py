@@ -9,10 +9,11 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 from pydantic_core import PydanticCustomError
 
 from pools.documents.reading import FlagOrAuto
+from pools.values.durations import parse_duration
 from scheduling.errors import Fault, Path
 from web.expectations import EXPECTATIONS
 from workflows.spec.syntax import quoted
@@ -31,8 +32,29 @@ def _no_bool(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
+
+
+def _positive(value: int) -> int:
+    if value < 1:
+        raise PydanticCustomError("seconds", "it must be one second or more")
+    return value
+
+
+def _duration(text: str) -> str:
+    """Check it here, so that it is reported together with other faults of its piece."""
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise PydanticCustomError(
+            "duration", "write a duration above zero, such as 30s, 10m or PT8H"
+        ) from error
+    return text
+
+
 ExitActionName = Literal["COMPLETE", "FAIL", "RESCHEDULE", "RESTART_GROUP"]
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=0, le=2**31 - 1)]
+GracePeriod = Annotated[Count, AfterValidator(_positive)]
+Duration = Annotated[Text, AfterValidator(_duration)]
 
 
 class GrammarModel(BaseModel):
@@ -106,6 +128,26 @@ class CheckpointModel(GrammarModel):
     regex: Text = ""
 
 
+ResponseWord = Literal["requeue", "task", "fail"]
+
+
+class BackoffModel(GrammarModel):
+    first: Duration | None = None
+    limit: Duration | None = None
+
+
+class RecoveryModel(GrammarModel):
+    """What follows when a group loses a task; a word that is left out is as the broader place says it."""
+
+    preempted: ResponseWord | None = None
+    node_lost: ResponseWord | None = None
+    failed: ResponseWord | None = None
+    max: Count | None = None
+    max_preemptions: Count | None = None
+    replace_patience: Duration | None = None
+    backoff: BackoffModel | None = None
+
+
 class TaskModel(Piece):
     name: Text
     image: Text
@@ -123,6 +165,8 @@ class TaskModel(Piece):
     volumeMounts: tuple[Text, ...] = ()  # noqa: N815 -- OSMO's field
     credentials: dict[Text, Any] = Field(default_factory=dict)
     nvlink: FlagOrAuto = None  # ours: whether it claims its node's channel; auto: see scheduling.nvlink
+    recovery: RecoveryModel | None = None  # ours; under `tasks:` alone, for its own group
+    terminationGracePeriodSeconds: GracePeriod | None = None  # noqa: N815 -- Kubernetes' field
     downloadType: Text | None = None  # noqa: N815 -- OSMO's field
     cacheSize: Text | None = None  # noqa: N815 -- OSMO's field
     exitActions: dict[ExitActionName, Text] = Field(default_factory=dict)  # noqa: N815 -- OSMO's field
@@ -138,6 +182,7 @@ class GroupModel(Piece):
     barrier: bool = True
     ignoreNonleadStatus: bool = True  # noqa: N815 -- OSMO's field
     nvlink: FlagOrAuto = None  # ours; false: no ComputeDomain; true: all its tasks with GPUs claim a channel
+    recovery: RecoveryModel | None = None  # ours
     topology: tuple[TopologyEntry, ...] = ()  # ours: holds for every task that does not opt out
     tasks: Annotated[tuple[SkipValidation[TaskModel], ...], Field(min_length=1)]
 
@@ -165,6 +210,7 @@ class WorkflowModel(GrammarModel):
     backend: Text | None = None
     groups: list[Any] | None = None
     tasks: list[Any] | None = None
+    recovery: RecoveryModel | None = None  # ours; holds for every group that does not say otherwise
     topology: tuple[TopologyEntry, ...] = ()  # never carried out: refused, or warned of
     resources: dict[Text, Any] = Field(default_factory=dict)
     timeout: TimeoutModel = TimeoutModel()
@@ -232,6 +278,10 @@ def fields_of(model: type[GrammarModel]) -> tuple[str, ...]:
 
 _PLACES: Mapping[tuple[type[GrammarModel], str], type[GrammarModel]] = {
     (WorkflowModel, "timeout"): TimeoutModel,
+    (WorkflowModel, "recovery"): RecoveryModel,
+    (GroupModel, "recovery"): RecoveryModel,
+    (TaskModel, "recovery"): RecoveryModel,
+    (RecoveryModel, "backoff"): BackoffModel,
     (TaskModel, "inputs"): InputModel,
     (TaskModel, "outputs"): OutputModel,
     (TaskModel, "kpis"): KpiModel,

@@ -16,10 +16,18 @@ from typing import TypeVar
 from pools.values.durations import parse_duration
 from pools.values.exit_codes import exit_codes
 from pools.values.images import image_fault
+from pools.values.recovery_words import RecoveryWords, read_words
 from scheduling.errors import Fault, Notice, Path
 from scheduling.requirements import Requirement
 from workflows.spec import syntax
-from workflows.spec.grammar import GroupModel, ResourceModel, TaskModel, TopologyEntry, WorkflowModel
+from workflows.spec.grammar import (
+    GroupModel,
+    RecoveryModel,
+    ResourceModel,
+    TaskModel,
+    TopologyEntry,
+    WorkflowModel,
+)
 from workflows.spec.limits import SpecLimits
 from workflows.spec.upstream import find_cycle
 from workflows.spec.validation import ROOT
@@ -64,6 +72,7 @@ class Resolver:
     left_out: dict[str, list[Path]] = field(default_factory=dict)
     _home: dict[str, str] = field(default_factory=dict)
     _resources: dict[str, Resource] = field(default_factory=dict)
+    _recovery: tuple[RecoveryWords, ...] = ()
     _suggested: int = 0
 
     def groups(self) -> tuple[GroupSpec, ...]:
@@ -75,6 +84,7 @@ class Resolver:
         self._resources = {name: self._resource(name, model) for name, model in self.resource_models.items()}
         if not self._resources:
             self._resources["default"] = Resource(name="default", path=(*ROOT, "resources", "default"))
+        self._recovery = self._recovery_words(self.workflow.recovery, (*ROOT, "recovery"))
         upstream = {group.name: self._upstream(group) for group in groups}
         self._check_dependencies(upstream)
         self._check_cycles(upstream)
@@ -214,7 +224,25 @@ class Resolver:
             bare=group.bare,
             nvlink=_group_nvlink(group),
             topology=_requirements(group.topology, group.path),
+            recovery=(*self._recovery, *self._recovery_of(group)),
         )
+
+    def _recovery_of(self, group: GroupModel) -> tuple[RecoveryWords, ...]:
+        """What a group says of recovery; a task under ``tasks:`` says it for its own group."""
+        if group.bare:
+            task = group.tasks[0]
+            return self._recovery_words(task.recovery, (*task.path, "recovery"))
+        for task in group.tasks:
+            if task.recovery is not None:
+                message = "A group recovers as a whole: write `recovery` beside its `tasks`, not in a task."
+                self._fault((*task.path, "recovery"), "recovery_of_task", message)
+        return self._recovery_words(group.recovery, (*group.path, "recovery"))
+
+    def _recovery_words(self, model: RecoveryModel | None, path: Path) -> tuple[RecoveryWords, ...]:
+        if model is None:
+            return ()
+        words, _ = read_words(model.model_dump(exclude_none=True), path=path)
+        return (words,)
 
     def _task(self, task: TaskModel, *, lead: bool) -> TaskSpec | None:
         """The task; None if its resource spec does not exist."""
@@ -240,6 +268,7 @@ class Resolver:
             exit_actions=self._exit_actions(task, path),
             lead=lead,
             nvlink=task.nvlink,
+            grace_period=task.terminationGracePeriodSeconds or 0,
             resource=resource or Resource(name=task.resource, path=path),
         )
         for name in task.environment:

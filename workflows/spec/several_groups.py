@@ -160,7 +160,11 @@ class _OneGroup:
     def _written(self, group: GroupSpec) -> Json:
         """A group as the user wrote it; a bare task with the group that it is."""
         raw: Json = self.workflow[str(group.path[1])][group.path[2]]
-        return {"name": group.name, "tasks": [raw]} if group.bare else raw
+        if not group.bare:
+            return raw
+        task = {key: value for key, value in raw.items() if key != "recovery"}
+        recovery = {"recovery": raw["recovery"]} if "recovery" in raw else {}
+        return {"name": group.name, **recovery, "tasks": [task]}
 
     def _joined(self, members: Sequence[GroupSpec]) -> Json:
         written = [self._written(group) for group in members]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pools.documents.yaml_text import Places
+from pools.values.recovery_words import RecoveryWords
 from scheduling.errors import Fault, Notice, Path, format_path
 from scheduling.requirements import Requirement
 from workflows.values.placement import File
@@ -32,7 +33,8 @@ class Resource:
 class TaskSpec:
     """One task. ``exit_actions`` maps names of actions to checked ranges (``1-3,7``).
 
-    ``nvlink`` says whether it claims its node's NVLink channel, None for ``auto``.
+    ``nvlink`` says whether it claims its node's NVLink channel, None for ``auto``. ``grace_period`` is in
+    seconds, 0 where it says none.
     """
 
     name: str
@@ -49,6 +51,7 @@ class TaskSpec:
     exit_actions: Mapping[str, str] = field(default_factory=dict)
     lead: bool
     nvlink: bool | None = None
+    grace_period: int = 0
     resource: Resource
 
 
@@ -58,7 +61,7 @@ class GroupSpec:
 
     ``bare``: it is one task written under ``tasks:``. ``nvlink``: False gives it no ComputeDomain, True
     makes all its tasks with GPUs claim a channel of it, None is ``auto``. ``topology`` binds every task
-    that does not leave it.
+    that does not leave it. ``recovery`` is what the workflow and the group say of it, in this order.
     """
 
     name: str
@@ -70,6 +73,7 @@ class GroupSpec:
     bare: bool = False
     nvlink: bool | None = None
     topology: tuple[Requirement, ...] = ()
+    recovery: tuple[RecoveryWords, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pools.models import Pool
+from pools.values.recovery_words import document_of
 from workflows.feasibility.report import FeasibilityReport
 from workflows.manifests.group import GroupObjects
 from workflows.spec import WorkflowSpec
@@ -71,4 +72,7 @@ class AcceptedSubmission:
     def dry_run_reply(self) -> dict[str, Any]:
         """The reply with the rendered spec and every object that would be created."""
         reply = self.reply(name=self.placement.workflow_name, spec=self.spec.rendered)
+        reply["recovery"] = [
+            {"group": group.name, **document_of(group.placement.recovery)} for group in self.groups
+        ]
         return {**reply, "objects": [manifest for objects in self.objects for manifest in objects.in_order()]}

@@ -37,6 +37,17 @@ FULL = {
     "max_exec_timeout": "2d",
     "ended_workflow_days": 30,
     "default_exit_actions": {"RESCHEDULE": "1-3,7"},
+    "recovery": {
+        "preempted": "requeue",
+        "node_lost": "task",
+        "failed": "fail",
+        "max": 5,
+        "max_preemptions": 9,
+        "replace_patience": "5m",
+        "backoff": {"first": "10s", "limit": "1m"},
+    },
+    "max_recoveries": 6,
+    "max_grace_period_seconds": 120,
     "resources": {"gpu": {"guarantee": 16, "maximum": -1, "weight": 2}},
 }
 
@@ -69,6 +80,31 @@ def test_a_put_accepts_what_a_get_returned_and_changes_nothing(put, kai, admin, 
 def test_a_put_of_the_whole_list_accepts_what_a_get_returned(put, pool, admin):
     shown = admin.get("/api/configs/pool?verbose=True").json()["pools"]
     assert put("pool", shown)[0] == 200
+
+
+def test_a_pool_that_says_nothing_of_recovery_shows_what_is_in_force(put, kai, ann):
+    put("pool/train", POOL)
+    shown = ann.get("/api/configs/pool/train").json()
+    assert shown["recovery"] == {
+        "preempted": "fail",
+        "node_lost": "fail",
+        "failed": "fail",
+        "max": 3,
+        "max_preemptions": None,
+        "replace_patience": "600s",
+        "backoff": {"first": "30s", "limit": "600s"},
+    }
+    assert (shown["max_recoveries"], shown["max_grace_period_seconds"]) == (10, 600)
+
+
+def test_a_patch_changes_one_word_of_recovery(put, kai, admin):
+    put("pool/train", FULL)
+    changes = {"recovery": {"failed": "requeue", "backoff": {"first": "20s"}}}
+    shown = admin.patch("/api/configs/pool/train", {"configs_dict": changes}, format="json").json()
+    assert shown["recovery"] == FULL["recovery"] | {
+        "failed": "requeue",
+        "backoff": {"first": "20s", "limit": "1m"},
+    }
 
 
 def test_a_patch_replaces_topology_keys_and_never_appends(pool, admin):
@@ -138,6 +174,20 @@ WRONG = {
     "seventeen keys": (
         {"topology_keys": [{"key": f"k{i}", "label": f"l{i}"} for i in range(17)]},
         {("configs.topology_keys", "too_many_levels"), ("configs.topology_keys", "unsupported_capability")},
+    ),
+    "recovery that cannot be": (
+        {
+            "recovery": {"failed": "again", "max": -1, "tries": 2},
+            "max_recoveries": -1,
+            "max_grace_period_seconds": 0,
+        },
+        {
+            ("configs.recovery.failed", "literal_error"),
+            ("configs.recovery.max", "greater_than_equal"),
+            ("configs.recovery.tries", "unknown_field"),
+            ("configs.max_recoveries", "greater_than_equal"),
+            ("configs.max_grace_period_seconds", "greater_than_equal"),
+        },
     ),
     "an unknown backend": ({"backend": "kia"}, {("configs.backend", "unknown_backend")}),
     "no backend": ({"backend": None}, {("configs.backend", "required")}),

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from celery import current_app
 
+from pools.values.recovery import Response
 from scheduling.levels import Level
 from tests.api.workflows.specs import alone, gang, task, text
 from tests.error_shape import assert_error_shape
@@ -156,6 +157,47 @@ def test_a_dry_run_shows_whole_objects_and_writes_nothing(submit):
     assert reply["logs"] is None
     assert set(reply) == set(shapes.SubmissionShape.model_fields) - {"pool", "pools"}
     assert not Workflow.objects.exists()
+
+
+def test_a_dry_run_shows_the_recovery_in_force(submit, pool):
+    pool.recovery = {"preempted": "requeue", "max": 2}
+    pool.save()
+    recovery = {"failed": "task", "replace_patience": 90}
+    workflow = gang(2, recovery={"failed": "requeue", "max": 7})
+    workflow["groups"][0] |= {"recovery": recovery}
+    (shown,) = accepted(submit(workflow, "?dry_run=True"))["recovery"]
+    assert shown == {
+        "group": "workers",
+        "preempted": "requeue",
+        "node_lost": "fail",
+        "failed": "task",
+        "max": 7,
+        "max_preemptions": None,
+        "replace_patience": "90s",
+        "backoff": {"first": "30s", "limit": "600s"},
+    }
+
+
+def test_recovery_is_frozen_and_shown_with_the_group(submit, pool, api):
+    reply = accepted(submit(alone(recovery={"failed": "requeue"})))
+    frozen = GroupPlacement.from_json(TaskGroup.objects.get().placement)
+    assert (frozen.recovery.failed, frozen.version) == (Response.REQUEUE, 6)
+    (group,) = api.get(f"/api/workflow/{reply['name']}").json()["groups"]
+    assert group["recovery"]["failed"] == "requeue"
+
+
+def test_recovery_and_time_to_save_stay_within_what_the_pool_allows(submit, pool):
+    pool.max_recoveries, pool.max_grace_period_seconds = 2, 60
+    pool.save()
+    workflow = alone(terminationGracePeriodSeconds=61, recovery={"backoff": {"first": "1h"}})
+    reply = submit({**workflow, "recovery": {"max": 3}})
+    assert_error_shape(reply, 400)
+    assert [(d["path"], d["code"]) for d in reply.json()["details"]] == [
+        ("workflow.tasks[0].terminationGracePeriodSeconds", "over_maximum"),
+        ("workflow.tasks[0].recovery.backoff.first", "over_maximum"),
+        ("workflow.recovery.max", "over_maximum"),
+    ]
+    assert all(detail["line"] for detail in reply.json()["details"])
 
 
 def test_a_dry_run_finds_what_a_submission_would(submit):

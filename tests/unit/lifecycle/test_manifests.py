@@ -2,16 +2,18 @@
 
 import base64
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
+from pools.values.recovery import RecoveryPolicy, Response
 from scheduling import names
 from scheduling.requirements import Requirement
 from tests.unit.lifecycle.values import GROUP, group, one_try
 from workflows.manifests.file_secrets import MAX_CONTENTS
 from workflows.manifests.group import Renderer, render_group
-from workflows.values.placement import File
+from workflows.values.placement import File, FrozenTemplate
 
 RACK = (Requirement("rack", "r"),)
 
@@ -23,6 +25,15 @@ def pod_of(**changes):
 def container_of(**changes):
     (container,) = pod_of(**changes)["spec"]["containers"]
     return container
+
+
+def variables_of(pod):
+    return {entry["name"]: entry["value"] for entry in pod["spec"]["containers"][0]["env"]}
+
+
+def own_variables(container):
+    """The container's variables without those that every container has."""
+    return [entry for entry in container["env"] if not entry["name"].startswith("OSMO_")]
 
 
 def test_a_pod_runs_the_users_command_and_nothing_else():
@@ -99,7 +110,7 @@ def test_tokens_of_the_workflow_are_filled_in_wherever_texts_stand():
         command=("{{workflow_id}}",), environment={"ID": "{{uuid}}"}, args=("{{output}}", "{{ workflow_id }}")
     )
     assert container["command"] == ["train-1"]
-    assert container["env"] == [{"name": "ID", "value": UUID(int=2).hex}]
+    assert own_variables(container) == [{"name": "ID", "value": UUID(int=2).hex}]
     assert container["args"] == ["{{output}}", "train-1"]
 
 
@@ -138,7 +149,42 @@ def test_credentials_are_mounted_or_read_from_existing_secrets():
     assert pod["spec"]["volumes"] == [{"name": "v0", "secret": {"secretName": "s3"}}]
     assert container["volumeMounts"] == [{"name": "v0", "mountPath": "/keys", "readOnly": True}]
     ref = {"secretKeyRef": {"name": "hub", "key": "token"}}
-    assert container["env"] == [{"name": "TOKEN", "valueFrom": ref}]
+    assert own_variables(container) == [{"name": "TOKEN", "valueFrom": ref}]
+
+
+def test_every_container_knows_its_attempt():
+    policy = RecoveryPolicy(preempted=Response.REQUEUE, failed=Response.REQUEUE, most=4)
+    values = group([one_try("a", 0), one_try("b", 1, environment={"OSMO_LAST_END": "mine"})], recovery=policy)
+    pods = render_group(replace(values, attempt_number=3, last_end="node_lost")).pods
+    assert variables_of(pods["a"]) == {
+        "OSMO_ATTEMPT": "3",
+        "OSMO_MAX_ATTEMPTS": "5",
+        "OSMO_LAST_END": "node_lost",
+    }
+    assert variables_of(pods["b"])["OSMO_LAST_END"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("policy", "actions", "most"),
+    [
+        (RecoveryPolicy(), {}, "1"),
+        (RecoveryPolicy(preempted=Response.REQUEUE), {}, "1"),
+        (RecoveryPolicy(node_lost=Response.REQUEUE), {}, "4"),
+        (RecoveryPolicy(most=2), {"RESTART_GROUP": "75"}, "3"),
+    ],
+)
+def test_attempts_are_counted_that_end_by_failure_or_a_lost_node(policy, actions, most):
+    pods = render_group(group([one_try("a", 0, exit_actions=actions)], recovery=policy)).pods
+    first = {"OSMO_ATTEMPT": "1", "OSMO_MAX_ATTEMPTS": most, "OSMO_LAST_END": ""}
+    assert variables_of(pods["a"]) == first
+
+
+def test_a_task_gets_its_time_to_save_over_the_template_of_its_platform():
+    template = {"": FrozenTemplate(pod={"spec": {"terminationGracePeriodSeconds": 7}})}
+    pods = render_group(group([one_try("a", 0, grace_period=120), one_try("b", 1)], templates=template)).pods
+    assert pods["a"]["spec"]["terminationGracePeriodSeconds"] == 120
+    assert pods["b"]["spec"]["terminationGracePeriodSeconds"] == 7
+    assert "terminationGracePeriodSeconds" not in pod_of()["spec"]
 
 
 def test_nodes_are_chosen_by_selector_tolerations_and_exclusion():

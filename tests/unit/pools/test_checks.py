@@ -93,6 +93,22 @@ def test_exit_codes_that_are_none(codes):
     assert pool(default_exit_actions={"FAIL": codes}) == [("default_exit_actions.FAIL", "invalid_exit_codes")]
 
 
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        ({"recovery": {"max": 10}}, []),
+        ({"recovery": {"max": 11}}, [("recovery.max", "over_maximum")]),
+        ({"max_recoveries": 2}, [("recovery.max", "over_maximum")]),
+        ({"recovery": {"replace_patience": "soon"}}, [("recovery.replace_patience", "invalid_duration")]),
+        ({"recovery": {"backoff": {"first": "11m"}}}, [("recovery.backoff.first", "over_maximum")]),
+        ({"recovery": {"backoff": {"first": "0s"}}}, [("recovery.backoff.first", "invalid_duration")]),
+        ({"recovery": {"backoff": {"first": "1h", "limit": "1h"}}}, []),
+    ],
+)
+def test_recovery_within_what_the_pool_allows(fields, want):
+    assert pool(**fields) == want
+
+
 def test_an_unknown_exit_action_is_named():
     assert pool(default_exit_actions={"RETRY": "1"}) == [
         ("default_exit_actions.RETRY", "unknown_exit_action")

@@ -53,8 +53,12 @@ def test_a_version_too_old_holds_nothing(make):
 def test_kai_holds_everything_and_default_nothing():
     assert Kai().capabilities(SchedulerVersion(0, 17)).held == EVERYTHING
     assert Kai().capabilities(None).held == EVERYTHING - {Capability.QUEUE_PREEMPTION_DELAY}
-    assert Default().capabilities(None).held == frozenset()
-    assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {"gang", "topology.required"}
+    assert Default().capabilities(None).held == {"gang.replace_task"}
+    assert Kubernetes().capabilities(SchedulerVersion(1, 36)).held == {
+        "gang",
+        "gang.replace_task",
+        "topology.required",
+    }
 
 
 REFUSED = {

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pools.values.recovery_words import RecoveryWords, check_responses
 from scheduling.backends.kai import Kai
 from scheduling.capabilities import (
     QUEUE_CAPABILITIES,
@@ -35,12 +36,14 @@ def test_every_capability_decides_something(capability):
 
     shares = dict.fromkeys(SHARE_CAPABILITIES, 7)
     settings = dict.fromkeys(QUEUE_CAPABILITIES, "5m")
+    recovery = RecoveryWords({"node_lost": "task"})
 
     def configured(backend):
         capabilities = backend.capabilities(SchedulerVersion(0, 17))
         return (
             *check_share(shares, {}, capabilities=capabilities, path=()),
             *check_queue_settings(settings, {}, capabilities=capabilities, path=()),
+            *check_responses([recovery], capabilities=capabilities),
         )
 
     answers = [(configured(Kai()), configured(Less()))]
