@@ -248,7 +248,7 @@ class ClusterGateway:
                 api_requests.delete(
                     api_requests.path_of(kind, namespace=target.namespace, name=target.name),
                     uid=target.uid,
-                    resource_version=None,
+                    resource_version=target.resource_version,
                     grace_seconds=grace_seconds,
                     propagation=propagation,
                 ),

@@ -83,11 +83,15 @@ class WriteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTarget:
-    """One object to delete. Without ``uid`` any object of that name is deleted, so give it."""
+    """One object to delete. Without ``uid`` any object of that name is deleted, so give it.
+
+    With ``resource_version`` it is deleted only as it was read: REFUSED by a WriteConflict if it has changed.
+    """
 
     name: str
     namespace: str = ""
     uid: str | None = None
+    resource_version: str | None = None
 
 
 class Stream(Protocol[T_co]):

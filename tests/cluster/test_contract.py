@@ -408,6 +408,21 @@ def test_delete_many_spares_objects_with_another_uid(cluster, namespace, within)
     assert left == [1, 2]
 
 
+def test_delete_many_spares_objects_that_changed_since_they_were_read(cluster, namespace, within):
+    kept, doomed = (cluster.create(CONFIG_MAP, config_map(namespace, name)) for name in ("kept", "doomed"))
+    cluster.patch(CONFIG_MAP, "kept", {"data": {"x": "2"}}, patch_type=MERGE_PATCH, namespace=namespace)
+    targets = [
+        DeleteTarget(
+            obj["metadata"]["name"], namespace, obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+        )
+        for obj in (kept, doomed)
+    ]
+    outcomes = cluster.delete_many(CONFIG_MAP, targets, deadline=within)
+    assert [outcome.wrote for outcome in outcomes] == [WriteResult.REFUSED, WriteResult.DONE]
+    assert isinstance(outcomes[0].error, WriteConflict)
+    assert cluster.get(CONFIG_MAP, "kept", namespace=namespace) is not None
+
+
 # watch
 
 

@@ -392,6 +392,7 @@ class FakeCluster:
                 each.name,
                 uid=each.uid,
                 namespace=each.namespace,
+                resource_version=each.resource_version,
                 grace_seconds=grace_seconds,
                 propagation=propagation,
             )

@@ -10,7 +10,7 @@ from cluster.errors import ClusterUnreachable, WriteConflict
 from cluster.kinds import EVENT, POD
 from pools.models import Cluster
 from tests.factories import LEVELS
-from tests.fakes.kinds import KAI_POD_GROUP
+from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
 from tests.worker.world import World, fresh, statuses
 from workflows.manifests.group import Renderer
 from workflows.models import Event, Task, TaskGroup
@@ -244,6 +244,42 @@ def test_a_gang_that_got_a_node_just_before_is_not_edited_and_the_event_says_so(
     assert statuses(group) == ["RUNNING", "RUNNING"]
     assert (holds(world), patches(world)) == (([RACK], None), 0)
     assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
+
+
+def test_a_gang_whose_binder_was_given_a_node_is_not_edited(db):
+    world = World(scheduled=False, further=(KAI_BIND_REQUEST,))
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    pod = group.tasks.first().pod_name
+    request = {
+        "apiVersion": KAI_BIND_REQUEST.api_version,
+        "kind": "BindRequest",
+        "metadata": {"name": pod, "namespace": "osmo"},
+        "spec": {"podName": pod, "selectedNode": "node-0", "backoffLimit": 2},
+    }
+    world.cluster.create(KAI_BIND_REQUEST, request)
+    world.look(group)
+    assert holds(world) == ([RACK], None)
+    assert said(group) == ["PatienceBegan", "Relaxed", "RelaxationLeftOut"]
+
+
+def test_a_binder_that_has_given_up_holds_nothing_up(db):
+    world = World(scheduled=False, further=(KAI_BIND_REQUEST,))
+    group = patient(world, asks("rack", wait=40.0))
+    world.settle()
+    later(40)
+    pod = group.tasks.first().pod_name
+    request = {
+        "apiVersion": KAI_BIND_REQUEST.api_version,
+        "kind": "BindRequest",
+        "metadata": {"name": pod, "namespace": "osmo"},
+        "spec": {"podName": pod, "selectedNode": "node-0", "backoffLimit": 2},
+        "status": {"phase": "Failed", "failedAttempts": 2},
+    }
+    world.cluster.create(KAI_BIND_REQUEST, request)
+    world.look(group)
+    assert holds(world) == ([], "1")
 
 
 @pytest.mark.parametrize("pod_group_too", [False, True])

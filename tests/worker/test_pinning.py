@@ -6,6 +6,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from cluster.errors import RequestForbidden
 from cluster.kinds import NODE, POD
 from pools.models import Cluster
 from tests.fakes.kinds import KAI_BIND_REQUEST, KAI_POD_GROUP
@@ -14,6 +15,8 @@ from tests.worker.test_patience import RACK, ZONE, Killed, bind, lost, patient, 
 from tests.worker.world import World, fresh, statuses
 from web import crashpoints
 from workflows.models import Event, ObservedPod, Task, TaskGroup
+from workflows.reconcile import pinning
+from workflows.reconcile.outcomes import Retry
 from workflows.services import orders
 
 MARK = "osmo.nvidia.com/pinned-sets"
@@ -136,6 +139,40 @@ def test_a_worker_that_dies_on_the_way_is_taken_over_from(world, group, monkeypa
     assert is_pinned(world)
     assert statuses(group) == ["RUNNING"] * 4
     assert not fresh(group).repinning
+
+
+def test_a_pod_that_is_bound_while_others_are_deleted_is_spared_and_pins_stay(world, group, monkeypatch):
+    """Its node comes between the last look at it and its deletion; the others are made for it again."""
+    seek(world)
+    last = group.tasks.order_by("position").last().pod_name
+    binding = pinning.bound_pods
+
+    def read_and_bind(view, cluster, pods):
+        bound = binding(view, cluster, pods)
+        if view.row.repinning and len(pods) == 4:
+            world.cluster.edit(POD, last, lambda pod: pod["spec"].update(nodeName="n1"), namespace="osmo")
+        return bound
+
+    uid = world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"]
+    monkeypatch.setattr(pinning, "bound_pods", read_and_bind)
+    world.look(group)
+    assert world.pods() == [last]
+    world.settle()
+    assert world.cluster.get(POD, last, namespace="osmo")["metadata"]["uid"] == uid
+    assert (selectors(world), fresh(group).repinning, fresh(group).pins) == ([{}] * 4, False, [])
+    assert notes(group) == ["SetsPinned", "PinsLeftOut"]
+    assert {task.retry_id for task in group.tasks.all()} == {0}
+
+
+def test_pods_that_cannot_be_made_are_tried_again_more_slowly_each_time(world, group):
+    seek(world)
+    refusal = RequestForbidden("exceeded quota", status=403)
+    world.cluster.fail(refusal, verb="create", kind=POD, times=100)
+    world.look(group)
+    outcomes = [world.look(group) for _ in range(3)]
+    assert [type(outcome) for outcome in outcomes] == [Retry] * 3
+    assert fresh(group).failures >= 3
+    assert "exceeded quota" in fresh(group).waiting_reason
 
 
 def test_pods_that_are_made_again_have_not_vanished_while_no_observer_is_at_work(world, group):

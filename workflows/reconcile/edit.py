@@ -21,6 +21,7 @@ from workflows.lifecycle.patience import ConstraintRow
 from workflows.reconcile.group_reader import pod_group_kind
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
+from workflows.reconcile.outcomes import Failed, Retry
 from workflows.values.observation import (
     MEMBERS_ANNOTATION,
     ORDER_ANNOTATION,
@@ -33,10 +34,14 @@ from workflows.values.placement import Easing
 
 @dataclass(frozen=True, slots=True)
 class EditProgress:
-    """``moved``: the row has changed and should be read again; ``unfinished``: the edit is not done yet."""
+    """``moved``: the row has changed and should be read again; ``unfinished``: the edit is not done yet.
+
+    ``failure`` is why objects could not be created that it needs.
+    """
 
     moved: bool = False
     unfinished: bool = False
+    failure: Retry | Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,10 @@ class GroupReader:
         return dict(filter(None, pods))
 
     def bind_requests(self, kind: Kind) -> frozenset[str]:
-        """The pods of the namespace whose node was chosen; none if the kind is not served."""
+        """The pods of the namespace that a binder is to bind; none if the kind is not served."""
         try:
-            return frozenset(self._cluster.scan(kind, _pod_to_bind, namespace=self._namespace))
+            pods = self._cluster.scan(kind, _pod_to_bind, namespace=self._namespace)
+            return frozenset(filter(None, pods))
         except NotServed:
             return frozenset()
 
@@ -196,4 +197,8 @@ def _labels(pod: Obj) -> tuple[str, Mapping[str, str]] | None:
 
 
 def _pod_to_bind(request: Obj) -> str:
-    return str((request.get("spec") or {}).get("podName", ""))
+    """The pod of a request; empty if the binder has given up (KAI ``bindrequest_info``: IsFailed)."""
+    spec, status = request.get("spec") or {}, request.get("status") or {}
+    limit = spec.get("backoffLimit")
+    given_up = status.get("phase") == "Failed" and (limit is None or status.get("failedAttempts", 0) >= limit)
+    return "" if given_up else str(spec.get("podName", ""))

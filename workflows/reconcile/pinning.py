@@ -7,31 +7,29 @@ anywhere; then the pods are made. Every reconciliation may be the first after a 
 a digest of their pins. If a pod got a node before the first was deleted, the pins of before stay.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
+from cluster.errors import ObjectNotFound, WriteConflict
 from cluster.interface import DeleteTarget
 from cluster.kinds import POD
-from pools.clusters.kinds import as_kind
 from scheduling import pins as pinning
-from scheduling.backends.base import OrdersSets
-from scheduling.backends.registry import scheduler_backend
 from web.crashpoints import reached
 from workflows.lifecycle.pinning import PINNED, UNPINNED, pins_message, unpinned_message
 from workflows.lifecycle.statuses import TaskStatus
 from workflows.reconcile import edit
-from workflows.reconcile.apply import create_objects
+from workflows.reconcile.apply import create_objects, retry_for
+from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.create import desired_group
 from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
-from workflows.reconcile.group_reader import GroupReader, ObjectsByName
+from workflows.reconcile.group_reader import GroupReader
 from workflows.reconcile.group_view import GroupView
 from workflows.reconcile.leased import LeasedCluster
 from workflows.reconcile.plan import Create
 from workflows.services.lease import Lease
 from workflows.services.record import Change, NewConstraints, NewPins, Note, PinsSettled, record
-from workflows.values.observation import PINNED_SETS_ANNOTATION
+from workflows.values.observation import PINNED_SETS_ANNOTATION, PodSeen
 
 
 def advance_pins(
@@ -52,7 +50,7 @@ def _beginning(view: GroupView, observed: ObservedPods, cluster: LeasedCluster) 
     pins = pinning.from_json(view.row.other_pins or [])
     gangs = view.pinned(pins).gangs
     may_begin = pins != view.pins and len(gangs) == 1 and _waits(view, observed)
-    if not may_begin or _may_be_bound(view, cluster, complete=True):
+    if not may_begin or _may_be_bound(view, cluster):
         return [PinsSettled()]
     (gang,) = gangs.values()
     message = pins_message(pins, group=view.row.name) if pins else unpinned_message(group=view.row.name)
@@ -67,57 +65,58 @@ def _waits(view: GroupView, observed: ObservedPods) -> bool:
     return tasks_wait and not any(pod is not None and pod.node_name for pod in pods)
 
 
-def _may_be_bound(view: GroupView, cluster: LeasedCluster, *, complete: bool) -> bool:
-    """Whether a pod has a node or is about to get one; with ``complete`` also if a pod is missing."""
-    scheduler = scheduler_backend(view.placement.scheduler_type)
-    if not isinstance(scheduler, OrdersSets):
-        return True
-    reader = GroupReader(cluster, view.uuid, view.placement)
-    pods = reader.pod_observations()
-    try:
-        chosen = reader.bind_requests(as_kind(scheduler.bind_request))
-    except RequestForbidden:
-        return True
-    expected = {task.pod_name for task in view.tasks}
-    if complete and not expected <= pods.keys():
-        return True
-    return any(pod.node_name or name in chosen for name, pod in pods.items() if name in expected)
+def _may_be_bound(view: GroupView, cluster: LeasedCluster) -> bool:
+    """Whether a pod has a node, or may be about to get one, or is missing."""
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
+    is_whole = {task.pod_name for task in view.tasks} <= pods.keys()
+    return not is_whole or bound_pods(view, cluster, pods).may_be_any
 
 
 def _finish(view: GroupView, observed: ObservedPods, lease: Lease, cluster: LeasedCluster) -> EditProgress:
     """Replace the pods that have other pins than the row, and bring the pod group to the row's."""
     reader = GroupReader(cluster, view.uuid, view.placement)
     expected = {task.pod_name for task in view.tasks}
-    pods = {name: pod for name, pod in reader.pods().items() if name in expected}
-    digest = pinning.digest_of(view.pins)
-    labels = reader.pod_labels()
-    old = [pod for name, pod in pods.items() if _mark(labels, name) != digest]
-    if len(old) == len(expected) and _may_be_bound(view, cluster, complete=False):
-        record(lease, _reverted(view))
-        return EditProgress(moved=True)
+    digest, labels = pinning.digest_of(view.pins), reader.pod_labels()
+    pods = {name: pod for name, pod in reader.pod_observations().items() if name in expected}
+    old = {name: pod for name, pod in pods.items() if _mark(labels, name) != digest}
     if old:
-        namespace = view.placement.namespace
-        targets = [DeleteTarget(pod.name, namespace, pod.uid) for pod in old if not pod.deleting]
-        list(cluster.delete_many(POD, targets, grace_seconds=0))
-        reached("deleted-pods-to-pin")
-        return EditProgress(unfinished=True)
+        return _delete(view, old, lease, cluster)
     try:
         _bring_pod_group(view, digest, cluster)
     except (WriteConflict, ObjectNotFound):
         return EditProgress(unfinished=True)
     missing = tuple(task for task in view.tasks if task.pod_name not in pods)
-    if missing and create_objects(Create(POD, desired_group(view, missing).pods), cluster=cluster):
-        return EditProgress(unfinished=True)
-    if not _are_observed(pods, observed, expected):
+    if missing:
+        failure = create_objects(Create(POD, desired_group(view, missing).pods), cluster=cluster)
+        return EditProgress(unfinished=True, failure=failure)
+    if not _are_observed(pods, observed):
         return EditProgress(unfinished=True)
     record(lease, [PinsSettled()])
     return EditProgress(moved=True)
 
 
-def _are_observed(pods: ObjectsByName, observed: ObservedPods, expected: Collection[str]) -> bool:
-    """Whether all new pods were observed; until then the old ones would seem to have vanished."""
+def _delete(
+    view: GroupView, old: Mapping[str, PodSeen], lease: Lease, cluster: LeasedCluster
+) -> EditProgress:
+    """Delete these pods as they were read, so none that was bound since; if one is, pins stay as before."""
+    waiting = {name: pod for name, pod in old.items() if not pod.deleting}
+    if waiting and bound_pods(view, cluster, waiting).may_be_any:
+        record(lease, _reverted(view))
+        return EditProgress(moved=True)
+    targets = [
+        DeleteTarget(pod.name, pod.namespace, pod.uid, pod.resource_version) for pod in waiting.values()
+    ]
+    outcomes = list(cluster.delete_many(POD, targets, grace_seconds=0))
+    reached("deleted-pods-to-pin")
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    refused = next((error for error in errors if not isinstance(error, WriteConflict)), None)
+    return EditProgress(unfinished=True, failure=retry_for(refused) if refused else None)
+
+
+def _are_observed(pods: Mapping[str, PodSeen], observed: ObservedPods) -> bool:
+    """Whether all these pods were observed; until then those of before would seem to have vanished."""
     uids = {name: pod.uid for name, pod in observed.pods.items() if not pod.absent}
-    return expected == pods.keys() and all(uids.get(name) == pod.uid for name, pod in pods.items())
+    return all(uids.get(name) == pod.uid for name, pod in pods.items())
 
 
 def _mark(labels: Mapping[str, Mapping[str, str]], name: str) -> str | None:
@@ -133,10 +132,11 @@ def _bring_pod_group(view: GroupView, digest: str, cluster: LeasedCluster) -> No
 
 
 def _reverted(view: GroupView) -> list[Change]:
+    """The pins of before again: pods that were deleted meanwhile are made for them."""
     before = pinning.from_json(view.row.other_pins or [])
     (gang,) = view.pinned(before).gangs.values()
     message = (
         "A pod of the group got a node just before its pods were to be replaced: its pins stay as they were."
     )
     note = Note(key=f"pins-left-out:{view.now.isoformat()}", reason="PinsLeftOut", message=message)
-    return [PinsSettled(reverted=True), NewConstraints([c.as_json() for c in gang.constraints]), note]
+    return [NewPins(before), NewConstraints([c.as_json() for c in gang.constraints]), note]

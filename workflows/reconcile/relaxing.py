@@ -16,6 +16,7 @@ from workflows.lifecycle import patience
 from workflows.lifecycle.patience import PatienceAction, PatienceFacts, PatienceStep
 from workflows.reconcile import edit, observations
 from workflows.reconcile.apply import create_objects
+from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.freeing import free_preferences
 from workflows.reconcile.group_reader import GroupReader
@@ -193,8 +194,10 @@ def _notes(view: GroupView, easing: Easing, *, bound: bool) -> list[Note]:
 
 
 def _any_bound(view: GroupView, cluster: LeasedCluster) -> bool:
-    """Whether a pod of a latest try has a node at this moment, or its task has finished."""
-    latest = {task.pod_name for task in view.tasks}
+    """Whether a pod of a latest try has a node or is about to get one, or its task has finished.
+
+    Where BindRequests may not be read, a node alone counts: preferences that wait are relaxed all the same.
+    """
     pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
-    bound = any(pod.node_name for name, pod in pods.items() if name in latest)
-    return bound or any(not task.live and task.node_name for task in view.tasks)
+    finished = any(not task.live and task.node_name for task in view.tasks)
+    return finished or bool(bound_pods(view, cluster, pods).names)

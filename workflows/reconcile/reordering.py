@@ -9,8 +9,7 @@ objects as they are. KAI v0.13 and v0.17 place such a gang in its new order in t
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.errors import ObjectNotFound, RequestForbidden, WriteConflict
-from pools.clusters.kinds import as_kind
+from cluster.errors import ObjectNotFound, WriteConflict
 from scheduling import set_order
 from scheduling.backends.base import OrdersSets
 from scheduling.backends.registry import scheduler_backend
@@ -18,6 +17,7 @@ from scheduling.set_order import SetOrder
 from web.crashpoints import reached
 from workflows.lifecycle.ordering import REORDERED, OrderAction, OrderFacts, next_order_action
 from workflows.reconcile import edit
+from workflows.reconcile.binding import bound_pods
 from workflows.reconcile.edit import EditProgress
 from workflows.reconcile.follow import ObservedPods
 from workflows.reconcile.group_reader import GroupReader
@@ -87,16 +87,10 @@ def _may_begin(view: GroupView, cluster: LeasedCluster) -> bool:
         return False
     if edit.order_mark(live) != set_order.digest_of(view.order):
         return False
-    reader = GroupReader(cluster, view.uuid, view.placement)
-    pods = reader.pod_observations()
-    try:
-        bound = reader.bind_requests(as_kind(scheduler.bind_request))
-    except RequestForbidden:  # the right came with that to label pods; where it is missing, nothing is begun
-        return False
+    pods = GroupReader(cluster, view.uuid, view.placement).pod_observations()
     expected = {task.pod_name for task in view.tasks}
-    return expected <= pods.keys() and not any(
-        pod.node_name or pod.deleting or name in bound for name, pod in pods.items() if name in expected
-    )
+    is_whole = expected <= pods.keys() and not any(pods[name].deleting for name in expected)
+    return is_whole and not bound_pods(view, cluster, pods).may_be_any
 
 
 def _finish(view: GroupView, lease: Lease, cluster: LeasedCluster) -> EditProgress:

@@ -232,18 +232,20 @@ class Reconciliation:
         record_domain_health(view, observed, self.lease)
         record_node_health(view, observed, self.lease)
         edits = self._edit(view, observed, silent=silent)
-        if edits is None:
-            return None
+        if edits is None or isinstance(edits, Retry | Failed):
+            return edits
         times = (assessment.recheck, *edits, next_missing_check(view), next_deadline(view))
         return _next_reconcile(view, times, SILENT_SECONDS if silent else SAFETY_SECONDS)
 
     def _edit(
         self, view: GroupView, observed: ObservedPods, *, silent: bool
-    ) -> tuple[datetime | None, ...] | None:
+    ) -> tuple[datetime | None, ...] | Retry | Failed | None:
         """Edit the pod group where it should change; returns when to look again, None if the rows moved."""
         lease, cluster = self.lease, self.cluster
         for advance in (advance_pins, advance_order):
             step = advance(view, observed, lease=lease, cluster=cluster)
+            if step.failure is not None:
+                return step.failure
             if step.moved or step.unfinished:  # no other edit before its objects are of one form
                 return None if step.moved else (view.now + RECHECK_AFTER,)
         progress = advance_patience(view, observed, silent=silent, lease=lease, cluster=cluster)

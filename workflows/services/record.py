@@ -145,9 +145,7 @@ class NewPins:
 
 @dataclass(frozen=True, slots=True)
 class PinsSettled:
-    """All pods of the group have its pins, or ``reverted`` ones; no others are proposed any more."""
-
-    reverted: bool = False
+    """All pods of the group have its pins; no others are proposed any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,8 +456,7 @@ def _write(change: GroupChange, steps: _Steps) -> None:  # noqa: PLR0912, C901 -
             _reorder(order, steps)
         case NewPins(pins):
             _pin(pins, steps)
-        case PinsSettled(reverted):
-            steps.put(**({"pins": group.other_pins or []} if reverted else {}))
+        case PinsSettled():
             steps.put(repinning=False, other_pins=None)
         case OrderReached():
             steps.put(reordering=False)
