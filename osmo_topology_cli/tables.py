@@ -199,7 +199,8 @@ def choice(reply: Json) -> Table:
         (
             entry["pool"],
             _yes(entry["chosen"]),
-            entry["verdict"] if entry["accepts"] else "refused",
+            _yes(entry["accepts"]),
+            entry["verdict"],
             NONE if entry["preferences_met"] is None else _yes(entry["preferences_met"]),
             NONE if entry["broken_nodes"] is None else str(entry["broken_nodes"]),
             moment(entry["free_at"]),
@@ -207,7 +208,7 @@ def choice(reply: Json) -> Table:
         )
         for entry in reply["pools"]
     ]
-    columns = ("POOL", "CHOSEN", "VERDICT", "PREFERENCES MET", "NODES BROKEN UP", "FREE AT", "WHY")
+    columns = ("POOL", "CHOSEN", "ACCEPTS", "VERDICT", "PREFERENCES MET", "NODES BROKEN UP", "FREE AT", "WHY")
     return Table(columns, tuple(rows), "Pools, the best first")
 
 

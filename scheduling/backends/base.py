@@ -274,6 +274,14 @@ class PoolRequest:
     queues: QueueSettings = field(default_factory=QueueSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class BindFailure:
+    """A binder failed on a node that the scheduler had chosen; ``since`` as Kubernetes writes times."""
+
+    message: str
+    since: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """The observations of a gang that waits. ``placed``: all its pods have nodes.
@@ -281,8 +289,8 @@ class Waiting:
     ``pod_groups`` are those that exist, as manifests with status; ``expected`` are the names of those that
     should. ``pods`` counts the pods that exist, ``pods_expected`` those that should. ``events`` are about the
     pod groups, ``pod_messages`` are the distinct messages of pods' ``PodScheduled`` conditions,
-    ``bind_failures`` those of binders that failed on a node that the scheduler had chosen. ``sets``
-    comes from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
+    ``bind_failures`` are on pods without a node, which keep them whatever happens afterwards. ``sets`` comes
+    from rendering. ``domains`` names each domain of the pool for people, by its joined label values;
     None if no node is known.
     """
 
@@ -295,7 +303,7 @@ class Waiting:
     sets: Mapping[str, str]
     events: tuple[Mapping[str, Any], ...] = ()
     pod_messages: tuple[str, ...] = ()
-    bind_failures: tuple[str, ...] = ()
+    bind_failures: tuple[BindFailure, ...] = ()
     domains: Mapping[str, str] | None = None
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pools.models import Node
-from scheduling.backends.base import Waiting
+from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.registry import scheduler_backend
 from scheduling.coverage import LabelCoverage
 from scheduling.drift import InSync, compare
@@ -289,7 +289,7 @@ def _waiting(view: GroupView, observed: ObservedPods) -> Waiting:
         sets=view.renderer.sets(),
         events=_recent(view),
         pod_messages=_messages(pods, "PodScheduled"),
-        bind_failures=_messages([pod for pod in pods if not pod.node_name], "PodBound"),
+        bind_failures=_bind_failures([pod for pod in pods if not pod.node_name]),
         domains=_domains(view),
     )
 
@@ -310,6 +310,18 @@ def _messages(pods: list[PodSeen], condition_type: str) -> tuple[str, ...]:
         if condition.get("type") == condition_type and condition.get("status") == "False"
     )
     return tuple(message for message, _ in messages.most_common(MOST_MESSAGES) if message)
+
+
+def _bind_failures(pods: list[PodSeen]) -> tuple[BindFailure, ...]:
+    """The messages of pods that could not be bound to a node, each with the time of the last such pod."""
+    since: dict[str, str] = {}
+    for pod in pods:
+        for condition in pod.digest.get("conditions") or ():
+            if condition.get("type") == "PodBound" and condition.get("status") == "False":
+                message, time = str(condition.get("message") or ""), str(condition.get("since") or "")
+                since[message] = max(since.get(message, ""), time)
+    failures = [BindFailure(message, time) for message, time in since.items() if message]
+    return tuple(sorted(failures, key=lambda failure: failure.since, reverse=True)[:MOST_MESSAGES])
 
 
 def _starting(view: GroupView, observed: ObservedPods) -> tuple[WaitingContainer, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from scheduling.backends.base import UNRECOGNISED, Waiting, WaitingReason
+from scheduling.backends.base import UNRECOGNISED, BindFailure, Waiting, WaitingReason
 from scheduling.backends.kai import texts
 
 _Match = re.Match[str]
@@ -43,8 +43,19 @@ def read(waiting: Waiting) -> tuple[WaitingReason, ...]:
             reasons += _translate(str(event.get("message", "")), waiting)
     of_pods = [reason for message in waiting.pod_messages for reason in _translate(message, waiting)]
     reasons += [reason for reason in of_pods if reason.code in _OF_PODS] if reasons else of_pods
-    reasons += [_not_bound(message) for message in waiting.bind_failures]
+    reasons += [_not_bound(failure.message) for failure in _present_failures(waiting)]
     return _once(reasons)
+
+
+def _present_failures(waiting: Waiting) -> list[BindFailure]:
+    """The failures since KAI's last word on the group.
+
+    A binder's failure stays on the pod. Once KAI has reported on the group again, it has looked for another
+    place, and what it reports is what the group waits for.
+    """
+    conditions = [entry for group in waiting.pod_groups for entry in _scheduling_conditions(group)]
+    last = max((str(entry.get("lastTransitionTime") or "") for entry in conditions), default="")
+    return [failure for failure in waiting.bind_failures if not failure.since or failure.since > last]
 
 
 def _not_bound(message: str) -> WaitingReason:
@@ -85,10 +96,13 @@ def _missing(waiting: Waiting) -> Iterator[WaitingReason]:
 def _conditions(waiting: Waiting) -> Iterator[list[str]]:
     """What each condition says, the newest condition first."""
     for group in waiting.pod_groups:
-        conditions = group.get("status", {}).get("schedulingConditions") or []
-        for condition in sorted(conditions, key=_age, reverse=True):
+        for condition in sorted(_scheduling_conditions(group), key=_age, reverse=True):
             texts = [_text(reason) for reason in condition.get("reasons") or [] if reason.get("message")]
             yield texts or [str(condition.get("message", ""))]
+
+
+def _scheduling_conditions(group: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return group.get("status", {}).get("schedulingConditions") or []
 
 
 def _text(reason: Mapping[str, Any]) -> str:
@@ -114,8 +128,10 @@ def _translate(text: str, waiting: Waiting) -> Iterator[WaitingReason]:
         if code == DOMAIN:
             yield from _of_domains(matches, text, waiting)
             continue
+        is_of_domains = sentence is _gang_short and _required_of_all(waiting)
+        kind = "TopologyNotSatisfied" if is_of_domains else code
         for match in matches:
-            yield WaitingReason(code, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
+            yield WaitingReason(kind, sentence(match, waiting), text[:_MAX_RAW], _facts(match))
     causes = list(texts.read(text))
     for code, words, match in causes:
         if code == "NodeSelector" and recognised and is_of_room:

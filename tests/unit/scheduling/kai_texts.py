@@ -6,7 +6,7 @@
 import sys
 from dataclasses import dataclass
 
-from scheduling.backends.base import Waiting
+from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.kai import Kai
 from scheduling.levels import Level
 
@@ -326,7 +326,7 @@ def reasons(written):
             sets={"00-a": 'rack "r1"'},
             events=({"reason": "NotReady", "message": written.text},) if event else (),
             pod_messages=(written.text,) if written.where == "pod" else (),
-            bind_failures=(written.text,) if written.where == "pod, PodBound" else (),
+            bind_failures=(BindFailure(written.text),) if written.where == "pod, PodBound" else (),
         )
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.backends.base import Waiting
+from scheduling.backends.base import BindFailure, Waiting
 from scheduling.backends.default import Default
 from scheduling.backends.kai import Kai
 from scheduling.backends.kubernetes import Kubernetes
@@ -76,7 +76,7 @@ KAI = {
     ),
     "too few nodes for the gang": (
         "Resources were found for 3 pods while 4 are required for gang scheduling.",
-        "NotEnoughRoom",
+        "TopologyNotSatisfied",
         "No zone has room for all 4 tasks at the moment; one zone is required.",
     ),
     "too few nodes for one set": (
@@ -299,6 +299,29 @@ def test_of_domains_that_are_all_other_pools_it_is_said_once_that_none_of_ours_h
     required = all_in_one(*SHORT_OF_2, requiredTopologyLevel="topology/rack")
     (named,) = Kai().waiting_reasons(waiting(required, domains=domains, pods=2, pods_expected=2))
     assert named.message == "No rack has room for all 2 tasks at the moment; one rack is required."
+
+
+@pytest.mark.parametrize(
+    ("bound_at", "want"),
+    [
+        ("2026-11-22T21:00:04Z", ["TopologyNotSatisfied"]),
+        ("2026-11-22T21:00:05Z", ["TopologyNotSatisfied"]),
+        ("2026-11-22T21:00:06Z", ["TopologyNotSatisfied", "BindFailed"]),
+        ("", ["TopologyNotSatisfied", "BindFailed"]),
+    ],
+)
+def test_a_failure_to_bind_counts_until_the_scheduler_reports_again(bound_at, want):
+    """The condition stays on the pod for ever, and would hide every reason that follows it."""
+    rendered = Kai().render(request(gang("a b c d: "), POOL))
+    report = said_by_kai("topology t, requirement topology/zone couldn't be satisfied for job <osmo/g>")
+    (condition,) = report["status"]["schedulingConditions"]
+    condition["lastTransitionTime"] = "2026-11-22T21:00:05Z"
+    group = {**rendered.pod_groups[0], "status": report["status"]}
+    failures = (BindFailure("could not", bound_at),)
+    reasons = Kai().waiting_reasons(
+        waiting(group, rendered=rendered, pods=4, pods_expected=4, bind_failures=failures)
+    )
+    assert [reason.code for reason in reasons] == want
 
 
 @pytest.mark.parametrize(
