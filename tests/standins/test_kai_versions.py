@@ -6,9 +6,10 @@ import pytest
 
 from localcluster.api import ApiError
 from localcluster.crds import kai as definitions
-from localcluster.standins.kai.values import SHARD_LABEL, Binding, Toleration
+from localcluster.standins.kai.values import SHARD_LABEL, Binding, Claim, Toleration
 from localcluster.standins.kai.versions import VERSIONS
 from localcluster.standins.kai.writer import Answers, Writer
+from tests.standins.test_kai_semantics import CLASSES, DRIVER, channels, claiming
 from tests.standins.worlds import (
     after,
     both,
@@ -136,6 +137,62 @@ def test_status_updater_a_pod_of_a_subgroup_that_does_not_exist(version):
     want = 'Pod references subgroup "x", which does not exist in PodGroup ns/g'
     assert texts == ([] if version in BEFORE_15 else [want])
     assert ("Unschedulable" in reasons(decisions, "Pod")) == (version in SINCE_15)
+
+
+def ending_channel():
+    """One node whose channel is held by a pod that is being deleted, and a gang that claims one."""
+    members, claims = claiming(1)
+    leaving = pod("old", group="old", state="releasing", node="n1", shape=shape(8))
+    held = Claim(
+        "ns", "old", "uid-c", allocated=((DRIVER, "n1", "channel-0"),), node="n1", reserved_for=(leaving.uid,)
+    )
+    return world(
+        "a/r1: n1",
+        gpus=8,
+        groups=(group(min_member=1, created="t1"),),
+        pods=(leaving, *members),
+        claims=(*claims, held),
+        devices=channels("n1"),
+        device_classes=CLASSES,
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dynamicresources_go_a_gang_is_not_pipelined_onto_the_channel_of_an_ending_pod(version):
+    decisions = run(ending_channel(), version=version)
+
+    assert "Pipelined" not in reasons(decisions)
+    assert "cannot allocate all" in message(decisions)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dynamicresources_go_a_later_group_without_claims_takes_the_node(version):
+    snapshot = ending_channel()
+    later = group("later", min_member=1, created="t9")
+    snapshot = dataclasses.replace(
+        snapshot,
+        groups=(*snapshot.groups, later),
+        pods=(*snapshot.pods, pod("later", group="later", shape=shape(8))),
+    )
+
+    decisions = run(snapshot, version=version)
+
+    pipelined = [event.name for event in decisions.events if event.reason == "Pipelined"]
+    assert pipelined == ["later"]
+
+
+def test_dynamicresources_go_the_channel_of_a_pod_evicted_in_this_cycle_is_kept_for_who_evicts_it():
+    snapshot = ending_channel()
+    running = dataclasses.replace(snapshot.pods[0], state="active")
+    groups = (group("old", min_member=1), group(min_member=1, created="t1", priority_class="high"))
+    contest = dataclasses.replace(
+        snapshot, groups=groups, pods=(running, *snapshot.pods[1:]), priorities={"high": 90}
+    )
+
+    decisions = run(contest)
+
+    assert [each.pod.name for each in decisions.evictions] == ["old"]
+    assert "Pipelined" in reasons(decisions)
 
 
 CLOSED = {

@@ -73,6 +73,29 @@ def test_a_gang_that_cannot_be_placed_says_why_and_is_placed_once_there_is_room(
     assert corner.group("g")["status"]["schedulingConditions"], "v0.13 never takes them back"
 
 
+@VERSIONS
+def test_a_running_pod_is_deleted_for_one_that_waits_and_finds_its_place_once_made_again(
+    version, plane_of, make_corner
+):
+    corner = make_corner(plane_of(version), {"a/r1": 2})
+    for count, name in enumerate(("x", "filler", "y"), start=1):
+        corner.pod_group(name, minMember=1)
+        corner.pods(name, 1, prefix=name, gpus=4)
+        corner.until(lambda count=count: len(corner.running()) == count)
+    corner.api.delete(corner.path("pods", "filler0"))
+    corner.until(lambda: corner.running().keys() == {"x0", "y0"})
+
+    corner.pod_group("big", minMember=1)
+    corner.pods("big", 1, prefix="big", gpus=8)
+
+    corner.until(lambda: "big0" in corner.running())
+    (kept,) = corner.running().keys() - {"big0"}
+    gone = "xy".replace(kept[0], "")
+    corner.pods(gone, 1, prefix=gone, gpus=4)
+    running = corner.until(lambda: len(pods := corner.running()) == 3 and pods)
+    assert running["x0"] == running["y0"] != running["big0"]
+
+
 def test_v0_17_takes_the_conditions_back(standins_017, make_corner):
     corner = make_corner(standins_017, {"a/r1": 1, "b/r2": 1})
     corner.pod_group("blocker", minMember=1)

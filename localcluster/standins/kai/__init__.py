@@ -7,14 +7,13 @@ The core is one pure function, ``cycle.schedule``: a ``Snapshot`` in, ``Decision
 Not played, so nothing may be concluded from its absence here:
 
 - fair shares of queues and reclaim between them, their use over time, queue order by share of a guarantee,
-- consolidation: running preemptible pods that KAI deletes to pack others,
+- consolidation of a part of a running gang: here whole groups are moved, and the search ends after 24 trials,
 - preemption task by task (v0.13) and for a part of a running gang; here whole groups are evicted,
 - ``minSubGroup``, topology alias, NUMA, ``schedulingBackoff``, ``preemptionDelay``, minimum run times,
 - volumes, ConfigMaps, affinity between pods, host ports, nodes smaller than a pod as a condition of its own,
 - BindRequest objects and the back-off between failed bindings (a binding is made directly, through
   ``pods/binding``; its failure stands in the pod), and pods that hang in their deletion (v0.15 and later no
   longer wait for them),
-- channels of pods that are being deleted: here a gang may wait for them, in KAI they count as taken,
 - GPU fractions and MIG, the limit of events that client-go sets,
 - ``status.resourcesStatus`` of pod groups, which another controller of KAI writes,
 - schedulers of node pools (shards): only the default one runs, which does not see objects of others.

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from localcluster.api import Access
 from localcluster.standins import process
-from localcluster.standins.kai.loop import Scheduler
+from localcluster.standins.kai.consolidate import MOST_VICTIMS
+from localcluster.standins.kai.cycle import ACTIONS
+from localcluster.standins.kai.loop import Scheduler, Settings
 from localcluster.standins.kai.versions import VERSIONS
 
 
@@ -16,13 +18,22 @@ def main() -> int:
     parser.add_argument("--version", choices=tuple(VERSIONS), default="0.13")
     parser.add_argument("--stale-grace", type=float, default=60.0, help="seconds; negative never evicts")
     parser.add_argument("--detailed-fit-errors", action="store_true", help="as KAI's flag of that name")
+    parser.add_argument("--actions", default=", ".join(ACTIONS), help="as in KAI's configuration")
+    parser.add_argument(
+        "--max-consolidation-preemptees",
+        type=int,
+        default=MOST_VICTIMS,
+        help="as KAI's flag of that name: 0 switches consolidation off, -1 bounds nothing",
+    )
     options = parser.parse_args()
-    scheduler = Scheduler(
-        Access.from_kubeconfig(options.kubeconfig),
-        version=options.version,
+    settings = Settings(
         stale_grace=options.stale_grace,
         detailed_fit_errors=options.detailed_fit_errors,
+        actions=tuple(action.strip() for action in options.actions.split(",")),
+        max_consolidation_preemptees=options.max_consolidation_preemptees,
     )
+    access = Access.from_kubeconfig(options.kubeconfig)
+    scheduler = Scheduler(access, version=options.version, settings=settings)
     return process.run("kai", work=scheduler.run, shut_down=scheduler.shut_down)
 
 

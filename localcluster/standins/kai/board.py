@@ -3,6 +3,9 @@
 ``idle`` is what nobody holds; ``releasing`` is held by pods that are on their way out. A pod that fits only
 with ``releasing`` is *pipelined*: its place is kept, but nothing is bound in this cycle. Every change goes
 through the journal, so a failed attempt rolls back to its checkpoint.
+
+Devices differ ("Channels of ending pods"): those of a pod that was on its way out before the cycle are taken
+until its claim is gone; those of a pod evicted in this cycle can be kept for another (``dynamicresources``).
 """
 
 from collections.abc import Hashable, Iterable
@@ -81,14 +84,9 @@ class Board:
                 self._add(self.releasing[pod.node], pod.shape, 1)
 
     def _count_claims(self, shot: Snapshot) -> None:
-        going = {pod.uid for pod in shot.pods if pod.state == "releasing"}
         self.used, self.leaving = set(), set()
         for claim in shot.claims:
-            if claim.allocated is None:
-                continue
-            users = set(claim.reserved_for)
-            leaving = claim.deleting or (bool(users) and users <= going)
-            (self.leaving if leaving else self.used).update(claim.allocated)
+            self.used.update(claim.allocated or ())
 
     @staticmethod
     def _add(amounts: dict[str, int], shape: Shape, sign: int) -> None:

@@ -2,14 +2,15 @@
 
 Groups are taken queue by queue (queue priority, then smallest share of the cluster), within a queue by
 priority, age and name. Each is placed whole or not at all; what is left above its minimum follows pod by
-pod. Groups that found no room may then preempt, stale gangs are judged, and what still waits is reported.
+pod. For groups that found no room others may then be packed more tightly, or preempted; stale gangs are
+judged, and what still waits is reported.
 A group with a pipelined pod keeps its places for this cycle but binds nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from localcluster.standins.kai import preempt, queue_status, stale, topology
+from localcluster.standins.kai import consolidate, preempt, queue_status, stale, topology
 from localcluster.standins.kai.board import Board, Placement
 from localcluster.standins.kai.jobs import Job, by_priority, jobs_of
 from localcluster.standins.kai.messages import NO_QUEUE, FitError
@@ -27,15 +28,30 @@ from localcluster.standins.kai.values import (
     Version,
 )
 
+ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+"""KAI's default, in its order; ``reclaim`` does nothing here."""
+
 
 def schedule(
-    snapshot: Snapshot, *, version: Version, stale_grace: float = 60.0, detailed_fit_errors: bool = False
+    snapshot: Snapshot,
+    *,
+    version: Version,
+    stale_grace: float = 60.0,
+    detailed_fit_errors: bool = False,
+    actions: Sequence[str] = ACTIONS,
+    max_consolidation_preemptees: int = consolidate.MOST_VICTIMS,
 ) -> Decisions:
     """Decide everything for one moment; ``stale_grace`` is in seconds."""
     cycle = _Cycle(snapshot, version=version, stale_grace=stale_grace, detailed=detailed_fit_errors)
-    cycle.allocate()
-    cycle.preempt()
-    cycle.judge_stale()
+    steps = {
+        "allocate": cycle.allocate,
+        "consolidation": lambda: cycle.pack(max_consolidation_preemptees),
+        "reclaim": lambda: None,
+        "preempt": cycle.preempt,
+        "stalegangeviction": cycle.judge_stale,
+    }
+    for action in actions:
+        steps[action]()
     return cycle.decisions()
 
 
@@ -69,6 +85,7 @@ class _Cycle:
         self.events: list[Event] = []
         self.report = Report(version=version, detailed=detailed, now=snapshot.now)
         self.wake_at: float | None = None
+        self.evicted: set[int] = set()
 
     def allocate(self) -> None:
         """Place every group that is ready, in order."""
@@ -129,14 +146,37 @@ class _Cycle:
         else:
             self.bindings.extend(placement.binding(job.group.name) for placement in placements)
 
+    def pack(self, most_victims: int) -> None:
+        """Pack running groups more tightly for those that found no room."""
+        search = consolidate.Consolidation(
+            self.snapshot, self.books, self.trees, self.version, self._board_of, most_victims
+        )
+        for job in by_priority(self._ready()):
+            if id(job) not in self.failures or not self._may_run(job):
+                continue
+            others = [other for other in self.jobs if id(other) not in self.evicted]
+            if move := search.move_for(job, jobs=others, board=self.board):
+                self._move(job, move)
+
+    def _move(self, job: Job, move: consolidate.Move) -> None:
+        """Evict the victims, and keep all places for this cycle."""
+        self.evictions.extend(consolidate.evictions(move, job=job))
+        for victim in move.victims:
+            self.evicted.add(id(victim))
+            self.board.release(consolidate.running(victim))
+        for placement in (*move.placements, *move.moved):
+            allocations = list(placement.allocations)
+            self.board.place(placement.pod, placement.node, pipelined=True, allocations=allocations)
+        self.report.pipelined([(placement.pod, placement.node) for placement in move.moved])
+        self._accept(job, [replace(placement, pipelined=True) for placement in move.placements])
+
     def preempt(self) -> None:
         """Let groups that found no room evict groups of lower priority in their queue."""
-        evicted: set[int] = set()
         for job in by_priority(self._ready()):
             failure = self.failures.get(id(job))
             if failure is None or job.any_active() or not self._may_run(job):
                 continue
-            others = [other for other in self.jobs if id(other) not in evicted and not other.placed]
+            others = [other for other in self.jobs if id(other) not in self.evicted and not other.placed]
             victims = preempt.victims_for(
                 job,
                 jobs=others,
@@ -148,7 +188,7 @@ class _Cycle:
             if not victims:
                 continue
             for victim in victims:
-                evicted.add(id(victim))
+                self.evicted.add(id(victim))
                 self.evictions.extend(preempt.evictions(victim, preemptor=job))
                 self.books.enter(victim, [p for p in victim.all_pods() if p.state == "active"], sign=-1)
                 self.board.release(p for p in victim.all_pods() if p.state == "active")
@@ -159,10 +199,16 @@ class _Cycle:
         return self.books.exists(job.group.queue) and self.books.is_leaf(job.group.queue)
 
     def _board_without(self, victims: Sequence[Job]) -> Board:
-        """A board with all placements so far on which ``gone`` are leaving."""
-        board = Board(self.snapshot)
+        """A board with all placements so far on which ``victims`` are leaving."""
+        board = self._board_of(self.snapshot)
+        board.release(pod for job in victims for pod in job.all_pods() if pod.state == "active")
+        return board
+
+    def _board_of(self, snapshot: Snapshot) -> Board:
+        """A board of a snapshot, with all evictions and placements so far."""
+        board = Board(snapshot)
         leaving = {eviction.pod.uid for eviction in self.evictions}
-        board.release(pod for pod in self.snapshot.pods if pod.uid in leaving)
+        board.release(pod for pod in snapshot.pods if pod.uid in leaving)
         for placement in self.board.journal:
             board.place(
                 placement.pod,
@@ -170,7 +216,6 @@ class _Cycle:
                 pipelined=placement.pipelined,
                 allocations=list(placement.allocations),
             )
-        board.release(pod for job in victims for pod in job.all_pods() if pod.state == "active")
         return board
 
     def judge_stale(self) -> None:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from localcluster.api import Access, Api, Json
 from localcluster.standins.kai import reader
-from localcluster.standins.kai.cycle import schedule
+from localcluster.standins.kai.consolidate import MOST_VICTIMS
+from localcluster.standins.kai.cycle import ACTIONS, schedule
 from localcluster.standins.kai.values import Binding, Decisions, Eviction, Pod, Snapshot, Version
 from localcluster.standins.kai.writer import GROUPS, QUEUES, RESOURCES, Answers, Writer
 from localcluster.standins.mirror import Mirror, start_all
@@ -73,13 +74,21 @@ class Memory:
         return pod
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Flags of the scheduler, named as KAI's."""
+
+    stale_grace: float = 60.0
+    detailed_fit_errors: bool = False
+    actions: tuple[str, ...] = ACTIONS
+    max_consolidation_preemptees: int = MOST_VICTIMS
+
+
 class Scheduler:
     """The stand-in for KAI's scheduler and binder on one API server."""
 
-    def __init__(
-        self, access: Access, *, version: Version, stale_grace: float, detailed_fit_errors: bool
-    ) -> None:
-        self.version, self.stale_grace, self.detailed = version, stale_grace, detailed_fit_errors
+    def __init__(self, access: Access, *, version: Version, settings: Settings | None = None) -> None:
+        self.version, self.settings = version, settings or Settings()
         self.api = Api(access, connections=24)
         self.stop = threading.Event()
         self.changed = threading.Event()
@@ -148,8 +157,10 @@ class Scheduler:
         decisions = schedule(
             self.snapshot(),
             version=self.version,
-            stale_grace=self.stale_grace,
-            detailed_fit_errors=self.detailed,
+            stale_grace=self.settings.stale_grace,
+            detailed_fit_errors=self.settings.detailed_fit_errors,
+            actions=self.settings.actions,
+            max_consolidation_preemptees=self.settings.max_consolidation_preemptees,
         )
         return decisions.wake_at if self._write(decisions) else time.time() + RETRY_SECONDS
 
