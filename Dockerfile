@@ -1,4 +1,4 @@
-# One image for web, worker, beat and observer; what differs is the command.
+# One image for web, worker, beat, observer and the start barrier of tasks; what differs is the command.
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
@@ -11,6 +11,7 @@ RUN groupadd --gid 10001 osmo && useradd --uid 10001 --gid osmo --home-dir /none
 COPY --from=build /opt/osmo /opt/osmo
 WORKDIR /srv/osmo
 COPY manage.py pyproject.toml ./
+COPY barrier barrier
 COPY cluster cluster
 COPY doctor doctor
 COPY migrations migrations

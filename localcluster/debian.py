@@ -1,8 +1,9 @@
 """``make debian``: servers that administrators have and no Python wheel brings, from Debian's packages.
 
-PgBouncer, nginx, and a Redis that speaks TLS and has Sentinel. Nothing is installed: the packages, and those
-that this machine lacks for them, are unpacked below the user's cache, so no service starts and no file of the
-machine changes. Where that cannot be done this says why and is no error: the tests that need one are skipped.
+PgBouncer, nginx, dnsmasq, and a Redis that speaks TLS and has Sentinel. Nothing is installed: the packages,
+and those that this machine lacks for them, are unpacked below the user's cache, so no service starts and no
+file of the machine changes. Where that cannot be done this says why and is no error: the tests that need one
+are skipped.
 """
 
 import fcntl
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from localcluster.build import cache_directory
 
-PACKAGES = ("nginx", "pgbouncer", "redis-sentinel", "redis-server")
+PACKAGES = ("dnsmasq-base", "nginx", "pgbouncer", "redis-sentinel", "redis-server")
 SECONDS = 300
 
 

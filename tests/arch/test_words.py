@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 PRODUCT = (
-    *("cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
+    *("barrier", "cluster", "doctor", "osmo_topology", "osmo_topology_cli", "pages", "pools"),
     *("scheduling", "web", "whatif", "workflows"),
 )
 BESIDE_IT = ("bench", "chaos", "inventory", "localcluster")
