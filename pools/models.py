@@ -298,6 +298,12 @@ class Backend(models.Model):
         blank=True,
         help_text="How its scheduler's queues and shards are named, where others use it too.",
     )
+    start_barrier = models.JSONField(
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text="What lets the tasks of a group begin together.",
+    )
     dashboard_url = models.CharField(max_length=1024, blank=True, default="")
     grafana_url = models.CharField(max_length=1024, blank=True, default="")
     router_address = models.CharField(max_length=1024, blank=True, default="")

@@ -300,6 +300,11 @@ class Environment(BaseSettings):
         default=3600.0, gt=0, description="Longest a request follows the logs of a running workflow."
     )
 
+    barrier_image: str = Field(
+        default="",
+        pattern=r"^\S*$",
+        description="Image of the start barrier where a backend names none; empty: none there.",
+    )
     workflow_days: float | None = Field(
         default=None,
         ge=0,

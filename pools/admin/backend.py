@@ -46,6 +46,10 @@ class BackendForm(DocumentForm):
         help_text="As YAML: prefix, parent, parent_quota, label, node_pool_label, node_pool, for a scheduler "
         "that others use too; preempt_min_runtime, reclaim_min_runtime, preemption_delay.",
     )
+    start_barrier = YamlField(
+        empty={},
+        help_text="As YAML: enabled, image, command, limit. Empty: the installation's own image.",
+    )
     revision_read = forms.IntegerField(widget=forms.HiddenInput, required=False)
     change_reason = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Why; kept in the history."
@@ -53,7 +57,15 @@ class BackendForm(DocumentForm):
 
     class Meta:
         model = Backend
-        fields: ClassVar = [*COLUMNS, *SETTINGS, "name", "namespace", "node_conditions", "queue_settings"]
+        fields: ClassVar = [
+            *COLUMNS,
+            *SETTINGS,
+            "name",
+            "namespace",
+            "node_conditions",
+            "queue_settings",
+            "start_barrier",
+        ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,7 +98,7 @@ class BackendAdmin(ConfigurationAdmin):
                 "fields": (
                     *("name", "description", "enabled", "kubeconfig", "context", "namespace"),
                     *SETTINGS,
-                    "queue_settings",
+                    *("queue_settings", "start_barrier"),
                 )
             },
         ),
@@ -169,7 +181,7 @@ class BackendAdmin(ConfigurationAdmin):
             **{column: cleaned[column] for column in COLUMNS},
             "k8s_namespace": cleaned["namespace"],
             "scheduler_settings": {field: cleaned[field] for field in SETTINGS},
-            "node_conditions": cleaned["node_conditions"],
+            **{field: cleaned[field] for field in ("node_conditions", "queue_settings", "start_barrier")},
         }
 
     def write(

@@ -187,6 +187,15 @@ class QueueSettingsShape(Shape):
     preemption_delay: str = about("How long a group waits before other work is evicted for it.")
 
 
+class StartBarrierShape(Shape):
+    """What lets the tasks of a group begin together."""
+
+    enabled: bool
+    image: str = about("Empty: OSMO_BARRIER_IMAGE; without that there is no start barrier.")
+    command: list[str] = about("Empty: the one of this service's image.")
+    limit: str = about("How long a task waits for its peers; empty: four fifths of the start timeout.")
+
+
 class NodeConditionsShape(Shape):
     rules: dict[str, str]
     prefix: str
@@ -210,6 +219,7 @@ class BackendShape(Shape):
     k8s_namespace: str = about("Made if missing.")
     scheduler_settings: SchedulerSettingsShape
     queue_settings: QueueSettingsShape
+    start_barrier: Annotated[StartBarrierShape, AsStored()]
     dashboard_url: str
     grafana_url: str
     router_address: str

@@ -12,6 +12,7 @@ from pools.checks.pool import owns_no_topologies
 from pools.documents.backend import BackendDocument
 from pools.documents.reading import suggestion
 from pools.values.durations import ACCEPTED, parse_duration
+from pools.values.images import image_fault
 from pools.values.recovery_words import RecoveryWords, check_responses
 from scheduling.capabilities import (
     QUEUE_CAPABILITIES,
@@ -27,6 +28,7 @@ from scheduling.node_health import STATUSES, rule_fault
 _SCHEDULER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUOTA = re.compile(r"nodes|unlimited|[0-9]{1,7}")
 MAX_PREFIX = 20
+LEAST_LIMIT = 10.0
 _URL = re.compile(r"https?://\S+")
 
 
@@ -53,6 +55,7 @@ def check_backend(
     faults += _queues(document, shares_queues=settings.scheduler_type in queue_schedulers)
     faults += _durations(document)
     faults += _node_conditions(document)
+    faults += _start_barrier(document)
     faults += _kubeconfig(document)
     for field in ("dashboard_url", "grafana_url"):
         url = getattr(document, field)
@@ -175,6 +178,26 @@ def _node_conditions(document: BackendDocument) -> Iterator[Fault]:
     for pattern, statuses in document.node_conditions.rules.items():
         if fault := rule_fault(pattern, statuses):
             yield Fault(("node_conditions", "rules", pattern), "invalid_rule", fault, allowed=STATUSES)
+
+
+def _start_barrier(document: BackendDocument) -> Iterator[Fault]:
+    settings = document.start_barrier
+    if settings.image and (message := image_fault(settings.image)):
+        yield Fault(("start_barrier", "image"), "image", message)
+    if settings.command and not settings.command[0]:
+        message = "A command begins with the name of a program."
+        yield Fault(("start_barrier", "command", 0), "invalid_command", message)
+    if settings.limit:
+        try:
+            seconds = parse_duration(settings.limit)
+        except ValueError as error:
+            yield Fault(("start_barrier", "limit"), "invalid_duration", str(error), allowed=ACCEPTED)
+        else:
+            if seconds < LEAST_LIMIT:
+                message = (
+                    f"Pods need some time to start: write at least {LEAST_LIMIT:g} s, or enabled: false."
+                )
+                yield Fault(("start_barrier", "limit"), "limit_too_short", message, allowed=ACCEPTED)
 
 
 def check_shard(

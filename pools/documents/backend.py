@@ -1,10 +1,12 @@
 """The shape of a backend."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
+import barrier
 from pools.documents.reading import Document, Line, Text
 from pools.models import Backend
 from pools.values.durations import parse_duration
@@ -64,6 +66,18 @@ class QueueDocument(Document):
     preemption_delay: Line = ""
 
 
+class BarrierDocument(Document):
+    """The start barrier of task groups.
+
+    Empty: the installation's image, the command of this service's image, four fifths of the start timeout.
+    """
+
+    enabled: bool = True
+    image: Line = ""
+    command: Annotated[list[Line], Field(max_length=32)] = []
+    limit: Line = ""
+
+
 class BackendDocument(Document):
     """The whole configuration of a backend."""
 
@@ -74,6 +88,7 @@ class BackendDocument(Document):
     k8s_namespace: Line = "osmo"
     scheduler_settings: SchedulerDocument = SchedulerDocument()
     queue_settings: QueueDocument = QueueDocument()
+    start_barrier: BarrierDocument = BarrierDocument()
     dashboard_url: Line = ""
     grafana_url: Line = ""
     router_address: Line = ""
@@ -84,7 +99,8 @@ class BackendDocument(Document):
 COLUMNS = tuple(
     name
     for name in BackendDocument.model_fields
-    if name not in {"k8s_namespace", "scheduler_settings", "queue_settings", "node_conditions"}
+    if name
+    not in {"k8s_namespace", "scheduler_settings", "queue_settings", "start_barrier", "node_conditions"}
 )
 """Fields of a backend that are columns of the same name and meaning."""
 
@@ -96,6 +112,7 @@ def write(document: BackendDocument, backend: Backend) -> None:
     backend.namespace = document.k8s_namespace
     backend.node_conditions = document.node_conditions.model_dump()
     backend.queue_settings = _queue_settings(document.queue_settings, backend)
+    backend.start_barrier = document.start_barrier.model_dump()
     settings = document.scheduler_settings
     backend.scheduler_type = settings.scheduler_type
     backend.scheduler_name = settings.scheduler_name or default_name(settings.scheduler_type)
@@ -123,6 +140,28 @@ def queues_of(backend: Backend, *, node_gpus: Callable[[], float] = lambda: -1) 
         label=own.get("label", ""),
         shard=shard_of(backend),
         **{name: parse_duration(own[name]) for name in QUEUE_CAPABILITIES if own.get(name)},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarrierSettings:
+    """The start barrier in force. ``limit`` is in seconds, None where only the start timeout bounds it."""
+
+    image: str
+    command: tuple[str, ...]
+    limit: float | None
+
+
+def start_barrier_of(backend: Backend, *, default_image: str) -> BarrierSettings | None:
+    """The start barrier of a backend's task groups; None where they have none."""
+    own = BarrierDocument(**backend.start_barrier)
+    image = own.image or default_image
+    if not own.enabled or not image:
+        return None
+    return BarrierSettings(
+        image=image,
+        command=tuple(own.command) or barrier.COMMAND,
+        limit=parse_duration(own.limit) if own.limit else None,
     )
 
 
@@ -166,5 +205,6 @@ def document_of(backend: Backend) -> dict[str, Any]:
         "queue_settings": QueueDocument(
             **{"prefix": LEGACY_PREFIX, "parent_quota": "unlimited", **backend.queue_settings}
         ).model_dump(),
+        "start_barrier": BarrierDocument(**backend.start_barrier).model_dump(),
         "node_conditions": {"rules": {}, "prefix": "", **backend.node_conditions},
     }

@@ -177,7 +177,14 @@ def _container_faults(spec: Mapping[str, Any]) -> Iterator[Fault]:
                 "Containers before and beside the user's have names of their own, the same in every pod."
             )
             yield Fault(("spec", "initContainers", place, "name"), "not_constant", message)
+        if container.get("name") == names.START_BARRIER:
+            message = f'"{names.START_BARRIER}" is the container of the start barrier: name it otherwise.'
+            yield Fault(("spec", "initContainers", place, "name"), "reserved", message)
         yield from _gpu_faults(container, ("spec", "initContainers", place), is_user=False)
+    for place, volume in enumerate(spec.get("volumes", [])):
+        if volume.get("name") == names.START_BARRIER:
+            message = f'"{names.START_BARRIER}" is the volume of the start barrier: name it otherwise.'
+            yield Fault(("spec", "volumes", place, "name"), "reserved", message)
 
 
 def _gpu_faults(container: Mapping[str, Any], path: Path, *, is_user: bool) -> Iterator[Fault]:

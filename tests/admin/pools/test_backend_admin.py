@@ -29,6 +29,19 @@ def test_an_unchanged_form_changes_nothing(browser, kai):
     assert Backend.objects.get().revision == kai.revision
 
 
+def test_settings_written_as_yaml_are_saved(browser, kai):
+    written = {"queue_settings": "parent: research", "start_barrier": "image: example.com/osmo:1\nlimit: 5m"}
+    answer = browser.post(change_of(kai), fields_of(browser.get(change_of(kai))) | written)
+    assert answer.status_code == 302, errors_of(answer)
+    backend = Backend.objects.get()
+    assert backend.queue_settings["parent"] == "research"
+    assert backend.start_barrier["image"] == "example.com/osmo:1"
+    browser.post(change_of(kai), fields_of(browser.get(change_of(kai))) | {"description": "of all"})
+    kept = Backend.objects.get()
+    assert (kept.description, kept.queue_settings) == ("of all", backend.queue_settings)
+    assert kept.start_barrier == backend.start_barrier
+
+
 def test_a_scheduler_that_cannot_hold_a_pools_keys_is_told_beside_the_field(browser, pool):
     page = change_of(pool.backend)
     fields = fields_of(browser.get(page)) | {"scheduler_type": "default"}
@@ -60,6 +73,8 @@ def test_an_unreachable_cluster_is_saved_with_a_warning(browser, cluster):
         ({"kubeconfig": "relative"}, "kubeconfig"),
         ({"scheduler_timeout": "0"}, "scheduler_timeout"),
         ({"node_conditions": "rule: {}"}, "node_conditions"),
+        ({"start_barrier": "limit: 1s"}, "start_barrier"),
+        ({"start_barrier": "image: 'a b'"}, "start_barrier"),
     ],
     ids=str,
 )
